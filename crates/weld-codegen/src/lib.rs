@@ -1,0 +1,1 @@
+//! Weld IR to machine code through LLVM.

@@ -1,0 +1,1 @@
+//! The Weld language: syntax, types, IR, optimizer and interpreter.

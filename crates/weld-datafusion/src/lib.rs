@@ -1,0 +1,1 @@
+//! DataFusion physical plans compiled through Weld.

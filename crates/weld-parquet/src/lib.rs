@@ -1,0 +1,1 @@
+//! A Parquet scan that keeps columns encoded and decodes late.

@@ -1,0 +1,1 @@
+//! What compiled Weld code calls and shares memory with.

@@ -1,0 +1,1 @@
+//! Filetest driver, generators, engines side by side.
