@@ -1,1 +1,11 @@
-//! The Weld language: syntax, types, IR, optimizer and interpreter.
+//! Weld: a small functional language of loops and builders, and the IR of the query compiler.
+//!
+//! Levels: [`syntax`] (text and its tree) and [`ir`] (typed, names resolved, sugar gone).
+//! Arrows: [`infer`] from syntax to IR, [`opt`] from IR to IR, [`interp`] from IR to values.
+//! This crate knows neither LLVM nor Arrow, does no input or output, and has no unsafe code.
+#![forbid(unsafe_code)]
+
+pub mod diag;
+pub mod ir;
+pub mod op;
+pub mod ty;

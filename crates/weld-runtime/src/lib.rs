@@ -1,1 +1,1 @@
-//! What compiled Weld code calls and shares memory with.
+//! What compiled Weld code calls and shares memory with. See `docs/abi.md`.

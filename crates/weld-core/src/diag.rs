@@ -1,0 +1,88 @@
+//! Diagnostics as values: a kind, a message, places in the source, a hint.
+//!
+//! Every front end reports through [`Diagnostic`]; rendering with source lines and carets is a separate step.
+
+use std::fmt;
+
+/// A half-open range of bytes of the source text. Made-up code carries the span of what it was made from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    /// The span of code that no source text stands behind, such as a lowered SQL plan.
+    pub const NONE: Span = Span { start: 0, end: 0 };
+
+    pub fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
+
+    /// The smallest span that covers both.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// Which stage of a program's life an error belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ErrorKind {
+    Parse,
+    Type,
+    Runtime,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorKind::Parse => "parse",
+            ErrorKind::Type => "type",
+            ErrorKind::Runtime => "runtime",
+        })
+    }
+}
+
+/// One problem in a program, with the place that caused it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    pub kind: ErrorKind,
+    pub message: String,
+    pub span: Span,
+    /// Further places that explain the first, each with what it shows.
+    pub labels: Vec<(Span, String)>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    pub fn new(kind: ErrorKind, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { kind, message: message.into(), span, labels: Vec::new(), hint: None }
+    }
+
+    pub fn parse(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(ErrorKind::Parse, span, message)
+    }
+
+    pub fn ty(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(ErrorKind::Type, span, message)
+    }
+
+    pub fn with_label(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
+        self.labels.push((span, message.into()));
+        self
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} error: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for Diagnostic {}

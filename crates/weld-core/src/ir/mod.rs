@@ -1,0 +1,257 @@
+//! The IR: typed, names bound once, sugar and macros gone. What the optimizer rewrites and the compiler lowers.
+//!
+//! A [`Program`] has parameters and a body. Expressions are trees; every node carries its type and the span that it
+//! came from. `let` is a block of bindings before a body, so that a long program is wide and not deep.
+//!
+//! Invariants (the verifier checks them after every pass):
+//! - a [`Sym`] is bound once in a program and used only where it is in scope;
+//! - every node's type agrees with its parts;
+//! - a `Let` has at least one binding and its body is no `Let`;
+//! - builders are linear: each is used exactly once on every path.
+
+use std::sync::Arc;
+
+use crate::diag::Span;
+use crate::op::{BinaryOp, Intrinsic, UnaryOp};
+use crate::ty::{ScalarKind, Type};
+
+/// A variable, unique within its program. [`Names`] knows what it was called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Sym(pub u32);
+
+/// Hands out symbols and remembers the names that they had in the source (for printing only).
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    names: Vec<Arc<str>>,
+}
+
+impl Names {
+    pub fn fresh(&mut self, name: &str) -> Sym {
+        let sym = Sym(self.names.len() as u32);
+        self.names.push(name.into());
+        sym
+    }
+
+    /// A new symbol called as `like` is.
+    pub fn fresh_like(&mut self, like: Sym) -> Sym {
+        let name = self.names[like.0 as usize].clone();
+        let sym = Sym(self.names.len() as u32);
+        self.names.push(name);
+        sym
+    }
+
+    pub fn name(&self, sym: Sym) -> &str {
+        &self.names[sym.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+/// A whole program: a function of its parameters.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub params: Vec<Param>,
+    pub body: Expr,
+    pub names: Names,
+}
+
+/// A parameter of a program. A stream is a vector that arrives in chunks (`stream[T]` in the text, `vec[T]` in `ty`).
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub sym: Sym,
+    pub ty: Type,
+    pub stream: bool,
+}
+
+/// A typed expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub ty: Type,
+    pub span: Span,
+    pub kind: ExprKind,
+    pub annotations: Annotations,
+}
+
+/// `@(name:value, ..)` before an expression; hints that never change a result. Empty is free.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Annotations(pub Option<Box<Vec<(Arc<str>, Arc<str>)>>>);
+
+impl Annotations {
+    pub const NONE: Annotations = Annotations(None);
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.as_ref()?.iter().find(|(key, _)| &**key == name).map(|(_, value)| &**value)
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        let entries = self.0.get_or_insert_default();
+        entries.retain(|(key, _)| &**key != name);
+        entries.push((name.into(), value.into()));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// A scalar constant. Equality is of bits, so NaN equals itself and 0.0 differs from -0.0.
+#[derive(Clone, Copy, Debug)]
+pub enum Literal {
+    Bool(bool),
+    I8(i8),
+    I16(i16),
+    I32(i32),
+    I64(i64),
+    I128(i128),
+    U8(u8),
+    U16(u16),
+    U32(u32),
+    U64(u64),
+    F32(f32),
+    F64(f64),
+}
+
+impl Literal {
+    pub fn kind(self) -> ScalarKind {
+        match self {
+            Literal::Bool(_) => ScalarKind::Bool,
+            Literal::I8(_) => ScalarKind::I8,
+            Literal::I16(_) => ScalarKind::I16,
+            Literal::I32(_) => ScalarKind::I32,
+            Literal::I64(_) => ScalarKind::I64,
+            Literal::I128(_) => ScalarKind::I128,
+            Literal::U8(_) => ScalarKind::U8,
+            Literal::U16(_) => ScalarKind::U16,
+            Literal::U32(_) => ScalarKind::U32,
+            Literal::U64(_) => ScalarKind::U64,
+            Literal::F32(_) => ScalarKind::F32,
+            Literal::F64(_) => ScalarKind::F64,
+        }
+    }
+
+    /// The bits of the value, integers sign- or zero-extended.
+    pub fn bits(self) -> i128 {
+        match self {
+            Literal::Bool(v) => v as i128,
+            Literal::I8(v) => v as i128,
+            Literal::I16(v) => v as i128,
+            Literal::I32(v) => v as i128,
+            Literal::I64(v) => v as i128,
+            Literal::I128(v) => v,
+            Literal::U8(v) => v as i128,
+            Literal::U16(v) => v as i128,
+            Literal::U32(v) => v as i128,
+            Literal::U64(v) => v as i128,
+            Literal::F32(v) => v.to_bits() as i128,
+            Literal::F64(v) => v.to_bits() as i128,
+        }
+    }
+}
+
+impl PartialEq for Literal {
+    fn eq(&self, other: &Literal) -> bool {
+        self.kind() == other.kind() && self.bits() == other.bits()
+    }
+}
+
+impl Eq for Literal {}
+
+impl std::hash::Hash for Literal {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.kind().hash(state);
+        self.bits().hash(state);
+    }
+}
+
+/// `let sym = value;`
+#[derive(Clone, Debug)]
+pub struct Binding {
+    pub sym: Sym,
+    pub value: Expr,
+}
+
+/// A function literal: the update of a `for`, the step of an `iterate`, the comparator of a `sort`.
+#[derive(Clone, Debug)]
+pub struct Func {
+    /// Parameters with their types.
+    pub params: Vec<(Sym, Type)>,
+    pub body: Box<Expr>,
+}
+
+/// What a `for` iterates over. The element that the update function sees is given by [`Iter::element_type`].
+#[derive(Clone, Debug)]
+pub enum Iter {
+    /// Every element of a vector.
+    Vector(Expr),
+    /// `iter(data, start, end, stride)`.
+    Strided { data: Expr, start: Expr, end: Expr, stride: Expr },
+    /// `rangeiter(start, end, stride)`: the integers themselves, `i64`.
+    Range { start: Expr, end: Expr, stride: Expr },
+    /// `simditer(data)`: elements are `simd[T]`.
+    Simd(Expr),
+    /// `fringeiter(data)`: what `simditer` leaves over.
+    Fringe(Expr),
+    /// `nditer(data, start, end, stride, shape, strides)`.
+    Nd { data: Expr, start: Expr, end: Expr, stride: Expr, shape: Expr, strides: Expr },
+    /// `chunkiter(data, size)`: consecutive slices of at most `size` elements; the element is a `vec[T]`. What the
+    /// stage-splitting pass puts between a stream and its stages.
+    Chunks { data: Expr, size: Expr },
+    /// Several in step; the element is the struct of theirs. Lengths must be equal.
+    Zip(Vec<Iter>),
+}
+
+/// The kinds of expressions. `ty` in comments is the type of the node itself.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    Literal(Literal),
+    /// A string literal; `ty` is `vec[i8]` or `vec[u8]`.
+    Bytes(Arc<[u8]>),
+    Var(Sym),
+    Let { bindings: Vec<Binding>, body: Box<Expr> },
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Scalar conversion to `ty`.
+    Cast(Box<Expr>),
+    /// Evaluates one branch.
+    If { cond: Box<Expr>, on_true: Box<Expr>, on_false: Box<Expr> },
+    /// Evaluates both branches.
+    Select { cond: Box<Expr>, on_true: Box<Expr>, on_false: Box<Expr> },
+    Struct(Vec<Expr>),
+    Field(Box<Expr>, u32),
+    /// `[a, b, ..]`; `ty` gives the element type, also when there are none.
+    Vector(Vec<Expr>),
+    Len(Box<Expr>),
+    /// Element of a vector, or value of a dictionary. `checked: false` when a pass has proved the index in range.
+    Lookup { data: Box<Expr>, key: Box<Expr>, checked: bool },
+    /// `{bool, V}`; a miss gives `{false, zero}`.
+    OptLookup { data: Box<Expr>, key: Box<Expr> },
+    KeyExists { data: Box<Expr>, key: Box<Expr> },
+    Slice { data: Box<Expr>, start: Box<Expr>, size: Box<Expr> },
+    Sort { data: Box<Expr>, compare: Func },
+    ToVec(Box<Expr>),
+    /// A vector that differs from `data` in one place.
+    Update { data: Box<Expr>, index: Box<Expr>, value: Box<Expr> },
+    /// `step: T -> {T, bool}` until the flag is false.
+    Iterate { init: Box<Expr>, step: Func },
+    /// A new builder of type `ty`: an appender's size hint, a merger's initial value, a vecmerger's initial vector.
+    NewBuilder { arg: Option<Box<Expr>> },
+    Merge { builder: Box<Expr>, value: Box<Expr> },
+    /// `func: (B, i64, T) -> B`.
+    For { iter: Box<Iter>, builder: Box<Expr>, func: Func },
+    Result(Box<Expr>),
+    Serialize(Box<Expr>),
+    /// From `vec[i8]` to `ty`.
+    Deserialize(Box<Expr>),
+    /// A C function that the host registered; returns `ty`.
+    CUdf { name: Arc<str>, args: Vec<Expr> },
+    Intrinsic(Intrinsic, Vec<Expr>),
+    Assert { cond: Box<Expr>, message: Option<Arc<str>> },
+    /// A scalar to all lanes.
+    Broadcast(Box<Expr>),
+}

@@ -1,0 +1,107 @@
+//! Intrinsics: typed functions that are neither operators nor builders, each with a meaning in the interpreter and a
+//! lowering in the compiler. They are called by name: `checked_add(x, y)`.
+//!
+//! An addition is a variant here with its name and its typing rule; the compiler then points at what is missing.
+
+use crate::ty::{ScalarKind, Type};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Intrinsic {
+    /// `(T, T) -> T` for integers `T`: the sum, or the runtime error Overflow.
+    CheckedAdd,
+    /// `(T, T) -> T` for integers `T`: the difference, or the runtime error Overflow.
+    CheckedSub,
+    /// `(T, T) -> T` for integers `T`: the product, or the runtime error Overflow.
+    CheckedMul,
+    /// `(T, T) -> T` for signed integers `T`: the quotient rounded half away from zero. Zero divisor: DivisionByZero.
+    RoundDiv,
+    /// `(T) -> T` for signed integers `T`: `x` with all bits equal to the sign flipped, so never negative. The `|` of
+    /// magnitudes bounds a column: if it is below `2^k`, every value lies in `-2^k ..= 2^k - 1`.
+    Magnitude,
+    /// `(F) -> i32 | i64` for floats `F` of the same width: an integer that orders as SQL does: -0 equals 0, all NaNs
+    /// are equal and largest.
+    OrderKey,
+    /// `(dict[K,V], K) -> bool`: false only if the key is absent. May be true for an absent key; the interpreter
+    /// answers exactly. A prefilter (Bloom filter, bitmap) before a lookup.
+    MayContain,
+    /// `(vec[i8|u8], same) -> bool`: whether the first starts with the second.
+    StartsWith,
+    /// `(vec[i8|u8], same) -> bool`: whether the first ends with the second.
+    EndsWith,
+    /// `(vec[i8|u8], same) -> bool`: whether the second occurs in the first.
+    Contains,
+    /// `(vec[i8|u8], same) -> bool`: SQL LIKE over UTF-8 text; `%`, `_` (one character) and `\` as the escape.
+    Like,
+    /// `(i32) -> i32`: the year of a number of days since 1970-01-01 in the proleptic Gregorian calendar.
+    Year,
+    /// `(i32) -> i32`: the month, 1 to 12.
+    Month,
+    /// `(i32) -> i32`: the day of the month, 1 to 31.
+    Day,
+}
+
+impl Intrinsic {
+    pub const ALL: [Intrinsic; 14] = [
+        Intrinsic::CheckedAdd,
+        Intrinsic::CheckedSub,
+        Intrinsic::CheckedMul,
+        Intrinsic::RoundDiv,
+        Intrinsic::Magnitude,
+        Intrinsic::OrderKey,
+        Intrinsic::MayContain,
+        Intrinsic::StartsWith,
+        Intrinsic::EndsWith,
+        Intrinsic::Contains,
+        Intrinsic::Like,
+        Intrinsic::Year,
+        Intrinsic::Month,
+        Intrinsic::Day,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Intrinsic::CheckedAdd => "checked_add",
+            Intrinsic::CheckedSub => "checked_sub",
+            Intrinsic::CheckedMul => "checked_mul",
+            Intrinsic::RoundDiv => "round_div",
+            Intrinsic::Magnitude => "magnitude",
+            Intrinsic::OrderKey => "order_key",
+            Intrinsic::MayContain => "may_contain",
+            Intrinsic::StartsWith => "starts_with",
+            Intrinsic::EndsWith => "ends_with",
+            Intrinsic::Contains => "contains",
+            Intrinsic::Like => "like",
+            Intrinsic::Year => "year",
+            Intrinsic::Month => "month",
+            Intrinsic::Day => "day",
+        }
+    }
+
+    /// The type of a call with these arguments, or `None` if it takes others.
+    pub fn result_type(self, args: &[Type]) -> Option<Type> {
+        match (self, args) {
+            (Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul, [a, b]) => {
+                (a == b && a.as_scalar()?.is_integer()).then(|| a.clone())
+            }
+            (Intrinsic::RoundDiv, [a, b]) => (a == b && a.as_scalar()?.is_signed()).then(|| a.clone()),
+            (Intrinsic::Magnitude, [a]) => a.as_scalar()?.is_signed().then(|| a.clone()),
+            (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F32)]) => Some(Type::I32),
+            (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F64)]) => Some(Type::I64),
+            (Intrinsic::MayContain, [Type::Dict(key, _), k]) => (**key == *k).then_some(Type::BOOL),
+            (
+                Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like,
+                [a, b],
+            ) => (a == b && a.is_bytes()).then_some(Type::BOOL),
+            (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [a]) => (*a == Type::I32).then_some(Type::I32),
+            _ => None,
+        }
+    }
+
+    /// Whether a call can raise a runtime error, so that it may not be moved to where it was not evaluated before.
+    pub fn can_fail(self) -> bool {
+        matches!(
+            self,
+            Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul | Intrinsic::RoundDiv
+        )
+    }
+}

@@ -1,0 +1,226 @@
+//! Operators: what `+`, `sqrt`, a builder's binop and the intrinsics are called and which types they take.
+
+mod intrinsic;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use intrinsic::Intrinsic;
+
+/// Operators of two operands. Both have one type; comparisons and `&& ||` give `bool`, the others that type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// Evaluates its right side only when the left is true.
+    And,
+    /// Evaluates its right side only when the left is false.
+    Or,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Min,
+    Max,
+    Pow,
+}
+
+impl BinaryOp {
+    pub const ALL: [BinaryOp; 19] = [
+        BinaryOp::Add,
+        BinaryOp::Sub,
+        BinaryOp::Mul,
+        BinaryOp::Div,
+        BinaryOp::Rem,
+        BinaryOp::BitAnd,
+        BinaryOp::BitOr,
+        BinaryOp::BitXor,
+        BinaryOp::And,
+        BinaryOp::Or,
+        BinaryOp::Eq,
+        BinaryOp::Ne,
+        BinaryOp::Lt,
+        BinaryOp::Le,
+        BinaryOp::Gt,
+        BinaryOp::Ge,
+        BinaryOp::Min,
+        BinaryOp::Max,
+        BinaryOp::Pow,
+    ];
+
+    /// As written: an infix sign, or the name of a call (`min`, `max`, `pow`).
+    pub fn name(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "^",
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::Min => "min",
+            BinaryOp::Max => "max",
+            BinaryOp::Pow => "pow",
+        }
+    }
+
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge
+        )
+    }
+
+    /// Gives `bool` whatever its operands are.
+    pub fn is_predicate(self) -> bool {
+        self.is_comparison() || matches!(self, BinaryOp::And | BinaryOp::Or)
+    }
+}
+
+/// Operators of one operand; the result has its type. The math functions are for floats.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnaryOp {
+    Neg,
+    /// Logical not of a `bool`.
+    Not,
+    Exp,
+    Log,
+    Sqrt,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Erf,
+}
+
+impl UnaryOp {
+    /// The math functions, which are written as calls.
+    pub const FUNCTIONS: [UnaryOp; 13] = [
+        UnaryOp::Exp,
+        UnaryOp::Log,
+        UnaryOp::Sqrt,
+        UnaryOp::Sin,
+        UnaryOp::Cos,
+        UnaryOp::Tan,
+        UnaryOp::Asin,
+        UnaryOp::Acos,
+        UnaryOp::Atan,
+        UnaryOp::Sinh,
+        UnaryOp::Cosh,
+        UnaryOp::Tanh,
+        UnaryOp::Erf,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::Exp => "exp",
+            UnaryOp::Log => "log",
+            UnaryOp::Sqrt => "sqrt",
+            UnaryOp::Sin => "sin",
+            UnaryOp::Cos => "cos",
+            UnaryOp::Tan => "tan",
+            UnaryOp::Asin => "asin",
+            UnaryOp::Acos => "acos",
+            UnaryOp::Atan => "atan",
+            UnaryOp::Sinh => "sinh",
+            UnaryOp::Cosh => "cosh",
+            UnaryOp::Tanh => "tanh",
+            UnaryOp::Erf => "erf",
+        }
+    }
+}
+
+/// A commutative operation of one scalar slot of a builder.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReduceOp {
+    Add,
+    Mul,
+    Min,
+    Max,
+    /// Integers and `bool`; the identity is all ones.
+    BitAnd,
+    /// Integers and `bool`; the identity is zero.
+    BitOr,
+}
+
+impl ReduceOp {
+    pub const ALL: [ReduceOp; 6] = [
+        ReduceOp::Add,
+        ReduceOp::Mul,
+        ReduceOp::Min,
+        ReduceOp::Max,
+        ReduceOp::BitAnd,
+        ReduceOp::BitOr,
+    ];
+
+    /// The operator that combines two values of the slot.
+    pub fn binary(self) -> BinaryOp {
+        match self {
+            ReduceOp::Add => BinaryOp::Add,
+            ReduceOp::Mul => BinaryOp::Mul,
+            ReduceOp::Min => BinaryOp::Min,
+            ReduceOp::Max => BinaryOp::Max,
+            ReduceOp::BitAnd => BinaryOp::BitAnd,
+            ReduceOp::BitOr => BinaryOp::BitOr,
+        }
+    }
+}
+
+/// The binop of a builder: one for every scalar in the value, or one a field of a struct.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum MergeOp {
+    All(ReduceOp),
+    Fields(Arc<[MergeOp]>),
+}
+
+impl MergeOp {
+    /// The binop of field `index` of a struct value.
+    pub fn field(&self, index: usize) -> MergeOp {
+        match self {
+            MergeOp::All(op) => MergeOp::All(*op),
+            MergeOp::Fields(fields) => fields[index].clone(),
+        }
+    }
+}
+
+impl fmt::Display for MergeOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MergeOp::All(op) => f.write_str(op.binary().name()),
+            MergeOp::Fields(fields) => {
+                f.write_str("{")?;
+                for (i, op) in fields.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(",")?;
+                    }
+                    write!(f, "{op}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Types of the language: scalars, SIMD values, vectors, dictionaries, structs, and builders.
+//!
+//! `Display` prints a type as one writes it, without blanks: `vec[{i64,f64}]`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::op::MergeOp;
+
+/// The scalar types. `I128` is an extension for exact decimals.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum ScalarKind {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl ScalarKind {
+    pub const ALL: [ScalarKind; 12] = [
+        ScalarKind::Bool,
+        ScalarKind::I8,
+        ScalarKind::I16,
+        ScalarKind::I32,
+        ScalarKind::I64,
+        ScalarKind::I128,
+        ScalarKind::U8,
+        ScalarKind::U16,
+        ScalarKind::U32,
+        ScalarKind::U64,
+        ScalarKind::F32,
+        ScalarKind::F64,
+    ];
+
+    /// The keyword, as written.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScalarKind::Bool => "bool",
+            ScalarKind::I8 => "i8",
+            ScalarKind::I16 => "i16",
+            ScalarKind::I32 => "i32",
+            ScalarKind::I64 => "i64",
+            ScalarKind::I128 => "i128",
+            ScalarKind::U8 => "u8",
+            ScalarKind::U16 => "u16",
+            ScalarKind::U32 => "u32",
+            ScalarKind::U64 => "u64",
+            ScalarKind::F32 => "f32",
+            ScalarKind::F64 => "f64",
+        }
+    }
+
+    pub fn is_float(self) -> bool {
+        matches!(self, ScalarKind::F32 | ScalarKind::F64)
+    }
+
+    /// Integers of either signedness; not `bool`.
+    pub fn is_integer(self) -> bool {
+        !self.is_float() && self != ScalarKind::Bool
+    }
+
+    pub fn is_signed(self) -> bool {
+        matches!(
+            self,
+            ScalarKind::I8 | ScalarKind::I16 | ScalarKind::I32 | ScalarKind::I64 | ScalarKind::I128
+        )
+    }
+
+    /// Width in bytes; a `bool` takes one.
+    pub fn bytes(self) -> usize {
+        match self {
+            ScalarKind::Bool | ScalarKind::I8 | ScalarKind::U8 => 1,
+            ScalarKind::I16 | ScalarKind::U16 => 2,
+            ScalarKind::I32 | ScalarKind::U32 | ScalarKind::F32 => 4,
+            ScalarKind::I64 | ScalarKind::U64 | ScalarKind::F64 => 8,
+            ScalarKind::I128 => 16,
+        }
+    }
+
+    pub fn bits(self) -> u32 {
+        8 * self.bytes() as u32
+    }
+}
+
+/// A type. Cheap to clone: the parts are shared.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    Scalar(ScalarKind),
+    /// As many lanes as the target's registers hold.
+    Simd(ScalarKind),
+    Vec(Arc<Type>),
+    Dict(Arc<Type>, Arc<Type>),
+    Struct(Arc<[Type]>),
+    Builder(BuilderType),
+}
+
+/// What a builder builds. Two builders have one type when kinds, parts and binops agree; annotations do not count.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum BuilderType {
+    /// Makes a `vec[T]`.
+    Appender(Arc<Type>),
+    /// Makes a `T`.
+    Merger { value: Arc<Type>, op: MergeOp },
+    /// Makes a `dict[K,V]`.
+    DictMerger { key: Arc<Type>, value: Arc<Type>, op: MergeOp },
+    /// Makes a `dict[K,vec[V]]`.
+    GroupBuilder { key: Arc<Type>, value: Arc<Type> },
+    /// Makes a `vec[T]` from an initial one.
+    VecMerger { value: Arc<Type>, op: MergeOp },
+}
+
+impl Type {
+    pub const BOOL: Type = Type::Scalar(ScalarKind::Bool);
+    pub const I8: Type = Type::Scalar(ScalarKind::I8);
+    pub const U8: Type = Type::Scalar(ScalarKind::U8);
+    pub const I32: Type = Type::Scalar(ScalarKind::I32);
+    pub const I64: Type = Type::Scalar(ScalarKind::I64);
+    pub const U64: Type = Type::Scalar(ScalarKind::U64);
+    pub const I128: Type = Type::Scalar(ScalarKind::I128);
+    pub const F32: Type = Type::Scalar(ScalarKind::F32);
+    pub const F64: Type = Type::Scalar(ScalarKind::F64);
+
+    pub fn vec(element: Type) -> Type {
+        Type::Vec(Arc::new(element))
+    }
+
+    pub fn dict(key: Type, value: Type) -> Type {
+        Type::Dict(Arc::new(key), Arc::new(value))
+    }
+
+    pub fn structure(fields: impl IntoIterator<Item = Type>) -> Type {
+        Type::Struct(fields.into_iter().collect())
+    }
+
+    pub fn appender(element: Type) -> Type {
+        Type::Builder(BuilderType::Appender(Arc::new(element)))
+    }
+
+    pub fn merger(value: Type, op: MergeOp) -> Type {
+        Type::Builder(BuilderType::Merger { value: Arc::new(value), op })
+    }
+
+    pub fn dict_merger(key: Type, value: Type, op: MergeOp) -> Type {
+        Type::Builder(BuilderType::DictMerger { key: Arc::new(key), value: Arc::new(value), op })
+    }
+
+    pub fn group_builder(key: Type, value: Type) -> Type {
+        Type::Builder(BuilderType::GroupBuilder { key: Arc::new(key), value: Arc::new(value) })
+    }
+
+    pub fn vec_merger(value: Type, op: MergeOp) -> Type {
+        Type::Builder(BuilderType::VecMerger { value: Arc::new(value), op })
+    }
+
+    pub fn as_scalar(&self) -> Option<ScalarKind> {
+        match self {
+            Type::Scalar(kind) => Some(*kind),
+            _ => None,
+        }
+    }
+
+    /// The element type of a vector.
+    pub fn element(&self) -> Option<&Type> {
+        match self {
+            Type::Vec(element) => Some(element),
+            _ => None,
+        }
+    }
+
+    pub fn fields(&self) -> Option<&[Type]> {
+        match self {
+            Type::Struct(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// A builder, or a struct of builders (which can be used as one).
+    pub fn is_builder(&self) -> bool {
+        match self {
+            Type::Builder(_) => true,
+            Type::Struct(fields) => !fields.is_empty() && fields.iter().all(Type::is_builder),
+            _ => false,
+        }
+    }
+
+    /// `vec[i8]` and `vec[u8]`: the types of strings.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self, Type::Vec(e) if matches!(**e, Type::Scalar(ScalarKind::I8 | ScalarKind::U8)))
+    }
+}
+
+impl BuilderType {
+    /// The type of what may be merged in.
+    pub fn merge_type(&self) -> Type {
+        match self {
+            BuilderType::Appender(element) => (**element).clone(),
+            BuilderType::Merger { value, .. } => (**value).clone(),
+            BuilderType::DictMerger { key, value, .. } | BuilderType::GroupBuilder { key, value } => {
+                Type::structure([(**key).clone(), (**value).clone()])
+            }
+            BuilderType::VecMerger { value, .. } => Type::structure([Type::I64, (**value).clone()]),
+        }
+    }
+
+    /// The type of `result`.
+    pub fn result_type(&self) -> Type {
+        match self {
+            BuilderType::Appender(element) | BuilderType::VecMerger { value: element, .. } => {
+                Type::Vec(element.clone())
+            }
+            BuilderType::Merger { value, .. } => (**value).clone(),
+            BuilderType::DictMerger { key, value, .. } => Type::Dict(key.clone(), value.clone()),
+            BuilderType::GroupBuilder { key, value } => {
+                Type::Dict(key.clone(), Arc::new(Type::Vec(value.clone())))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ScalarKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Scalar(kind) => write!(f, "{kind}"),
+            Type::Simd(kind) => write!(f, "simd[{kind}]"),
+            Type::Vec(element) => write!(f, "vec[{element}]"),
+            Type::Dict(key, value) => write!(f, "dict[{key},{value}]"),
+            Type::Struct(fields) => {
+                f.write_str("{")?;
+                for (i, field) in fields.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(",")?;
+                    }
+                    write!(f, "{field}")?;
+                }
+                f.write_str("}")
+            }
+            Type::Builder(builder) => write!(f, "{builder}"),
+        }
+    }
+}
+
+impl fmt::Display for BuilderType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuilderType::Appender(element) => write!(f, "appender[{element}]"),
+            BuilderType::Merger { value, op } => write!(f, "merger[{value},{op}]"),
+            BuilderType::DictMerger { key, value, op } => write!(f, "dictmerger[{key},{value},{op}]"),
+            BuilderType::GroupBuilder { key, value } => write!(f, "groupbuilder[{key},{value}]"),
+            BuilderType::VecMerger { value, op } => write!(f, "vecmerger[{value},{op}]"),
+        }
+    }
+}
