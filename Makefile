@@ -1,0 +1,26 @@
+# make tpch   sets up, builds, and runs the 22 TPC-H queries with and without Weld, comparing every answer
+# make test   sets up, builds, and runs every check and test
+#
+# TPCH_ARGS goes to `weld tpch run`:  make tpch TPCH_ARGS="--scale-factor 10 --storage memory"
+# (`weld tpch run --help` lists the options).
+
+SHELL := /bin/bash
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TPCH_ARGS ?=
+
+.PHONY: help setup build tpch test
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	cargo build --release --locked -p weld-cli
+
+tpch: build
+	$(TARGET)/release/weld tpch run $(TPCH_ARGS)
+
+test: setup
+	@scripts/test.sh
