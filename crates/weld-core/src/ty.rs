@@ -68,10 +68,7 @@ impl ScalarKind {
     }
 
     pub fn is_signed(self) -> bool {
-        matches!(
-            self,
-            ScalarKind::I8 | ScalarKind::I16 | ScalarKind::I32 | ScalarKind::I64 | ScalarKind::I128
-        )
+        matches!(self, ScalarKind::I8 | ScalarKind::I16 | ScalarKind::I32 | ScalarKind::I64 | ScalarKind::I128)
     }
 
     /// Width in bytes; a `bool` takes one.
@@ -218,9 +215,7 @@ impl BuilderType {
             }
             BuilderType::Merger { value, .. } => (**value).clone(),
             BuilderType::DictMerger { key, value, .. } => Type::Dict(key.clone(), value.clone()),
-            BuilderType::GroupBuilder { key, value } => {
-                Type::Dict(key.clone(), Arc::new(Type::Vec(value.clone())))
-            }
+            BuilderType::GroupBuilder { key, value } => Type::Dict(key.clone(), Arc::new(Type::Vec(value.clone()))),
         }
     }
 }

@@ -213,45 +213,95 @@ pub enum ExprKind {
     /// A string literal; `ty` is `vec[i8]` or `vec[u8]`.
     Bytes(Arc<[u8]>),
     Var(Sym),
-    Let { bindings: Vec<Binding>, body: Box<Expr> },
+    Let {
+        bindings: Vec<Binding>,
+        body: Box<Expr>,
+    },
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// Scalar conversion to `ty`.
     Cast(Box<Expr>),
     /// Evaluates one branch.
-    If { cond: Box<Expr>, on_true: Box<Expr>, on_false: Box<Expr> },
+    If {
+        cond: Box<Expr>,
+        on_true: Box<Expr>,
+        on_false: Box<Expr>,
+    },
     /// Evaluates both branches.
-    Select { cond: Box<Expr>, on_true: Box<Expr>, on_false: Box<Expr> },
+    Select {
+        cond: Box<Expr>,
+        on_true: Box<Expr>,
+        on_false: Box<Expr>,
+    },
     Struct(Vec<Expr>),
     Field(Box<Expr>, u32),
     /// `[a, b, ..]`; `ty` gives the element type, also when there are none.
     Vector(Vec<Expr>),
     Len(Box<Expr>),
     /// Element of a vector, or value of a dictionary. `checked: false` when a pass has proved the index in range.
-    Lookup { data: Box<Expr>, key: Box<Expr>, checked: bool },
+    Lookup {
+        data: Box<Expr>,
+        key: Box<Expr>,
+        checked: bool,
+    },
     /// `{bool, V}`; a miss gives `{false, zero}`.
-    OptLookup { data: Box<Expr>, key: Box<Expr> },
-    KeyExists { data: Box<Expr>, key: Box<Expr> },
-    Slice { data: Box<Expr>, start: Box<Expr>, size: Box<Expr> },
-    Sort { data: Box<Expr>, compare: Func },
+    OptLookup {
+        data: Box<Expr>,
+        key: Box<Expr>,
+    },
+    KeyExists {
+        data: Box<Expr>,
+        key: Box<Expr>,
+    },
+    Slice {
+        data: Box<Expr>,
+        start: Box<Expr>,
+        size: Box<Expr>,
+    },
+    Sort {
+        data: Box<Expr>,
+        compare: Func,
+    },
     ToVec(Box<Expr>),
     /// A vector that differs from `data` in one place.
-    Update { data: Box<Expr>, index: Box<Expr>, value: Box<Expr> },
+    Update {
+        data: Box<Expr>,
+        index: Box<Expr>,
+        value: Box<Expr>,
+    },
     /// `step: T -> {T, bool}` until the flag is false.
-    Iterate { init: Box<Expr>, step: Func },
+    Iterate {
+        init: Box<Expr>,
+        step: Func,
+    },
     /// A new builder of type `ty`: an appender's size hint, a merger's initial value, a vecmerger's initial vector.
-    NewBuilder { arg: Option<Box<Expr>> },
-    Merge { builder: Box<Expr>, value: Box<Expr> },
+    NewBuilder {
+        arg: Option<Box<Expr>>,
+    },
+    Merge {
+        builder: Box<Expr>,
+        value: Box<Expr>,
+    },
     /// `func: (B, i64, T) -> B`.
-    For { iter: Box<Iter>, builder: Box<Expr>, func: Func },
+    For {
+        iter: Box<Iter>,
+        builder: Box<Expr>,
+        func: Func,
+    },
     Result(Box<Expr>),
     Serialize(Box<Expr>),
     /// From `vec[i8]` to `ty`.
     Deserialize(Box<Expr>),
     /// A C function that the host registered; returns `ty`.
-    CUdf { name: Arc<str>, args: Vec<Expr> },
+    CUdf {
+        name: Arc<str>,
+        args: Vec<Expr>,
+    },
     Intrinsic(Intrinsic, Vec<Expr>),
-    Assert { cond: Box<Expr>, message: Option<Arc<str>> },
+    Assert {
+        cond: Box<Expr>,
+        message: Option<Arc<str>>,
+    },
     /// A scalar to all lanes.
     Broadcast(Box<Expr>),
 }

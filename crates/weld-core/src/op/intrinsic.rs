@@ -88,10 +88,9 @@ impl Intrinsic {
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F32)]) => Some(Type::I32),
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F64)]) => Some(Type::I64),
             (Intrinsic::MayContain, [Type::Dict(key, _), k]) => (**key == *k).then_some(Type::BOOL),
-            (
-                Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like,
-                [a, b],
-            ) => (a == b && a.is_bytes()).then_some(Type::BOOL),
+            (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [a, b]) => {
+                (a == b && a.is_bytes()).then_some(Type::BOOL)
+            }
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [a]) => (*a == Type::I32).then_some(Type::I32),
             _ => None,
         }
@@ -99,9 +98,6 @@ impl Intrinsic {
 
     /// Whether a call can raise a runtime error, so that it may not be moved to where it was not evaluated before.
     pub fn can_fail(self) -> bool {
-        matches!(
-            self,
-            Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul | Intrinsic::RoundDiv
-        )
+        matches!(self, Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul | Intrinsic::RoundDiv)
     }
 }

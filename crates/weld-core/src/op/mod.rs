@@ -82,10 +82,7 @@ impl BinaryOp {
     }
 
     pub fn is_comparison(self) -> bool {
-        matches!(
-            self,
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge
-        )
+        matches!(self, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
     }
 
     /// Gives `bool` whatever its operands are.
@@ -168,14 +165,8 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    pub const ALL: [ReduceOp; 6] = [
-        ReduceOp::Add,
-        ReduceOp::Mul,
-        ReduceOp::Min,
-        ReduceOp::Max,
-        ReduceOp::BitAnd,
-        ReduceOp::BitOr,
-    ];
+    pub const ALL: [ReduceOp; 6] =
+        [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Min, ReduceOp::Max, ReduceOp::BitAnd, ReduceOp::BitOr];
 
     /// The operator that combines two values of the slot.
     pub fn binary(self) -> BinaryOp {
