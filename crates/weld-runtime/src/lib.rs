@@ -1,1 +1,3 @@
 //! What compiled Weld code calls and shares memory with. See `docs/abi.md`.
+
+pub mod memory;
