@@ -1,1 +1,45 @@
 //! Weld IR to machine code through LLVM.
+//!
+//! [`compile`] takes an optimised [`Program`](weld_core::ir::Program) and gives a [`Compiled`], whose native code is
+//! freed with it. A program without a stream parameter is [run](Compiled::run) at once; one with a stream gets a
+//! [`Stream`] for each partition, which is fed [chunks](Chunk) and [finished](Stream::finish).
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use weld_codegen::{Options, Value, compile};
+//! use weld_core::{ir, op::BinaryOp, ty::Type};
+//! use weld_runtime::Context;
+//!
+//! // |x: i64| x * x
+//! let mut names = ir::Names::default();
+//! let x = names.fresh("x");
+//! let expr = |kind| ir::Expr {
+//!     ty: Type::I64,
+//!     span: Default::default(),
+//!     kind,
+//!     annotations: ir::Annotations::NONE,
+//! };
+//! let var = || Box::new(expr(ir::ExprKind::Var(x)));
+//! let body = expr(ir::ExprKind::Binary(BinaryOp::Mul, var(), var()));
+//! let params = vec![ir::Param { sym: x, ty: Type::I64, stream: false }];
+//! let compiled = compile(&ir::Program { params, body, names }, &Options::default())?;
+//! let result = compiled.run(&Arc::new(Context::unlimited()), &[Value::i64(12)])?;
+//! assert_eq!(result.as_i64(), Some(144));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The levels inside: [`layout`] says how values look in memory, `emit` turns expressions into LLVM IR, `builder` has
+//! what each kind of builder does, `jit` makes machine code of it. Nothing outside this crate sees LLVM.
+
+mod chunk;
+mod compiled;
+mod error;
+pub mod layout;
+mod options;
+mod value;
+
+pub use chunk::{Chunk, Column, ColumnLayout, Layout};
+pub use compiled::{Compiled, Rows, Stream, compile};
+pub use error::CompileError;
+pub use options::{Cpu, OptLevel, Options};
+pub use value::{ColumnView, Native, Value};

@@ -8,4 +8,7 @@
 pub mod diag;
 pub mod ir;
 pub mod op;
+mod runtime_error;
 pub mod ty;
+
+pub use runtime_error::{RuntimeError, RuntimeErrorKind};

@@ -25,10 +25,7 @@ pub struct Limit {
 
 impl Limit {
     pub fn new(bytes: usize) -> Limit {
-        Limit {
-            bytes,
-            used: AtomicUsize::new(0),
-        }
+        Limit { bytes, used: AtomicUsize::new(0) }
     }
 
     /// As much as the machine gives.

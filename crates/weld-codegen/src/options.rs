@@ -1,0 +1,39 @@
+//! How a program is compiled.
+
+/// How much work LLVM does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+pub enum OptLevel {
+    /// No passes, fast instruction selection: code in a millisecond or two.
+    O0,
+    /// Registers, simple clean-up.
+    O1,
+    /// Everything, vectorisation included.
+    #[default]
+    O2,
+}
+
+/// Which instructions the code may use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Cpu {
+    /// All that this machine has.
+    #[default]
+    Host,
+    /// The architecture's baseline.
+    Portable,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Options {
+    pub level: OptLevel,
+    pub cpu: Cpu,
+    /// Threads that parallel loops may use; 1 is sequential.
+    pub threads: usize,
+    /// Instrument the code for AddressSanitizer.
+    pub sanitize: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { level: OptLevel::default(), cpu: Cpu::default(), threads: 1, sanitize: false }
+    }
+}

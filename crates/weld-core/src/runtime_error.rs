@@ -1,0 +1,169 @@
+//! What can go wrong while a program runs: one kind for each cause, shared by the interpreter and compiled code.
+//!
+//! Compiled code reports a code, the span of the expression and two detail words; [`RuntimeError::of`] makes of them
+//! the same message that the interpreter gives: `index 5 is out of bounds: the vector has 3 elements`.
+
+use std::fmt;
+
+use crate::diag::{Diagnostic, ErrorKind, Span};
+
+/// The causes. The discriminants are the status codes of compiled code; 0 is success.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum RuntimeErrorKind {
+    /// `lookup`, `update` or a `vecmerger` outside a vector. Details: index, length.
+    IndexOutOfBounds = 1,
+    /// `lookup` of a key that the dictionary does not have.
+    KeyNotFound = 2,
+    DivisionByZero = 3,
+    /// MIN / -1, or a checked intrinsic.
+    Overflow = 4,
+    /// `zip` of unequal lengths. Details: the two lengths.
+    LengthMismatch = 5,
+    /// `slice` outside its vector (details: start, length) or of a negative size (details: size, -1).
+    BadSlice = 6,
+    /// An iterator outside its data, or with a stride or size that is not positive.
+    BadIterator = 7,
+    AssertionFailed = 8,
+    OutOfMemory = 9,
+    Cancelled = 10,
+    BadSerialization = 11,
+    /// A value too large for its representation, such as a string of more than 4 GiB inside a vector.
+    TooLarge = 12,
+    /// A host function failed.
+    Udf = 13,
+    /// Too many nested calls for the native stack.
+    StackOverflow = 14,
+    /// The program breaks an invariant of the IR: a defect of this project, never of the user's program.
+    Internal = 15,
+}
+
+impl RuntimeErrorKind {
+    pub const ALL: [RuntimeErrorKind; 15] = [
+        RuntimeErrorKind::IndexOutOfBounds,
+        RuntimeErrorKind::KeyNotFound,
+        RuntimeErrorKind::DivisionByZero,
+        RuntimeErrorKind::Overflow,
+        RuntimeErrorKind::LengthMismatch,
+        RuntimeErrorKind::BadSlice,
+        RuntimeErrorKind::BadIterator,
+        RuntimeErrorKind::AssertionFailed,
+        RuntimeErrorKind::OutOfMemory,
+        RuntimeErrorKind::Cancelled,
+        RuntimeErrorKind::BadSerialization,
+        RuntimeErrorKind::TooLarge,
+        RuntimeErrorKind::Udf,
+        RuntimeErrorKind::StackOverflow,
+        RuntimeErrorKind::Internal,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RuntimeErrorKind::IndexOutOfBounds => "IndexOutOfBounds",
+            RuntimeErrorKind::KeyNotFound => "KeyNotFound",
+            RuntimeErrorKind::DivisionByZero => "DivisionByZero",
+            RuntimeErrorKind::Overflow => "Overflow",
+            RuntimeErrorKind::LengthMismatch => "LengthMismatch",
+            RuntimeErrorKind::BadSlice => "BadSlice",
+            RuntimeErrorKind::BadIterator => "BadIterator",
+            RuntimeErrorKind::AssertionFailed => "AssertionFailed",
+            RuntimeErrorKind::OutOfMemory => "OutOfMemory",
+            RuntimeErrorKind::Cancelled => "Cancelled",
+            RuntimeErrorKind::BadSerialization => "BadSerialization",
+            RuntimeErrorKind::TooLarge => "TooLarge",
+            RuntimeErrorKind::Udf => "Udf",
+            RuntimeErrorKind::StackOverflow => "StackOverflow",
+            RuntimeErrorKind::Internal => "Internal",
+        }
+    }
+
+    pub fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The kind of a status code; `None` for success and for codes that no kind has.
+    pub fn from_code(code: u32) -> Option<RuntimeErrorKind> {
+        RuntimeErrorKind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// The message of an error of this kind with its detail words (zero where the kind has none).
+    pub fn message(self, details: [i64; 2]) -> String {
+        let [a, b] = details;
+        match self {
+            RuntimeErrorKind::IndexOutOfBounds => {
+                format!("index {a} is out of bounds: the vector has {b} elements")
+            }
+            RuntimeErrorKind::KeyNotFound => "the key is not in the dictionary".into(),
+            RuntimeErrorKind::DivisionByZero => "division by zero".into(),
+            RuntimeErrorKind::Overflow => "integer overflow".into(),
+            RuntimeErrorKind::LengthMismatch => {
+                format!("zip needs equal lengths, found {a} and {b}")
+            }
+            RuntimeErrorKind::BadSlice if b < 0 => format!("slice size {a} is negative"),
+            RuntimeErrorKind::BadSlice => format!("slice start {a} lies outside a vector of {b} elements"),
+            RuntimeErrorKind::BadIterator => "the iterator leaves its data, or its stride is not positive".into(),
+            RuntimeErrorKind::AssertionFailed => "assertion failed".into(),
+            RuntimeErrorKind::OutOfMemory => "out of memory: the run's memory limit is reached".into(),
+            RuntimeErrorKind::Cancelled => "cancelled".into(),
+            RuntimeErrorKind::BadSerialization => "the bytes are truncated, malformed or of another type".into(),
+            RuntimeErrorKind::TooLarge => "a value is too large for its representation".into(),
+            RuntimeErrorKind::Udf => "a host function failed".into(),
+            RuntimeErrorKind::StackOverflow => "nested too deeply".into(),
+            RuntimeErrorKind::Internal => "internal error".into(),
+        }
+    }
+}
+
+/// An error of a run, with the place in the program that raised it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuntimeError {
+    pub kind: RuntimeErrorKind,
+    pub message: String,
+    pub span: Span,
+}
+
+impl RuntimeError {
+    pub fn new(kind: RuntimeErrorKind, span: Span, message: impl Into<String>) -> RuntimeError {
+        RuntimeError { kind, message: message.into(), span }
+    }
+
+    /// The error with its kind's usual message.
+    pub fn of(kind: RuntimeErrorKind, span: Span, details: [i64; 2]) -> RuntimeError {
+        RuntimeError { kind, message: kind.message(details), span }
+    }
+}
+
+impl fmt::Display for RuntimeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for RuntimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for RuntimeError {}
+
+impl From<RuntimeError> for Diagnostic {
+    fn from(error: RuntimeError) -> Diagnostic {
+        Diagnostic::new(ErrorKind::Runtime, error.span, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_one_to_one() {
+        for (i, kind) in RuntimeErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind.code(), i as u32 + 1);
+            assert_eq!(RuntimeErrorKind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(RuntimeErrorKind::from_code(0), None);
+        assert_eq!(RuntimeErrorKind::from_code(999), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What the host gives to every run: where memory comes from, and the flag that stops the work.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::memory::{Limit, MemoryPool};
+
+/// Shared by the runs of one query or program.
+#[derive(Clone)]
+pub struct Context {
+    memory: Arc<dyn MemoryPool>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Context {
+    pub fn new(memory: Arc<dyn MemoryPool>, cancel: Arc<AtomicBool>) -> Context {
+        Context { memory, cancel }
+    }
+
+    /// No limit, never cancelled from outside.
+    pub fn unlimited() -> Context {
+        Context::new(Arc::new(Limit::none()), Arc::new(AtomicBool::new(false)))
+    }
+
+    pub fn memory(&self) -> &Arc<dyn MemoryPool> {
+        &self.memory
+    }
+
+    pub fn cancel_flag(&self) -> &Arc<AtomicBool> {
+        &self.cancel
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
+}

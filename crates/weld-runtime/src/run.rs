@@ -1,0 +1,410 @@
+//! One run of compiled code: the memory that it allocates and the failure that it reports.
+//!
+//! Memory is allocated in blocks. Every block belongs to a [`Region`] of the run: region 0 lives as long as the run, the
+//! others are scratch memory of loop bodies, emptied after each iteration. A block can grow, be freed on its own, or be
+//! detached and outlive the run. What a run still holds when it is dropped is freed and given back to the pool.
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::context::Context;
+use crate::memory::MemoryPool;
+use crate::status::{Failure, Status};
+
+/// Blocks start at multiples of this, as Arrow recommends for its buffers.
+pub(crate) const BLOCK_ALIGNMENT: usize = 64;
+
+/// Stands before each block's bytes, padded to [`BLOCK_ALIGNMENT`]. Blocks of a region form a list.
+#[repr(C)]
+struct Header {
+    previous: *mut Header,
+    next: *mut Header,
+    region: *mut Region,
+    bytes: usize,
+}
+
+const HEADER_BYTES: usize = BLOCK_ALIGNMENT;
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+
+/// A list of blocks that are freed together.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Region {
+    /// Null when the region is empty: compiled code looks before it calls `weld_region_clear`.
+    first: *mut Header,
+}
+
+/// The state of one run. Compiled code holds its address and reads the fields before `context` at fixed offsets.
+#[repr(C)]
+pub struct Run {
+    /// The cancellation flag of the context; polled by loops.
+    cancel: *const AtomicBool,
+    /// What a trap wants to say: an index and a length, for example.
+    pub detail: [u64; 2],
+    context: Arc<Context>,
+    failure: Option<Failure>,
+    /// Boxed, because blocks and compiled code point to them.
+    #[expect(clippy::vec_box, reason = "the addresses of regions must not change")]
+    regions: Vec<Box<Region>>,
+    bytes: usize,
+}
+
+const _: () = assert!(std::mem::offset_of!(Run, cancel) == Run::CANCEL_OFFSET);
+const _: () = assert!(std::mem::offset_of!(Run, detail) == Run::DETAIL_OFFSET);
+
+// SAFETY: blocks are reachable through their run (or `Block`) only; nothing is tied to a thread.
+unsafe impl Send for Run {}
+// SAFETY: a shared run is only read; every change takes `&mut`.
+unsafe impl Sync for Run {}
+
+impl Run {
+    pub const CANCEL_OFFSET: usize = 0;
+    pub const DETAIL_OFFSET: usize = 8;
+
+    pub fn new(context: Arc<Context>) -> Box<Run> {
+        Box::new(Run {
+            cancel: Arc::as_ptr(context.cancel_flag()),
+            detail: [0; 2],
+            context,
+            failure: None,
+            regions: vec![Box::new(Region { first: ptr::null_mut() })],
+            bytes: 0,
+        })
+    }
+
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Bytes that the run holds.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The region of that number, made when first asked for. Its address stays the same.
+    pub fn region(&mut self, index: usize) -> *mut Region {
+        while self.regions.len() <= index {
+            self.regions.push(Box::new(Region { first: ptr::null_mut() }));
+        }
+        &mut *self.regions[index]
+    }
+
+    /// Notes why the run fails; the first failure counts.
+    #[cold]
+    pub fn fail(&mut self, status: Status, message: impl Into<String>) {
+        if self.failure.is_none() {
+            self.failure = Some(Failure { status, message: message.into() });
+        }
+    }
+
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// New memory that lives as long as the run; see [`Run::allocate_in`].
+    pub fn allocate(&mut self, bytes: usize) -> *mut u8 {
+        let region = self.region(0);
+        // SAFETY: the region is one of this run's.
+        unsafe { self.allocate_in(region, bytes) }
+    }
+
+    /// New memory of at least one byte at a multiple of [`BLOCK_ALIGNMENT`], not initialised; null after a failure,
+    /// which is noted.
+    ///
+    /// # Safety
+    /// `region` is one of this run's.
+    pub unsafe fn allocate_in(&mut self, region: *mut Region, bytes: usize) -> *mut u8 {
+        let Some(layout) = block_layout(bytes) else { return self.out_of_memory(bytes) };
+        if !self.context.memory().try_grow(layout.size()) {
+            return self.out_of_memory(bytes);
+        }
+        // SAFETY: the layout's size is not zero.
+        let header = unsafe { alloc(layout) }.cast::<Header>();
+        if header.is_null() {
+            self.context.memory().shrink(layout.size());
+            return self.out_of_memory(bytes);
+        }
+        self.bytes += layout.size();
+        // SAFETY: the block is fresh and large enough for its header; the region's list is valid.
+        unsafe {
+            header.write(Header { previous: ptr::null_mut(), next: (*region).first, region, bytes });
+            link(header);
+            header.cast::<u8>().add(HEADER_BYTES)
+        }
+    }
+
+    /// Changes the size of a block, which may move; the old bytes are kept as far as they fit. Null after a failure,
+    /// which is noted; the block is then as before.
+    ///
+    /// # Safety
+    /// `block` came from this run and has not been freed.
+    pub unsafe fn resize(&mut self, block: *mut u8, bytes: usize) -> *mut u8 {
+        // SAFETY: by the caller's promise there is a header.
+        let (header, old) = unsafe {
+            let header = block.sub(HEADER_BYTES).cast::<Header>();
+            (header, (*header).bytes)
+        };
+        let (Some(old_layout), Some(layout)) = (block_layout(old), block_layout(bytes)) else {
+            return self.out_of_memory(bytes);
+        };
+        if layout.size() > old_layout.size() && !self.context.memory().try_grow(layout.size() - old_layout.size()) {
+            return self.out_of_memory(bytes);
+        }
+        // SAFETY: the block was allocated with `old_layout`; after a move its neighbours are told the new address.
+        unsafe {
+            let moved = realloc(header.cast(), old_layout, layout.size()).cast::<Header>();
+            if moved.is_null() {
+                if layout.size() > old_layout.size() {
+                    self.context.memory().shrink(layout.size() - old_layout.size());
+                }
+                return self.out_of_memory(bytes);
+            }
+            (*moved).bytes = bytes;
+            link(moved);
+            self.bytes = self.bytes - old_layout.size() + layout.size();
+            if layout.size() < old_layout.size() {
+                self.context.memory().shrink(old_layout.size() - layout.size());
+            }
+            moved.cast::<u8>().add(HEADER_BYTES)
+        }
+    }
+
+    /// Frees one block.
+    ///
+    /// # Safety
+    /// `block` came from this run, has not been freed, and is not used again.
+    pub unsafe fn free(&mut self, block: *mut u8) {
+        // SAFETY: by the caller's promise.
+        unsafe { drop(self.detach(block)) }
+    }
+
+    /// Takes a block out of the run: from now on the result owns it.
+    ///
+    /// # Safety
+    /// `block` came from this run and has not been freed.
+    pub unsafe fn detach(&mut self, block: *mut u8) -> Block {
+        // SAFETY: by the caller's promise there is a header, linked into its region's list.
+        unsafe {
+            let header = block.sub(HEADER_BYTES).cast::<Header>();
+            unlink(header);
+            self.bytes -= (*header).bytes + HEADER_BYTES;
+        }
+        Block { data: block, memory: self.context.memory().clone() }
+    }
+
+    /// Frees all blocks of a region.
+    ///
+    /// # Safety
+    /// `region` is one of this run's, and nothing in it is used again.
+    pub unsafe fn clear(&mut self, region: *mut Region) {
+        // SAFETY: the list holds live blocks; each is read before it is freed.
+        unsafe {
+            let mut header = (*region).first;
+            (*region).first = ptr::null_mut();
+            while !header.is_null() {
+                let next = (*header).next;
+                let size = (*header).bytes + HEADER_BYTES;
+                dealloc(header.cast(), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
+                self.context.memory().shrink(size);
+                self.bytes -= size;
+                header = next;
+            }
+        }
+    }
+
+    /// Moves all blocks of another run into this one, which then keeps them alive.
+    pub fn adopt(&mut self, mut other: Box<Run>) {
+        debug_assert!(Arc::ptr_eq(self.context.memory(), other.context.memory()));
+        let target = self.region(0);
+        // SAFETY: both runs' lists hold live blocks; each is unlinked from one and linked into the other.
+        unsafe {
+            for index in 0..other.regions.len() {
+                let region: *mut Region = other.region(index);
+                while !(*region).first.is_null() {
+                    let header = (*region).first;
+                    unlink(header);
+                    (*header).region = target;
+                    (*header).previous = ptr::null_mut();
+                    (*header).next = (*target).first;
+                    link(header);
+                }
+            }
+        }
+        self.bytes += other.bytes;
+        other.bytes = 0;
+    }
+
+    #[cold]
+    fn out_of_memory(&mut self, bytes: usize) -> *mut u8 {
+        self.fail(Status::OutOfMemory, format!("out of memory: {bytes} bytes more were refused"));
+        ptr::null_mut()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        for index in 0..self.regions.len() {
+            let region = self.region(index);
+            // SAFETY: the run ends, nothing uses its memory again.
+            unsafe { self.clear(region) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("bytes", &self.bytes).field("failure", &self.failure).finish_non_exhaustive()
+    }
+}
+
+/// A block of memory that outlives its run; freed when dropped.
+pub struct Block {
+    data: *mut u8,
+    memory: Arc<dyn MemoryPool>,
+}
+
+// SAFETY: a block is plain memory with one owner.
+unsafe impl Send for Block {}
+// SAFETY: shared blocks are only read.
+unsafe impl Sync for Block {}
+
+impl Block {
+    pub fn as_ptr(&self) -> *const u8 {
+        self.data
+    }
+
+    pub fn bytes(&self) -> usize {
+        // SAFETY: the header stands before the bytes.
+        unsafe { (*self.data.sub(HEADER_BYTES).cast::<Header>()).bytes }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let size = self.bytes() + HEADER_BYTES;
+        // SAFETY: allocated by `Run::allocate_in` with this layout, and owned by nobody else.
+        unsafe {
+            dealloc(self.data.sub(HEADER_BYTES), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
+        }
+        self.memory.shrink(size);
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+fn block_layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.checked_add(HEADER_BYTES)?, BLOCK_ALIGNMENT).ok()
+}
+
+/// Makes the neighbours of a block (as its header names them) point to it.
+///
+/// # Safety
+/// The header's fields name live neighbours, or null, and its region.
+unsafe fn link(header: *mut Header) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let Header { previous, next, region, .. } = *header;
+        if previous.is_null() {
+            (*region).first = header;
+        } else {
+            (*previous).next = header;
+        }
+        if !next.is_null() {
+            (*next).previous = header;
+        }
+    }
+}
+
+/// Takes a block out of its region's list.
+///
+/// # Safety
+/// The block is linked.
+unsafe fn unlink(header: *mut Header) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let Header { previous, next, region, .. } = *header;
+        if previous.is_null() {
+            (*region).first = next;
+        } else {
+            (*previous).next = next;
+        }
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Limit;
+
+    fn limited(limit: usize) -> (Arc<Limit>, Box<Run>) {
+        let pool = Arc::new(Limit::new(limit));
+        let context = Context::new(pool.clone(), Arc::new(AtomicBool::new(false)));
+        (pool, Run::new(Arc::new(context)))
+    }
+
+    #[test]
+    fn blocks_grow_keep_their_bytes_and_are_given_back() {
+        let (pool, mut run) = limited(1 << 20);
+        // SAFETY: blocks are used within their sizes and freed once.
+        unsafe {
+            let a = run.allocate(8);
+            a.cast::<u64>().write(7);
+            let b = run.allocate(0);
+            let a = run.resize(a, 4096);
+            assert_eq!(a.cast::<u64>().read(), 7);
+            assert_eq!(a as usize % BLOCK_ALIGNMENT, 0);
+            run.free(b);
+            let detached = run.detach(a);
+            assert_eq!(detached.bytes(), 4096);
+            assert_eq!(run.bytes(), 0);
+            drop(run);
+            assert_eq!(detached.as_ptr().cast::<u64>().read(), 7);
+        }
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn a_refused_block_is_a_failure_and_leaves_the_rest() {
+        let (pool, mut run) = limited(1000);
+        assert!(!run.allocate(100).is_null());
+        assert!(run.allocate(1000).is_null());
+        assert!(run.allocate(usize::MAX).is_null());
+        assert_eq!(run.take_failure().map(|f| f.status), Some(Status::OutOfMemory));
+        drop(run);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn regions_are_emptied_alone_and_adopted_runs_live_on() {
+        let (pool, mut run) = limited(1 << 20);
+        let mut other = Run::new(run.context().clone());
+        let kept = other.allocate(16);
+        let scratch = run.region(1);
+        // SAFETY: the regions are this run's; the cleared block is not used again.
+        unsafe {
+            kept.write(9);
+            run.allocate_in(scratch, 100);
+            let before = run.bytes();
+            run.allocate_in(scratch, 100);
+            run.clear(scratch);
+            assert!(run.bytes() < before);
+            run.adopt(other);
+            assert_eq!(kept.read(), 9);
+        }
+        drop(run);
+        assert_eq!(pool.used(), 0);
+    }
+}
