@@ -5,7 +5,9 @@
 //! This crate knows neither LLVM nor Arrow, does no input or output, and has no unsafe code.
 #![forbid(unsafe_code)]
 
+pub mod builder;
 pub mod diag;
+pub mod interp;
 pub mod ir;
 pub mod op;
 mod runtime_error;

@@ -1,0 +1,184 @@
+//! A builder under construction, as the interpreter holds it.
+//!
+//! Builders are linear, so a [`Handle`] may be shared freely: no program can tell that merging happens in place.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::reduce::{combine, identity_value};
+use crate::interp::Value;
+use crate::interp::compare::Key;
+use crate::interp::memory::{Charge, OutOfMemory};
+use crate::interp::value::{Dictionary, Vector};
+use crate::ir::Literal;
+use crate::op::MergeOp;
+use crate::runtime_error::RuntimeErrorKind;
+use crate::ty::BuilderType;
+
+/// Why a merge failed, with the kind's detail words.
+pub(crate) type Failure = (RuntimeErrorKind, [i64; 2]);
+
+const BROKEN: Failure = (RuntimeErrorKind::Internal, [0, 0]);
+
+/// What a dictionary entry takes beside its key and value.
+const ENTRY_BYTES: usize = 16;
+
+impl From<OutOfMemory> for Failure {
+    fn from(_: OutOfMemory) -> Failure {
+        (RuntimeErrorKind::OutOfMemory, [0, 0])
+    }
+}
+
+/// A reference to a builder.
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Mutex<State>>);
+
+impl Handle {
+    pub(crate) fn new(state: State) -> Handle {
+        Handle(Arc::new(Mutex::new(state)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    Appender {
+        items: Vec<Value>,
+        charge: Charge,
+    },
+    Merger {
+        op: MergeOp,
+        value: Value,
+    },
+    DictMerger {
+        op: MergeOp,
+        entries: BTreeMap<Key, Value>,
+        charge: Charge,
+    },
+    GroupBuilder {
+        groups: BTreeMap<Key, (Vec<Value>, Charge)>,
+        charge: Charge,
+    },
+    VecMerger {
+        op: MergeOp,
+        items: Vec<Value>,
+        charge: Charge,
+    },
+    /// `result` was called.
+    Done,
+}
+
+impl State {
+    /// A new builder; `arg` is an appender's size hint (ignored), a merger's initial value, a vecmerger's vector.
+    pub(crate) fn new(ty: &BuilderType, arg: Option<Value>, mut charge: Charge) -> Result<State, Failure> {
+        Ok(match ty {
+            BuilderType::Appender(_) => State::Appender { items: Vec::new(), charge },
+            BuilderType::Merger { value, op } => {
+                let initial = match arg {
+                    Some(value) => value,
+                    None => identity_value(op, value).ok_or(BROKEN)?,
+                };
+                State::Merger { op: op.clone(), value: initial }
+            }
+            BuilderType::DictMerger { op, .. } => {
+                State::DictMerger { op: op.clone(), entries: BTreeMap::new(), charge }
+            }
+            BuilderType::GroupBuilder { .. } => State::GroupBuilder { groups: BTreeMap::new(), charge },
+            BuilderType::VecMerger { op, .. } => {
+                let Some(Value::Vec(initial)) = arg else { return Err(BROKEN) };
+                charge.grow(initial.iter().map(Value::footprint).sum())?;
+                State::VecMerger { op: op.clone(), items: initial.to_vec(), charge }
+            }
+        })
+    }
+
+    pub(crate) fn merge(&mut self, merged: Value) -> Result<(), Failure> {
+        match self {
+            State::Appender { items, charge } => {
+                charge.grow(merged.footprint())?;
+                items.push(merged);
+            }
+            State::Merger { op, value } => *value = combine(op, value, &merged).ok_or(BROKEN)?,
+            State::DictMerger { op, entries, charge } => {
+                let (key, merged) = pair(&merged)?;
+                match entries.get_mut(&key) {
+                    Some(value) => *value = combine(op, value, merged).ok_or(BROKEN)?,
+                    None => {
+                        charge.grow(ENTRY_BYTES + key.value().footprint() + merged.footprint())?;
+                        // The identity combined with a value is that value, but for -0.0 + 0.0 = 0.0, and a NaN that
+                        // `min` passes by: an entry starts from the identity as a merger does.
+                        let unit = unit_like(op, merged).ok_or(BROKEN)?;
+                        entries.insert(key, combine(op, &unit, merged).ok_or(BROKEN)?);
+                    }
+                }
+            }
+            State::GroupBuilder { groups, charge } => {
+                let (key, merged) = pair(&merged)?;
+                if !groups.contains_key(&key) {
+                    charge.grow(ENTRY_BYTES + key.value().footprint())?;
+                }
+                let (items, charge) = groups.entry(key).or_insert_with(|| (Vec::new(), charge.sibling()));
+                charge.grow(merged.footprint())?;
+                items.push(merged.clone());
+            }
+            State::VecMerger { op, items, .. } => {
+                let Value::Struct(parts) = &merged else { return Err(BROKEN) };
+                let [Value::Scalar(Literal::I64(index)), value] = &**parts else { return Err(BROKEN) };
+                let len = items.len() as i64;
+                let slot = usize::try_from(*index).ok().and_then(|index| items.get_mut(index));
+                let slot = slot.ok_or((RuntimeErrorKind::IndexOutOfBounds, [*index, len]))?;
+                *slot = combine(op, slot, value).ok_or(BROKEN)?;
+            }
+            State::Done => return Err(BROKEN),
+        }
+        Ok(())
+    }
+
+    /// The result; the builder is used up.
+    pub(crate) fn finish(&mut self) -> Result<Value, Failure> {
+        Ok(match std::mem::replace(self, State::Done) {
+            State::Appender { items, charge } | State::VecMerger { items, charge, .. } => {
+                Value::Vec(Vector::charged(items, charge))
+            }
+            State::Merger { value, .. } => value,
+            State::DictMerger { entries, charge, .. } => Value::Dict(Dictionary::charged(entries, charge)),
+            State::GroupBuilder { groups, charge } => {
+                let entries = groups
+                    .into_iter()
+                    .map(|(key, (items, charge))| (key, Value::Vec(Vector::charged(items, charge))))
+                    .collect();
+                Value::Dict(Dictionary::charged(entries, charge))
+            }
+            State::Done => return Err(BROKEN),
+        })
+    }
+}
+
+/// The key and value of a merged pair.
+fn pair(merged: &Value) -> Result<(Key, &Value), Failure> {
+    match merged {
+        Value::Struct(parts) => match &**parts {
+            [key, value] => Ok((Key::new(key), value)),
+            _ => Err(BROKEN),
+        },
+        _ => Err(BROKEN),
+    }
+}
+
+/// The identity for values shaped like this one.
+fn unit_like(op: &MergeOp, value: &Value) -> Option<Value> {
+    match value {
+        Value::Scalar(literal) => match op {
+            MergeOp::All(op) => super::identity(*op, literal.kind()).map(Value::Scalar),
+            MergeOp::Fields(_) => None,
+        },
+        Value::Struct(fields) => {
+            let fields = fields.iter().enumerate().map(|(i, field)| unit_like(&op.field(i), field));
+            fields.collect::<Option<_>>().map(Value::Struct)
+        }
+        _ => None,
+    }
+}
