@@ -10,7 +10,9 @@ pub mod diag;
 pub mod interp;
 pub mod ir;
 pub mod op;
+mod pretty;
 mod runtime_error;
+pub mod syntax;
 pub mod ty;
 
 pub use runtime_error::{RuntimeError, RuntimeErrorKind};

@@ -9,7 +9,18 @@
 //! - a `Let` has at least one binding and its body is no `Let`;
 //! - builders are linear: each is used exactly once on every path.
 
+pub mod build;
+mod equal;
+pub mod linear;
+mod print;
+pub mod typing;
+mod verify;
+mod visit;
+
 use std::sync::Arc;
+
+pub use verify::verify;
+pub use visit::deep;
 
 use crate::diag::Span;
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
@@ -95,8 +106,13 @@ impl Annotations {
         entries.push((name.into(), value.into()));
     }
 
+    /// Names and values in the order in which they were written.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|entries| entries.iter()).map(|(name, value)| (&**name, &**value))
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0.as_ref().is_none_or(|entries| entries.is_empty())
     }
 }
 

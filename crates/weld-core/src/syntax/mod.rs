@@ -1,0 +1,3 @@
+//! Weld text and its tree.
+
+pub(crate) mod words;
