@@ -17,6 +17,7 @@ pub mod compare;
 mod eval;
 mod intrinsic;
 mod iter;
+pub mod json;
 pub(crate) mod memory;
 pub mod scalar;
 pub mod serialize;
