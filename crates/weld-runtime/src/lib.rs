@@ -5,7 +5,15 @@
 //! [`abi`], nothing else. This crate knows neither LLVM nor Arrow.
 
 pub mod abi;
+pub mod arena;
 mod context;
+pub mod dict;
+mod dict_buffer;
+mod dict_filter;
+mod dict_finish;
+mod dict_group;
+mod dict_merger;
+pub mod hash;
 pub mod memory;
 mod run;
 mod status;
@@ -13,6 +21,10 @@ pub mod vector;
 
 pub use abi::{ColumnAbi, StringView};
 pub use context::Context;
+pub use dict::{Dict, DictError, DictKind, KeyKind, RowLayout};
+pub use dict_filter::{BIT_SHIFTS as FILTER_BIT_SHIFTS, BITS_FACTOR as FILTER_BITS_FACTOR};
+pub use dict_finish::{EqualKeys, HashKeys, KeyFunctions};
+pub use dict_group::{GroupBuilder, GroupLayout, GroupOffsets};
 pub use memory::MemoryPool;
 pub use run::{Block, Region, Run};
 pub use status::{Failure, Status};

@@ -1,0 +1,147 @@
+//! Memory that is given out piece by piece and freed as a whole: the long strings and nested vectors of a table.
+//!
+//! ```text
+//! let mut arena = Arena::new(pool);
+//! let copy = arena.copy(b"a string that outlives its batch")?;
+//! ```
+//!
+//! Pieces never move. Arenas can be joined, which moves no bytes: a combined table owns what its parts owned.
+
+use std::sync::Arc;
+
+use crate::dict_buffer::Buffer;
+use crate::memory::{MemoryPool, OutOfMemory};
+
+const BLOCK_MIN: usize = 1 << 10;
+const BLOCK_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+pub struct Arena {
+    pool: ArenaPool,
+    blocks: Vec<Buffer>,
+    /// The free part of the last block.
+    next: usize,
+    end: usize,
+}
+
+struct ArenaPool(Arc<dyn MemoryPool>);
+
+impl std::fmt::Debug for ArenaPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MemoryPool")
+    }
+}
+
+impl Arena {
+    pub fn new(pool: Arc<dyn MemoryPool>) -> Arena {
+        Arena { pool: ArenaPool(pool), blocks: Vec::new(), next: 0, end: 0 }
+    }
+
+    /// `bytes` zero bytes, at an address divisible by `align` (a power of two, at most 16).
+    pub fn alloc(&mut self, bytes: usize, align: usize) -> Result<*mut u8, OutOfMemory> {
+        debug_assert!(align.is_power_of_two() && align <= 16, "the ABI knows no larger alignment");
+        if bytes == 0 {
+            return Ok(std::ptr::dangling_mut::<u128>().cast());
+        }
+        let start = self.next.next_multiple_of(align);
+        match self.blocks.last() {
+            Some(block) if start.checked_add(bytes).is_some_and(|end| end <= self.end) => {
+                self.next = start + bytes;
+                Ok(block.as_ptr().with_addr(start))
+            }
+            _ => self.alloc_in_new_block(bytes),
+        }
+    }
+
+    pub fn copy(&mut self, bytes: &[u8]) -> Result<*mut u8, OutOfMemory> {
+        let copy = self.alloc(bytes.len(), 1)?;
+        // SAFETY: `copy` is `bytes.len()` bytes of this arena that nobody else has.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len()) };
+        Ok(copy)
+    }
+
+    /// Takes over everything that `other` owns; its pieces stay where they are.
+    pub fn join(&mut self, other: Arena) {
+        // In front, so that the last block stays the one with room.
+        self.blocks.splice(0..0, other.blocks);
+        if self.blocks.last().is_none_or(|last| self.end != last.as_ptr().addr() + last.len()) {
+            (self.next, self.end) = (0, 0);
+        }
+    }
+
+    /// Memory held, given out or not.
+    pub fn bytes(&self) -> usize {
+        self.blocks.iter().map(Buffer::len).sum()
+    }
+
+    #[cold]
+    fn alloc_in_new_block(&mut self, bytes: usize) -> Result<*mut u8, OutOfMemory> {
+        let usual = self.blocks.last().map_or(BLOCK_MIN, |last| (2 * last.len()).clamp(BLOCK_MIN, BLOCK_MAX));
+        // Near the limit, no more than is asked for.
+        let block = Buffer::zeroed(bytes.max(usual), self.pool.0.clone())
+            .or_else(|OutOfMemory| Buffer::zeroed(bytes, self.pool.0.clone()))?;
+        let piece = block.as_ptr();
+        if bytes > BLOCK_MAX / 4 && !self.blocks.is_empty() {
+            // A large piece has a block to itself, and the room in the last block is not lost.
+            let before_last = self.blocks.len() - 1;
+            self.blocks.insert(before_last, block);
+        } else {
+            (self.next, self.end) = (piece.addr() + bytes, piece.addr() + block.len());
+            self.blocks.push(block);
+        }
+        Ok(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Limit;
+
+    #[test]
+    fn pieces_are_disjoint_aligned_and_outlive_a_join() {
+        let pool = Arc::new(Limit::none());
+        let mut arenas = [Arena::new(pool.clone()), Arena::new(pool.clone())];
+        let mut pieces: Vec<(*mut u8, usize, u8)> = Vec::new();
+        for i in 0..2000usize {
+            let size = if i % 500 == 3 { 400_000 } else { i * 7 % 300 };
+            let align = 1 << (i % 5);
+            let piece = arenas[i % 2].alloc(size, align).unwrap();
+            assert_eq!(piece.addr() % align, 0);
+            // SAFETY: a fresh piece of `size` bytes.
+            unsafe { piece.write_bytes(i as u8, size) };
+            pieces.push((piece, size, i as u8));
+        }
+        let [mut first, second] = arenas;
+        first.join(second);
+        assert_eq!(first.copy(b"more").map(|p| p.is_null()), Ok(false));
+        for (piece, size, byte) in pieces {
+            // SAFETY: pieces live as long as the arena that took them over.
+            assert!(unsafe { std::slice::from_raw_parts(piece, size) }.iter().all(|b| *b == byte));
+        }
+        assert_eq!(first.bytes(), pool.used());
+        drop(first);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn an_empty_arena_can_take_a_full_one_and_go_on() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(Limit::none());
+        let mut full = Arena::new(pool.clone());
+        let kept = full.copy(b"kept").unwrap();
+        let mut empty = Arena::new(pool);
+        empty.join(full);
+        let more = empty.copy(b"more").unwrap();
+        // SAFETY: both are four bytes of the arena.
+        let (kept, more) = unsafe { (std::slice::from_raw_parts(kept, 4), std::slice::from_raw_parts(more, 4)) };
+        assert_eq!((kept, more), (&b"kept"[..], &b"more"[..]));
+    }
+
+    #[test]
+    fn the_limit_holds() {
+        let mut arena = Arena::new(Arc::new(Limit::new(10_000)));
+        assert!(arena.copy(&[0; 5000]).is_ok());
+        assert_eq!(arena.copy(&[0; 9000]), Err(OutOfMemory));
+        assert!(arena.copy(&[0; 500]).is_ok());
+    }
+}

@@ -1,0 +1,217 @@
+//! Raw memory of tables: zeroed when new, accounted, growing without a second copy where the system can do that.
+//!
+//! ```text
+//! let mut rows = Buffer::new(pool);
+//! rows.grow(64)?;          // 64 zero bytes
+//! rows.grow(1 << 30)?;     // the same 64 bytes, more zeros behind them, pages moved rather than copied
+//! ```
+//!
+//! Small buffers come from the process's allocator. Large ones are mapped: Linux then moves pages instead of bytes when
+//! they grow, and gives huge pages, without which a random access into a large table misses the TLB as well as the
+//! cache.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, realloc};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::memory::{MemoryPool, OutOfMemory};
+
+/// Buffers of this size and more are mapped.
+const MAPPED_MIN: usize = 4 << 20;
+/// Enough for a cache line never to be split by the 16-byte values that tables hold.
+const ALIGN: usize = 64;
+
+/// Owned bytes. Dropping gives them back to the system and to the pool.
+pub(crate) struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+    pool: Arc<dyn MemoryPool>,
+}
+
+// SAFETY: a buffer owns its bytes as a `Vec<u8>` does; the pool is shared and `Sync`.
+unsafe impl Send for Buffer {}
+// SAFETY: `&Buffer` gives out a pointer and a size, nothing that writes.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Without any memory yet.
+    pub(crate) fn new(pool: Arc<dyn MemoryPool>) -> Buffer {
+        Buffer { start: NonNull::<u64>::dangling().cast(), bytes: 0, pool }
+    }
+
+    pub(crate) fn zeroed(bytes: usize, pool: Arc<dyn MemoryPool>) -> Result<Buffer, OutOfMemory> {
+        let mut buffer = Buffer::new(pool);
+        buffer.grow(bytes)?;
+        Ok(buffer)
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The capacity: all of it may be read and written.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.pool
+    }
+
+    /// Makes the buffer at least `bytes` long. What was in it stays, what is new is zero; it may move.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let bytes = round_up(bytes)?;
+        if !self.pool.try_grow(bytes - self.bytes) {
+            return Err(OutOfMemory);
+        }
+        match system::resize(self.start, self.bytes, bytes) {
+            Some(start) => {
+                self.start = start;
+                self.bytes = bytes;
+                Ok(())
+            }
+            None => {
+                self.pool.shrink(bytes - self.bytes);
+                Err(OutOfMemory)
+            }
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            system::free(self.start, self.bytes);
+            self.pool.shrink(self.bytes);
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.bytes)
+    }
+}
+
+fn round_up(bytes: usize) -> Result<usize, OutOfMemory> {
+    let unit = if bytes >= MAPPED_MIN { 1 << 16 } else { ALIGN };
+    bytes.checked_next_multiple_of(unit).filter(|b| *b <= isize::MAX as usize).ok_or(OutOfMemory)
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes, ALIGN).ok()
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    //! Two kinds of memory, told apart by their size alone.
+    use super::*;
+
+    /// Makes `old` bytes at `start` into `new` bytes, the added ones zero. `old` is zero for the first allocation.
+    pub(super) fn resize(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
+        if new < MAPPED_MIN {
+            return resize_heap(start, old, new);
+        }
+        if old >= MAPPED_MIN {
+            // SAFETY: `start .. start + old` is a mapping that `map` made and this buffer alone owns.
+            let moved = unsafe { libc::mremap(start.as_ptr().cast(), old, new, libc::MREMAP_MAYMOVE) };
+            return advise(moved, new);
+        }
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no existing memory.
+        let mapped = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                new,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        let mapped = advise(mapped, new)?;
+        // SAFETY: both ranges hold `old` bytes and the new one was mapped just now, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(start.as_ptr(), mapped.as_ptr(), old) };
+        free(start, old);
+        Some(mapped)
+    }
+
+    fn advise(mapped: *mut libc::c_void, bytes: usize) -> Option<NonNull<u8>> {
+        if mapped == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the range was mapped just now. The advice may be refused; nothing depends on it.
+        unsafe { libc::madvise(mapped, bytes, libc::MADV_HUGEPAGE) };
+        NonNull::new(mapped.cast())
+    }
+
+    pub(super) fn free(start: NonNull<u8>, bytes: usize) {
+        if bytes < MAPPED_MIN {
+            free_heap(start, bytes);
+        } else {
+            // SAFETY: a mapping of exactly this range, made by `resize`, owned by the buffer that is being dropped.
+            unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub(super) use super::{free_heap as free, resize_heap as resize};
+}
+
+fn resize_heap(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
+    let wanted = layout(new)?;
+    if old == 0 {
+        // SAFETY: `new` is not zero, as it is larger than `old`.
+        return NonNull::new(unsafe { alloc_zeroed(wanted) });
+    }
+    // SAFETY: the block was allocated here with the layout of `old`; `new` is larger and a valid size.
+    let moved = NonNull::new(unsafe { realloc(start.as_ptr(), layout(old)?, wanted.size()) })?;
+    // SAFETY: the block now has `new` bytes, of which the first `old` were initialised before.
+    unsafe { moved.as_ptr().add(old).write_bytes(0, new - old) };
+    Some(moved)
+}
+
+fn free_heap(start: NonNull<u8>, bytes: usize) {
+    if let (true, Some(layout)) = (bytes > 0, layout(bytes)) {
+        // SAFETY: the block was allocated by `resize_heap` with this layout.
+        unsafe { dealloc(start.as_ptr(), layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Limit;
+
+    #[test]
+    fn grows_across_the_threshold_and_keeps_what_was_there() {
+        let pool = Arc::new(Limit::none());
+        let mut buffer = Buffer::new(pool.clone());
+        let mut filled = 0;
+        for size in [1usize, 100, 5000, MAPPED_MIN - 64, MAPPED_MIN, 3 * MAPPED_MIN, 9 * MAPPED_MIN + 1] {
+            buffer.grow(size).unwrap();
+            assert!(buffer.len() >= size && pool.used() == buffer.len());
+            // SAFETY: the buffer has `len` initialised bytes.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), buffer.len()) };
+            assert!(bytes[..filled].iter().enumerate().all(|(i, b)| *b == (i % 251) as u8 + 1));
+            assert!(bytes[filled..].iter().all(|b| *b == 0));
+            bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i % 251) as u8 + 1);
+            filled = bytes.len();
+        }
+        drop(buffer);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn a_refusal_leaves_the_buffer_as_it_was() {
+        let mut buffer = Buffer::zeroed(128, Arc::new(Limit::new(1000))).unwrap();
+        assert_eq!(buffer.grow(2000), Err(OutOfMemory));
+        assert_eq!(buffer.grow(usize::MAX), Err(OutOfMemory));
+        assert_eq!(buffer.len(), 128);
+    }
+}
