@@ -1,1 +1,60 @@
-fn main() {}
+//! The `weld` command: SQL through Weld, the TPC-H benchmark, and tools for programs in Weld's own language.
+//!
+//! `weld tpch run --scale-factor 1` measures, `weld sql data/` asks, `weld explain` shows. One file a subcommand.
+//! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod engine;
+mod failure;
+mod output;
+mod shell;
+mod sql;
+mod tables;
+mod tpch;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+use failure::{Failure, Result};
+
+// DataFusion's timings depend on the allocator, so both engines run under this one. It keeps freed pages, which saves
+// the page faults of fresh buffers (a large part of a Parquet scan).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Parser)]
+#[command(name = "weld", version, about = "SQL and data programs, fused and compiled to native code.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The TPC-H queries, with and without Weld, answers compared
+    #[command(subcommand)]
+    Tpch(tpch::Command),
+    /// SQL over Parquet, CSV and JSON files; a shell when run at a terminal
+    Sql(sql::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => Err(Failure::usage(&error)),
+        // --help and --version.
+        Err(text) => output::print(&text.to_string()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Tpch(command) => tpch::run(command),
+        Command::Sql(args) => sql::run(args),
+    }
+}

@@ -1,0 +1,113 @@
+//! `weld sql`: SQL over files.
+//!
+//! `weld sql -c "select count(*) from orders" data/` runs statements; at a terminal without `-c` or `-f` it is a shell;
+//! otherwise the statements come from standard input.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::{DFParser, Statement};
+
+use crate::engine::{self, Engine};
+use crate::failure::{Failure, Result};
+use crate::output::{self, Format};
+use crate::shell;
+use crate::tables::{self, Table};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Run these statements
+    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file")]
+    command: Option<String>,
+    /// Run the statements of this file
+    #[arg(short = 'f', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[arg(long, default_value = "table")]
+    format: Format,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// Which engine, and over which tables.
+#[derive(ClapArgs)]
+pub(crate) struct Source {
+    /// A table from a Parquet, CSV or JSON file, or from a folder of Parquet files; may be given many times
+    #[arg(long = "table", value_name = "NAME=PATH", value_parser = Table::parse)]
+    tables: Vec<Table>,
+    /// DataFusion's target partitions, and the number of threads [default: the number of cores]
+    #[arg(long, short = 'p', value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    partitions: Option<u16>,
+    /// `datafusion` switches Weld off
+    #[arg(long, default_value = "weld")]
+    engine: Engine,
+    /// Folder whose .parquet, .csv and .json files become tables named after them
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+impl Source {
+    pub(crate) fn runtime(&self) -> Result<tokio::runtime::Runtime> {
+        engine::runtime(self.partitions()).map_err(Failure::new)
+    }
+
+    /// A session with the tables registered.
+    pub(crate) async fn session(&self) -> Result<SessionContext> {
+        let session = engine::session(self.engine, self.partitions());
+        let found = self.folder.as_deref().map(tables::in_folder).transpose()?.unwrap_or_default();
+        for table in found.iter().chain(&self.tables) {
+            table.register(&session).await?;
+        }
+        Ok(session)
+    }
+
+    fn partitions(&self) -> usize {
+        self.partitions.map_or_else(engine::default_partitions, usize::from)
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let runtime = args.source.runtime()?;
+    let session = runtime.block_on(args.source.session())?;
+    match statements_text(&args)? {
+        Some(text) => runtime.block_on(run_statements(&session, &text, args.format)),
+        None => shell::run(&runtime, &session, args.format),
+    }
+}
+
+/// What to run; nothing when a person is to type it.
+fn statements_text(args: &Args) -> Result<Option<String>> {
+    if let Some(text) = &args.command {
+        return Ok(Some(text.clone()));
+    }
+    if let Some(path) = &args.file {
+        let read = std::fs::read_to_string(path);
+        return read.map(Some).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())));
+    }
+    if std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Runs statements separated by semicolons, printing each one's result; stops at the first that fails.
+pub(crate) async fn run_statements(session: &SessionContext, text: &str, format: Format) -> Result<()> {
+    for statement in parse(text)? {
+        run_statement(session, statement, format).await?;
+    }
+    Ok(())
+}
+
+pub(crate) fn parse(text: &str) -> Result<Vec<Statement>> {
+    Ok(DFParser::parse_sql(text)?.into())
+}
+
+/// Gives the number of rows of the result.
+pub(crate) async fn run_statement(session: &SessionContext, statement: Statement, format: Format) -> Result<usize> {
+    let plan = session.state().statement_to_plan(statement).await?;
+    let stream = session.execute_logical_plan(plan).await?.execute_stream().await?;
+    output::rows(stream, format).await
+}

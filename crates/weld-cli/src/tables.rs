@@ -1,0 +1,125 @@
+//! Files as tables: `orders.parquet` is the table `orders`; a folder of Parquet files is one table.
+//!
+//! `Table::parse("o=data/orders.parquet")` names one, `in_folder("data")` finds those of a folder.
+
+use std::path::{Path, PathBuf};
+
+use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
+
+use crate::failure::{Doing, Failure, Result};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FileType {
+    Parquet,
+    Csv,
+    Json,
+}
+
+impl FileType {
+    fn of(path: &Path) -> Option<FileType> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "parquet" => Some(FileType::Parquet),
+            "csv" => Some(FileType::Csv),
+            "json" | "jsonl" | "ndjson" => Some(FileType::Json),
+            _ => None,
+        }
+    }
+}
+
+impl Table {
+    /// Reads `NAME=PATH`, for clap.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Table, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                Ok(Table { name: name.to_owned(), path: path.into() })
+            }
+            _ => Err("expected NAME=PATH".to_owned()),
+        }
+    }
+
+    /// Makes the table known to the session. Reads its schema, so a bad file is found here.
+    pub(crate) async fn register(&self, session: &SessionContext) -> Result<()> {
+        let Table { name, path } = self;
+        let shown = path.display();
+        let file_type = self.file_type()?;
+        let text = path.to_str().ok_or_else(|| Failure::new(format!("{shown}: the path is not UTF-8")))?;
+        // DataFusion takes a folder only with a slash at its end.
+        let text = if path.is_dir() { format!("{}/", text.trim_end_matches('/')) } else { text.to_owned() };
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let extension = format!(".{extension}");
+        let table = datafusion::common::TableReference::bare(name.as_str());
+        let result = match file_type {
+            FileType::Parquet => session.register_parquet(table, &text, ParquetReadOptions::default()).await,
+            FileType::Csv => session.register_csv(table, &text, CsvReadOptions::new().file_extension(&extension)).await,
+            FileType::Json => {
+                session.register_json(table, &text, JsonReadOptions::default().file_extension(&extension)).await
+            }
+        };
+        result.doing(format_args!("cannot read {shown} as table {name}"))
+    }
+
+    fn file_type(&self) -> Result<FileType> {
+        let shown = self.path.display();
+        let metadata = self.path.metadata().map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+        if metadata.is_dir() {
+            return Ok(FileType::Parquet);
+        }
+        if metadata.len() == 0 {
+            return Err(Failure::new(format!("cannot read {shown}: the file is empty")));
+        }
+        FileType::of(&self.path)
+            .ok_or_else(|| Failure::new(format!("{shown}: expected a .parquet, .csv or .json file, or a folder")))
+    }
+}
+
+/// The data files of a folder, each a table; and its folders that hold Parquet files, each one table.
+pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    for path in list(folder)? {
+        let is_table = if path.is_dir() {
+            list(&path)?.iter().any(|file| FileType::of(file) == Some(FileType::Parquet))
+        } else {
+            FileType::of(&path).is_some()
+        };
+        if let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_table) {
+            tables.push(Table { name: name.to_owned(), path });
+        }
+    }
+    if tables.is_empty() {
+        return Err(Failure::new(format!("{}: no .parquet, .csv or .json file in this folder", folder.display())));
+    }
+    Ok(tables)
+}
+
+fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error| Failure::new(format!("cannot read {}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_a_name_and_a_path() {
+        let table = Table::parse("t=a=b.csv").unwrap();
+        assert_eq!((table.name.as_str(), table.path.to_str()), ("t", Some("a=b.csv")));
+        assert!(Table::parse("t").is_err());
+        assert!(Table::parse("=x").is_err());
+    }
+
+    #[test]
+    fn file_types_go_by_the_extension() {
+        assert_eq!(FileType::of(Path::new("a.Parquet")), Some(FileType::Parquet));
+        assert_eq!(FileType::of(Path::new("a.txt")), None);
+    }
+}

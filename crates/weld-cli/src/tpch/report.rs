@@ -1,0 +1,236 @@
+//! What `weld tpch run` prints: lines of a table as the queries finish, or one JSON object a query.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Engines, Format, RunArgs, Storage};
+use crate::engine::{Coverage, Declined, Engine};
+use crate::failure::{Failure, Result, one_line};
+use crate::output;
+
+/// Everything that is known of one query after its runs.
+pub(super) struct Measured {
+    pub(super) query: usize,
+    pub(super) rows: Option<usize>,
+    /// Unknown when only one engine ran.
+    pub(super) verified: Option<bool>,
+    pub(super) error: Option<String>,
+    pub(super) datafusion: Side,
+    pub(super) weld: Side,
+    pub(super) coverage: Option<Coverage>,
+}
+
+/// One engine's times.
+#[derive(Default)]
+pub(super) struct Side {
+    pub(super) first_ms: Option<f64>,
+    pub(super) ms: Vec<f64>,
+}
+
+impl Measured {
+    pub(super) fn new(query: usize) -> Measured {
+        let (datafusion, weld) = (Side::default(), Side::default());
+        Measured { query, rows: None, verified: None, error: None, datafusion, weld, coverage: None }
+    }
+
+    pub(super) fn side(&mut self, engine: Engine) -> &mut Side {
+        match engine {
+            Engine::Datafusion => &mut self.datafusion,
+            Engine::Weld => &mut self.weld,
+        }
+    }
+
+    /// How many times faster Weld was, by the medians.
+    fn ratio(&self) -> Option<f64> {
+        Some(self.datafusion.median()? / self.weld.median()?)
+    }
+}
+
+impl Side {
+    fn median(&self) -> Option<f64> {
+        let mut sorted = self.ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => None,
+            odd if odd % 2 == 1 => Some(sorted[middle]),
+            _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+        }
+    }
+}
+
+/// Prints as results come in, and remembers what the last lines need.
+pub(super) struct Report {
+    format: Format,
+    engines: Engines,
+    storage: Storage,
+    scale_factor: f64,
+    partitions: usize,
+    done: Vec<Measured>,
+}
+
+impl Report {
+    pub(super) fn new(args: &RunArgs, partitions: usize) -> Result<Report> {
+        let RunArgs { format, engine: engines, storage, scale_factor, iterations, .. } = *args;
+        if format == Format::Table {
+            let plural = |count: usize| if count == 1 { "" } else { "s" };
+            output::line(&format!(
+                "TPC-H, scale factor {scale_factor}, {storage}, {partitions} partition{}. Median of {iterations} run{} \
+                 after a first one; milliseconds.",
+                plural(partitions),
+                plural(usize::from(iterations)),
+            ))?;
+            output::line(HEADER)?;
+        }
+        Ok(Report { format, engines, storage, scale_factor, partitions, done: Vec::new() })
+    }
+
+    pub(super) fn add(&mut self, measured: Measured) -> Result<()> {
+        match self.format {
+            Format::Table => output::line(&table_line(&measured))?,
+            Format::Json => output::line(&self.json(&measured).to_string())?,
+        }
+        self.done.push(measured);
+        Ok(())
+    }
+
+    /// The last lines. Fails when an answer differed or a query could not run.
+    pub(super) fn finish(self) -> Result<()> {
+        let failed = self.done.iter().filter(|measured| measured.error.is_some()).count();
+        if self.format == Format::Table {
+            self.summary()?;
+        }
+        if failed > 0 { Err(Failure::Reported) } else { Ok(()) }
+    }
+
+    fn summary(&self) -> Result<()> {
+        let geomean = |value: fn(&Measured) -> Option<f64>| {
+            let logs: Option<Vec<f64>> = self.done.iter().map(|measured| Some(value(measured)?.ln())).collect();
+            logs.map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        };
+        let datafusion = geomean(|measured| measured.datafusion.median());
+        let weld = geomean(|measured| measured.weld.median());
+        let ratio = geomean(Measured::ratio);
+        output::line(&format!("{:>7} {:>11} {:>9} {:>7}", "geomean", number(datafusion), number(weld), times(ratio)))?;
+        if self.engines == Engines::Both {
+            let verified = self.done.iter().filter(|measured| measured.verified == Some(true)).count();
+            output::line(&format!("{verified} of {} verified: the same answers in every run.", self.done.len()))?;
+        }
+        for measured in &self.done {
+            if let Some(error) = &measured.error {
+                output::line(&format!("q{}: {}", measured.query, one_line(error)))?;
+            }
+        }
+        self.declined()
+    }
+
+    /// The operators left to DataFusion, by reason.
+    fn declined(&self) -> Result<()> {
+        let mut queries: BTreeMap<&Declined, Vec<usize>> = BTreeMap::new();
+        for measured in &self.done {
+            for declined in measured.coverage.iter().flat_map(|coverage| &coverage.declined) {
+                let numbers = queries.entry(declined).or_default();
+                if numbers.last() != Some(&measured.query) {
+                    numbers.push(measured.query);
+                }
+            }
+        }
+        if !queries.is_empty() {
+            output::line("Left to DataFusion:")?;
+        }
+        for (Declined { operator, reason }, numbers) in queries {
+            let numbers: Vec<String> = numbers.iter().map(|number| format!("q{number}")).collect();
+            output::line(&format!("  {operator}: {} ({})", one_line(reason), numbers.join(" ")))?;
+        }
+        Ok(())
+    }
+
+    fn json(&self, measured: &Measured) -> Value {
+        let coverage = measured.coverage.clone().unwrap_or_default();
+        let declined: Vec<Value> = (coverage.declined.iter())
+            .map(|Declined { operator, reason }| json!({"operator": operator, "reason": reason}))
+            .collect();
+        let mut object = json!({
+            "query": measured.query,
+            "storage": self.storage.to_string(),
+            "scale_factor": self.scale_factor,
+            "partitions": self.partitions,
+            "rows": measured.rows,
+            "verified": measured.verified,
+            "datafusion_ms": rounded(&measured.datafusion.ms),
+            "weld_ms": rounded(&measured.weld.ms),
+            "first_ms": {
+                "datafusion": measured.datafusion.first_ms.map(microseconds),
+                "weld": measured.weld.first_ms.map(microseconds),
+            },
+            "compile_ms": microseconds(coverage.compile_ms),
+            "operators_total": coverage.total,
+            "operators_compiled": coverage.compiled,
+            "declined": declined,
+        });
+        if let Some(error) = &measured.error {
+            object["error"] = json!(one_line(error));
+        }
+        object
+    }
+}
+
+const HEADER: &str = "  query  datafusion      weld   ratio  compiled  compile  first run      rows  same";
+
+fn table_line(measured: &Measured) -> String {
+    let Measured { query, rows, verified, datafusion, weld, coverage, .. } = measured;
+    let compiled = coverage.as_ref().map(|coverage| format!("{}/{}", coverage.compiled, coverage.total));
+    let same = match (verified, &measured.error) {
+        (_, Some(_)) => "NO",
+        (Some(true), None) => "yes",
+        _ => "",
+    };
+    format!(
+        "{:>7} {:>11} {:>9} {:>7} {:>9} {:>8} {:>10} {:>9}  {same}",
+        format!("q{query}"),
+        number(datafusion.median()),
+        number(weld.median()),
+        times(measured.ratio()),
+        compiled.unwrap_or_default(),
+        number(coverage.as_ref().map(|coverage| coverage.compile_ms)),
+        number(weld.first_ms.or(datafusion.first_ms)),
+        rows.map(|rows| rows.to_string()).unwrap_or_default(),
+    )
+}
+
+fn number(ms: Option<f64>) -> String {
+    ms.map(|ms| format!("{ms:.1}")).unwrap_or_default()
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map(|ratio| format!("{ratio:.2}x")).unwrap_or_default()
+}
+
+/// Milliseconds to three decimals.
+fn microseconds(ms: f64) -> f64 {
+    (ms * 1e3).round() / 1e3
+}
+
+fn rounded(ms: &[f64]) -> Vec<f64> {
+    ms.iter().copied().map(microseconds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_ratios() {
+        let side = |ms: &[f64]| Side { first_ms: None, ms: ms.to_vec() };
+        assert_eq!(side(&[]).median(), None);
+        assert_eq!(side(&[3.0, 1.0, 2.0]).median(), Some(2.0));
+        assert_eq!(side(&[4.0, 1.0, 2.0, 3.0]).median(), Some(2.5));
+        let mut measured = Measured::new(1);
+        measured.datafusion = side(&[8.0]);
+        assert_eq!(measured.ratio(), None);
+        measured.weld = side(&[2.0]);
+        assert_eq!(measured.ratio(), Some(4.0));
+        assert!(table_line(&measured).contains("4.00x"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs the queries on the engines in turn, in one process, over the same tables.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
+use datafusion::prelude::SessionContext;
+
+use super::report::{Measured, Report, Side};
+use super::{RunArgs, Storage, data, queries};
+use crate::compare::{self, Answer};
+use crate::engine::{self, Engine};
+use crate::failure::{Doing, Failure, Result};
+use crate::tables::Table;
+
+pub(super) fn run(args: &RunArgs) -> Result<()> {
+    let folder = args.data.clone().unwrap_or_else(|| PathBuf::from(format!("data/tpch-sf{}", args.scale_factor)));
+    data::ensure(&folder, args.scale_factor)?;
+    let partitions = args.partitions.map_or_else(engine::default_partitions, usize::from);
+    let runtime = engine::runtime(partitions).map_err(Failure::new)?;
+    runtime.block_on(async {
+        let sessions = sessions(args, &folder, partitions).await?;
+        let mut report = Report::new(args, partitions)?;
+        for number in queries::numbers(&args.queries) {
+            report.add(measure(number, &sessions, args.iterations).await)?;
+        }
+        report.finish()
+    })
+}
+
+struct Session {
+    engine: Engine,
+    context: SessionContext,
+}
+
+/// A session for each engine, with the tables.
+async fn sessions(args: &RunArgs, folder: &Path, partitions: usize) -> Result<Vec<Session>> {
+    let sessions: Vec<Session> = (args.engine.list().iter())
+        .map(|&engine| Session { engine, context: engine::session(engine, partitions) })
+        .collect();
+    for name in data::TABLES {
+        let table = Table { name: name.to_owned(), path: data::file(folder, name) };
+        match args.storage {
+            Storage::Parquet => {
+                warm(&table.path)?;
+                for session in &sessions {
+                    table.register(&session.context).await?;
+                }
+            }
+            Storage::Memory => {
+                let loaded: Arc<dyn TableProvider> = Arc::new(load(&table, partitions).await?);
+                for session in &sessions {
+                    session.context.register_table(name, Arc::clone(&loaded))?;
+                }
+            }
+        }
+    }
+    Ok(sessions)
+}
+
+/// Reads the file once, so that the engine that runs first does not pay for the disk.
+fn warm(path: &Path) -> Result<()> {
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+    read.doing(format_args!("cannot read {}", path.display())).map(drop)
+}
+
+/// Loads a table as record batches, as DataFusion decodes them, in as many equal partitions as will run.
+async fn load(table: &Table, partitions: usize) -> Result<MemTable> {
+    // One partition keeps the order of the file.
+    let reader = engine::session(Engine::Datafusion, 1);
+    table.register(&reader).await?;
+    let frame = reader.table(table.name.as_str()).await?;
+    let schema = Arc::new(frame.schema().as_arrow().clone());
+    let batches = frame.collect().await.doing(format_args!("cannot read {}", table.path.display()))?;
+    Ok(MemTable::try_new(schema, split(&batches, partitions))?)
+}
+
+/// Cuts the rows into `count` runs whose lengths differ by at most one.
+fn split(batches: &[RecordBatch], count: usize) -> Vec<Vec<RecordBatch>> {
+    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut partitions = vec![Vec::new(); count];
+    let mut seen = 0;
+    for batch in batches {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let partition = (0..count).rfind(|&index| index * total / count <= seen).unwrap_or(0);
+            let end_of_partition = (partition + 1) * total / count;
+            let rows = (batch.num_rows() - start).min(end_of_partition - seen);
+            partitions[partition].push(batch.slice(start, rows));
+            start += rows;
+            seen += rows;
+        }
+    }
+    partitions
+}
+
+/// One query: a first run on each engine, then `iterations` on each in turn; every answer compared.
+async fn measure(number: usize, sessions: &[Session], iterations: u16) -> Measured {
+    let mut measured = Measured::new(number);
+    for round in 0..=iterations {
+        let mut runs = Vec::new();
+        for session in sessions {
+            let context = session.context.clone();
+            // A task of its own: should an engine panic, that is an error of this query.
+            let task = tokio::spawn(async move { run_once(&context, queries::text(number)).await });
+            match task.await.map_err(Failure::new).and_then(|run| run) {
+                Ok(run) => runs.push((session.engine, run)),
+                Err(failure) => {
+                    measured.error = Some(format!("{}: {}", session.engine.name(), failure.message()));
+                    return measured;
+                }
+            }
+        }
+        for (engine, run) in &runs {
+            measured.side(*engine).record(round == 0, run.ms);
+            if *engine == Engine::Weld && round == 0 {
+                measured.coverage = Some(engine::coverage(&run.plan));
+            }
+        }
+        measured.rows = runs.first().map(|(_, run)| run.answer.rows());
+        if let [(_, expected), (_, found)] = &runs[..] {
+            match compare::difference(&expected.answer, &found.answer) {
+                Ok(None) => measured.verified = Some(true),
+                Ok(Some(difference)) => {
+                    measured.verified = Some(false);
+                    measured.error = Some(difference);
+                    return measured;
+                }
+                Err(error) => {
+                    measured.error = Some(format!("the answers cannot be compared: {error}"));
+                    return measured;
+                }
+            }
+        }
+    }
+    measured
+}
+
+struct Run {
+    answer: Answer,
+    plan: Arc<dyn ExecutionPlan>,
+    ms: f64,
+}
+
+/// From SQL text to the last row: planning, compiling and running.
+async fn run_once(context: &SessionContext, sql: &str) -> Result<Run> {
+    let start = Instant::now();
+    let plan = context.sql(sql).await?.create_physical_plan().await?;
+    let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    let answer = Answer { schema: plan.schema(), batches, ordering: plan.output_ordering().cloned() };
+    Ok(Run { answer, plan, ms })
+}
+
+impl Side {
+    fn record(&mut self, first: bool, ms: f64) {
+        if first {
+            self.first_ms = Some(ms);
+        } else {
+            self.ms.push(ms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{ArrayRef, Int32Array};
+
+    #[test]
+    fn tables_split_evenly_and_in_order() {
+        let batch = |values: std::ops::Range<i32>| {
+            let column: ArrayRef = Arc::new(Int32Array::from_iter_values(values));
+            RecordBatch::try_from_iter([("a", column)]).unwrap()
+        };
+        let parts = split(&[batch(0..5), batch(5..7)], 3);
+        let lengths: Vec<usize> = parts.iter().map(|part| part.iter().map(RecordBatch::num_rows).sum()).collect();
+        assert_eq!(lengths, [2, 2, 3]);
+        // More partitions than rows leaves some of them empty.
+        assert_eq!(split(&[batch(0..1)], 4).concat().len(), 1);
+        assert_eq!(split(&[], 2).len(), 2);
+    }
+}

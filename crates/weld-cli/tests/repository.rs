@@ -1,0 +1,87 @@
+//! What must stay true of the repository as a whole: which crate may know which, and where unsafe code may be.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate is in the workspace")
+}
+
+/// The workspace's crates and what each depends on outside its tests.
+fn dependencies() -> Vec<(String, BTreeSet<String>)> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let name = |package: &Value| package["name"].as_str().expect("a package has a name").to_owned();
+    let of_package = |package: &Value| {
+        let all = package["dependencies"].as_array().expect("a package lists its dependencies").iter();
+        let normal = all.filter(|dependency| dependency["kind"] == Value::Null);
+        (name(package), normal.map(name).collect())
+    };
+    metadata["packages"].as_array().expect("there are packages").iter().map(of_package).collect()
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    // What each crate may know of the others. A crate that is not here has to be added with its place.
+    let allowed = |name: &str| -> &[&str] {
+        match name {
+            "weld-core" | "weld-runtime" | "weld-parquet" => &[],
+            "weld-codegen" => &["weld-core", "weld-runtime"],
+            "weld-datafusion" => &["weld-core", "weld-runtime", "weld-codegen", "weld-parquet"],
+            "weld-test" => &["weld-core", "weld-codegen"],
+            "weld-cli" => &["weld-core", "weld-codegen", "weld-datafusion", "weld-test"],
+            front if front.starts_with("front-") => &["weld-core"],
+            other => panic!("which crates may {other} depend on?"),
+        }
+    };
+    let crates = dependencies();
+    assert!(crates.len() >= 7);
+    let ours = |name: &str| crates.iter().any(|(known, _)| known == name);
+    for (name, dependencies) in &crates {
+        for dependency in dependencies.iter().filter(|dependency| ours(dependency)) {
+            assert!(allowed(name).contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn lower_levels_do_not_know_the_machinery_above() {
+    let is_arrow = |name: &str| name == "arrow" || name.starts_with("arrow-");
+    let is_llvm = |name: &str| name == "inkwell" || name.starts_with("llvm-sys");
+    for (name, dependencies) in dependencies() {
+        for dependency in &dependencies {
+            let forbidden = match name.as_str() {
+                "weld-core" | "weld-runtime" => {
+                    is_llvm(dependency) || is_arrow(dependency) || dependency.starts_with("datafusion")
+                }
+                "weld-codegen" => is_arrow(dependency) || dependency.starts_with("datafusion"),
+                "weld-parquet" => is_llvm(dependency) || dependency.starts_with("datafusion"),
+                "weld-datafusion" | "weld-cli" => is_llvm(dependency),
+                _ => false,
+            };
+            assert!(!forbidden, "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_forbidden_where_it_has_no_business() {
+    for file in ["weld-core/src/lib.rs", "weld-cli/src/main.rs"] {
+        let text = std::fs::read_to_string(root().join("crates").join(file)).expect("the crate has its root file");
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{file} must forbid unsafe code");
+    }
+}
+
+#[test]
+fn every_query_is_there() {
+    for number in 1..=22 {
+        assert!(root().join(format!("queries/tpch/q{number}.sql")).is_file(), "q{number}.sql is missing");
+    }
+}

@@ -1,0 +1,69 @@
+//! What `weld sql` prints.
+
+mod common;
+
+use common::{folder_with, tpch_data, weld, weld_with_input};
+
+const CSV: &[u8] = b"id,name,price\n1,one,1.5\n2,\"t,wo\",\n";
+
+#[test]
+fn tables_for_people() {
+    let expected = "\
++---+------+
+| a | b    |
++---+------+
+| 1 | text |
++---+------+
+";
+    assert_eq!(weld("sql -c", "select 1 as a, 'text' as b").ok(), expected);
+}
+
+#[test]
+fn csv_and_json_for_scripts() {
+    let folder = folder_with(&[("items.csv", CSV)]);
+    let in_folder =
+        |format: &str, sql: &str| weld(&format!("sql --format {format} {} -c", folder.path().display()), sql);
+    assert_eq!(in_folder("csv", "select * from items order by id").ok(), "id,name,price\n1,one,1.5\n2,\"t,wo\",\n");
+    assert_eq!(
+        in_folder("json", "select * from items order by id").ok(),
+        "{\"id\":1,\"name\":\"one\",\"price\":1.5}\n{\"id\":2,\"name\":\"t,wo\"}\n"
+    );
+    assert_eq!(in_folder("csv", "select * from items where id > 2").ok(), "id,name,price\n");
+    assert_eq!(in_folder("json", "select * from items where id > 2").ok(), "");
+}
+
+#[test]
+fn statements_come_from_the_command_line_a_file_or_standard_input() {
+    let folder = folder_with(&[("q.sql", b"-- a comment; with a semicolon\nselect 1 as a;\nselect 'x;y' as b;\n")]);
+    let file = folder.path().join("q.sql");
+    let expected = "a\n1\nb\nx;y\n";
+    assert_eq!(weld("sql --format csv -f", file.to_str().unwrap()).ok(), expected);
+    assert_eq!(weld("sql --format csv -c", "select 1 as a; select 'x;y' as b").ok(), expected);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(weld_with_input("sql --format csv", "", &text).ok(), expected);
+}
+
+#[test]
+fn tables_are_named_or_found() {
+    let data = tpch_data();
+    let count = |source: String, table: &str| {
+        weld(&format!("sql --format csv {source} -c"), &format!("select count(*) as n from {table}")).ok()
+    };
+    assert_eq!(count(data.display().to_string(), "nation"), "n\n25\n");
+    assert_eq!(count(format!("--table n={}", data.join("nation.parquet").display()), "n"), "n\n25\n");
+    // A folder of Parquet files is one table.
+    let folder = folder_with(&[]);
+    let many = folder.path().join("many");
+    std::fs::create_dir(&many).unwrap();
+    for name in ["a.parquet", "b.parquet"] {
+        std::fs::copy(data.join("nation.parquet"), many.join(name)).unwrap();
+    }
+    assert_eq!(count(folder.path().display().to_string(), "many"), "n\n50\n");
+    assert_eq!(count(format!("--table n={}", many.display()), "n"), "n\n50\n");
+}
+
+#[test]
+fn settings_change_what_follows() {
+    let sql = "set datafusion.execution.target_partitions = 3; show datafusion.execution.target_partitions";
+    assert!(weld("sql --format csv -c", sql).ok().contains("target_partitions,3"));
+}
