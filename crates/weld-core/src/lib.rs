@@ -10,6 +10,7 @@ pub mod diag;
 pub mod interp;
 pub mod ir;
 pub mod op;
+pub mod opt;
 mod pretty;
 mod runtime_error;
 pub mod syntax;

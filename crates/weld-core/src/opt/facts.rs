@@ -1,0 +1,132 @@
+//! Facts that several passes ask about an expression: can it fail, what does it cost, what is evaluated when.
+
+use crate::ir::{Expr, ExprKind, Iter, Literal};
+use crate::op::{BinaryOp, Intrinsic, UnaryOp};
+use crate::ty::{BuilderType, Type};
+
+/// Whether evaluating the expression may raise a runtime error or not end. Running out of memory does not count.
+pub(super) fn can_fail(e: &Expr) -> bool {
+    let mut fails = false;
+    e.walk(&mut |e| fails |= may_raise(e));
+    fails
+}
+
+/// Whether this node itself may raise an error, its parts apart.
+fn may_raise(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Binary(op @ (BinaryOp::Div | BinaryOp::Rem), _, b) => {
+            e.ty.as_scalar().is_none_or(|kind| kind.is_integer()) && !is_safe_divisor(*op, b)
+        }
+        ExprKind::Lookup { checked, .. } => *checked,
+        ExprKind::Slice { .. }
+        | ExprKind::Update { .. }
+        | ExprKind::Iterate { .. }
+        | ExprKind::Deserialize(_)
+        | ExprKind::CUdf { .. }
+        | ExprKind::Assert { .. } => true,
+        ExprKind::Merge { builder, .. } => matches!(builder.ty, Type::Builder(BuilderType::VecMerger { .. })),
+        ExprKind::For { iter, .. } => iter_may_raise(iter),
+        ExprKind::Intrinsic(Intrinsic::RoundDiv, args) => !is_safe_divisor(BinaryOp::Div, &args[1]),
+        ExprKind::Intrinsic(intrinsic, _) => intrinsic.can_fail(),
+        _ => false,
+    }
+}
+
+fn is_safe_divisor(op: BinaryOp, e: &Expr) -> bool {
+    match e.kind {
+        ExprKind::Literal(value) => value.bits() != 0 && (op == BinaryOp::Rem || value.bits() != -1),
+        _ => false,
+    }
+}
+
+fn iter_may_raise(iter: &Iter) -> bool {
+    match iter {
+        Iter::Vector(_) | Iter::Simd(_) | Iter::Fringe(_) => false,
+        Iter::Chunks { size, .. } => !is_positive(size),
+        Iter::Range { stride, .. } => !is_positive(stride),
+        Iter::Strided { .. } | Iter::Nd { .. } => true,
+        Iter::Zip(parts) => parts.len() != 1 || parts.iter().any(iter_may_raise),
+    }
+}
+
+fn is_positive(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Literal(Literal::I64(n)) if n > 0)
+}
+
+/// How many of the direct children, from the first, are evaluated exactly once whenever the expression is. The others
+/// are branches and the bodies of functions.
+pub(super) fn strict_children(e: &Expr) -> usize {
+    match &e.kind {
+        ExprKind::If { .. } | ExprKind::Binary(BinaryOp::And | BinaryOp::Or, ..) => 1,
+        ExprKind::Sort { .. } | ExprKind::Iterate { .. } => 1,
+        ExprKind::For { iter, .. } => {
+            let mut parts = 1;
+            iter.each_child(&mut |_| parts += 1);
+            parts
+        }
+        _ => usize::MAX,
+    }
+}
+
+/// Whether the children after the strict ones are bodies of functions, evaluated any number of times.
+pub(super) fn has_function(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::For { .. } | ExprKind::Sort { .. } | ExprKind::Iterate { .. })
+}
+
+/// A variable, a constant, or a field (of a field ..) of a variable: free to repeat anywhere.
+pub(super) fn is_trivial(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Literal(_) | ExprKind::Bytes(_) => true,
+        _ => is_path(e),
+    }
+}
+
+/// A variable or a field (of a field ..) of one.
+pub(super) fn is_path(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Var(_) => true,
+        ExprKind::Field(of, _) => is_path(of),
+        _ => false,
+    }
+}
+
+/// About how many simple machine operations the expression takes. Calls, allocations and loops count as hundreds.
+pub(super) fn cost(e: &Expr) -> u32 {
+    let mut sum = 0u32;
+    e.walk(&mut |e| sum = sum.saturating_add(node_cost(e)));
+    sum
+}
+
+fn node_cost(e: &Expr) -> u32 {
+    match &e.kind {
+        ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) | ExprKind::Let { .. } => 0,
+        ExprKind::Field(..) | ExprKind::Struct(_) | ExprKind::Len(_) => 0,
+        ExprKind::Binary(op, a, _) => match (op, &a.ty) {
+            (_, Type::Vec(_) | Type::Struct(_)) => 20,
+            (BinaryOp::Div | BinaryOp::Rem, _) => 20,
+            (BinaryOp::Pow, _) => 50,
+            _ => 1,
+        },
+        ExprKind::Unary(op, _) if UnaryOp::FUNCTIONS.contains(op) => 20,
+        ExprKind::Unary(..) => 1,
+        ExprKind::Intrinsic(intrinsic, _) => match intrinsic {
+            Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul => 2,
+            Intrinsic::Magnitude | Intrinsic::OrderKey => 2,
+            Intrinsic::RoundDiv => 20,
+            Intrinsic::Year | Intrinsic::Month | Intrinsic::Day => 15,
+            Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::MayContain => 20,
+            _ => 200,
+        },
+        ExprKind::Cast(_) | ExprKind::If { .. } | ExprKind::Select { .. } | ExprKind::Broadcast(_) => 1,
+        ExprKind::Merge { .. } => 1,
+        ExprKind::Lookup { data, .. } => {
+            if matches!(data.ty, Type::Dict(..)) {
+                50
+            } else {
+                1
+            }
+        }
+        ExprKind::OptLookup { .. } | ExprKind::KeyExists { .. } => 50,
+        _ => 200,
+    }
+}

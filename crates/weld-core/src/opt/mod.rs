@@ -1,0 +1,173 @@
+//! The optimizer: Weld in, better Weld out.
+//!
+//! A pass is a function that rewrites a program in place; [`PASSES`] is the one list of them, in order, each with the
+//! reason for its place. [`optimize`] runs the list: it skips by name, takes times, verifies and dumps.
+//!
+//! What every pass keeps:
+//! - types, and the invariants that [`crate::ir`] lists;
+//! - the result. An error stays an error; which one is raised, when several would be, may change. What may fail is
+//!   never evaluated where it was not evaluated before, and never dropped where it was;
+//! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
+
+mod facts;
+mod fuse_loops;
+mod inline_lets;
+mod narrow_columns;
+mod narrow_integers;
+mod narrow_loop;
+mod predicate;
+mod simplify;
+#[cfg(test)]
+mod smoke;
+mod split_stages;
+mod split_structs;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::ir::{Program, verify};
+
+/// One entry of [`PASSES`]. A pass that stands there several times has one name.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    pub name: &'static str,
+    pub run: fn(&mut Program, &Config),
+    /// Why it stands where it stands.
+    pub why: &'static str,
+}
+
+const fn pass(name: &'static str, run: fn(&mut Program, &Config), why: &'static str) -> Pass {
+    Pass { name, run, why }
+}
+
+/// The passes in the order in which they run.
+pub const PASSES: &[Pass] = &[
+    pass("inline-lets", inline_lets::run, "puts a loop that is used once where its consumer can see it"),
+    pass("fuse-loops", fuse_loops::run, "first of all: fused loops show the scalar code that all others work on"),
+    pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
+    pass("split-structs", split_structs::run, "rows that a producer built and a consumer took apart become scalars"),
+    pass("simplify", simplify::run, "constants that were fields of structs are visible now"),
+    pass("inline-lets", inline_lets::run, "drops the fields that nobody reads"),
+    pass("fuse-loops", fuse_loops::run, "vectors that were fields of rows are visible now"),
+    pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
+    pass("split-structs", split_structs::run, "after the second fusion as after the first"),
+    pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
+    pass("inline-lets", inline_lets::run, "stage splitting and narrowing want values used once in their place"),
+    pass("split-stages", split_stages::run, "needs whole fused loops; makes the loops that narrowing guards"),
+    pass("inline-lets", inline_lets::run, "drops what a stage does not need"),
+    pass("narrow-integers", narrow_integers::run, "guards each stage by the columns that it reads"),
+    pass("inline-lets", inline_lets::run, "narrowed arithmetic cannot fail: dead parts of it go"),
+    pass("predicate", predicate::run, "after narrowing, which makes of checked arithmetic what may be speculated"),
+    pass("simplify", simplify::run, "selects of constants, bounds of literals"),
+    pass("inline-lets", inline_lets::run, "leaves the program in normal form"),
+];
+
+/// What the optimizer is asked to do, and what it is told about the data.
+pub struct Config<'a> {
+    /// Names of passes to leave out.
+    pub disabled: BTreeSet<String>,
+    /// Stop after the last entry of this name.
+    pub stop_after: Option<String>,
+    /// Verify after every pass. A pass that breaks the program is undone and reported (and fails a debug build).
+    pub verify: bool,
+    /// Called with the name of each pass that ran and the program after it.
+    pub dump: Option<&'a dyn Fn(&str, &Program)>,
+    /// How many rows of a stream go through the stages at a time.
+    pub chunk_rows: u32,
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Config {
+            disabled: BTreeSet::new(),
+            stop_after: None,
+            verify: cfg!(debug_assertions),
+            dump: None,
+            chunk_rows: 1024,
+        }
+    }
+}
+
+impl fmt::Debug for Config<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("disabled", &self.disabled)
+            .field("stop_after", &self.stop_after)
+            .field("verify", &self.verify)
+            .field("chunk_rows", &self.chunk_rows)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`optimize`] did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Each pass that ran, in order, with its time.
+    pub passes: Vec<(&'static str, Duration)>,
+    /// Passes that broke an invariant and were undone: always a defect of the pass.
+    pub broken: Vec<(&'static str, String)>,
+}
+
+impl Report {
+    pub fn total(&self) -> Duration {
+        self.passes.iter().map(|(_, time)| *time).sum()
+    }
+}
+
+impl fmt::Display for Report {
+    /// A line a pass name, with the time of all its runs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sums: Vec<(&str, Duration, usize)> = Vec::new();
+        for (name, time) in &self.passes {
+            match sums.iter_mut().find(|(known, ..)| known == name) {
+                Some((_, sum, runs)) => {
+                    *sum += *time;
+                    *runs += 1;
+                }
+                None => sums.push((name, *time, 1)),
+            }
+        }
+        for (name, time, runs) in sums {
+            writeln!(f, "{name:<16} {:>9.1} us  {runs}x", time.as_secs_f64() * 1e6)?;
+        }
+        write!(f, "{:<16} {:>9.1} us", "total", self.total().as_secs_f64() * 1e6)
+    }
+}
+
+/// The names of all passes, each once.
+pub fn pass_names() -> BTreeSet<&'static str> {
+    PASSES.iter().map(|pass| pass.name).collect()
+}
+
+/// Runs [`PASSES`] over the program.
+pub fn optimize(program: &mut Program, config: &Config) -> Report {
+    let mut report = Report::default();
+    let end = match &config.stop_after {
+        Some(name) => PASSES.iter().rposition(|pass| pass.name == name).map_or(PASSES.len(), |i| i + 1),
+        None => PASSES.len(),
+    };
+    for pass in &PASSES[..end] {
+        if !config.disabled.contains(pass.name) {
+            run_pass(pass, program, config, &mut report);
+        }
+    }
+    report
+}
+
+fn run_pass(pass: &Pass, program: &mut Program, config: &Config, report: &mut Report) {
+    let before = config.verify.then(|| program.clone());
+    let start = Instant::now();
+    (pass.run)(program, config);
+    report.passes.push((pass.name, start.elapsed()));
+    if let Some(before) = before
+        && let Err(errors) = verify(program)
+    {
+        debug_assert!(false, "{} broke the program: {errors:?}\n{before}\n=>\n{program}", pass.name);
+        report.broken.push((pass.name, format!("{errors:?}")));
+        *program = before;
+    }
+    if let Some(dump) = config.dump {
+        dump(pass.name, program);
+    }
+}

@@ -1,0 +1,404 @@
+//! Folds constants and applies the laws of arithmetic and logic that hold to the bit.
+//!
+//! ```weld
+//! |x: i64, c: bool| if(c && 1 < 2, {x + 0L, true}, {x * 1L, true}).$1
+//! =>
+//! |x: i64, c: bool| true
+//! ```
+//!
+//! Laws, children first, until none applies: operators on literals are what the interpreter says, unless it says error;
+//! units and zeros of integers (`x + 0`, `x * 1`, `x * 0` when `x` cannot fail); of floats only `x * 1.0`, `x / 1.0` and
+//! `x - 0.0`, because `x + 0.0` changes -0.0 and `x * 0.0` is not 0.0 for NaN; the algebra of `&& || ! &  |`, short
+//! circuits respected; `if` and `select` on constants and with equal arms; fields of struct literals; casts of casts.
+//! Nullable logic is `{bool, bool}` taken apart by `split-structs`: with constant null flags it folds away here.
+//!
+//! About loops: `if(c, merge(b, x), merge(b, y))` is `merge(b, if(c, x, y))`, and
+//! `if(c, if(d, E, b), b)` is `if(c && d, E, b)`, so that a chain of filters is one condition.
+//!
+//! Never worse: every law makes the tree smaller or keeps its size.
+
+use super::Config;
+use super::facts::{can_fail, is_path};
+use crate::interp::scalar;
+use crate::ir::{Expr, ExprKind, Literal, Program, build};
+use crate::op::{BinaryOp, Intrinsic, UnaryOp};
+use crate::ty::{ScalarKind, Type};
+
+pub(super) fn run(program: &mut Program, _: &Config) {
+    program.body.rewrite(&mut |e| while apply(e) {});
+}
+
+/// Applies one law at this node; whether one applied.
+fn apply(e: &mut Expr) -> bool {
+    let new = match &mut e.kind {
+        ExprKind::Unary(op, a) => unary(*op, a),
+        ExprKind::Binary(op, a, b) => binary(*op, a, b),
+        ExprKind::Intrinsic(intrinsic, args) => call(*intrinsic, args),
+        ExprKind::Cast(a) => match e.ty {
+            Type::Scalar(to) => cast(a, to),
+            _ => None,
+        },
+        ExprKind::If { cond, on_true, on_false } => branch(cond, on_true, on_false),
+        ExprKind::Select { cond, on_true, on_false } => select(cond, on_true, on_false),
+        ExprKind::Field(of, index) => field(of, *index as usize),
+        ExprKind::Struct(fields) => whole(fields),
+        ExprKind::Len(of) => match &of.kind {
+            ExprKind::Bytes(bytes) => Some(build::i64(bytes.len() as i64)),
+            ExprKind::Vector(parts) if !can_fail(of) => Some(build::i64(parts.len() as i64)),
+            _ => None,
+        },
+        _ => None,
+    };
+    match new {
+        Some(mut new) => {
+            new.span = e.span;
+            *e = new;
+            true
+        }
+        None => false,
+    }
+}
+
+fn literal(e: &Expr) -> Option<Literal> {
+    match e.kind {
+        ExprKind::Literal(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn is_bool(e: &Expr, value: bool) -> bool {
+    literal(e) == Some(Literal::Bool(value))
+}
+
+/// The number 0 or 1 of the literal's kind, the float +0.0 included.
+fn is_number(e: &Expr, value: i128) -> bool {
+    match (literal(e), &e.ty) {
+        (Some(l), Type::Scalar(kind)) if *kind != ScalarKind::Bool => scalar::cast(Literal::I128(value), *kind) == l,
+        _ => false,
+    }
+}
+
+fn is_integer(ty: &Type) -> bool {
+    ty.as_scalar().is_some_and(ScalarKind::is_integer)
+}
+
+/// Equal expressions of which one may be dropped.
+fn same(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Literal(a), ExprKind::Literal(b)) => a == b,
+        (ExprKind::Bytes(x), ExprKind::Bytes(y)) => x == y && a.ty == b.ty,
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Field(a, i), ExprKind::Field(b, j)) => i == j && same(a, b),
+        (ExprKind::Struct(a), ExprKind::Struct(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        _ => false,
+    }
+}
+
+fn unary(op: UnaryOp, a: &mut Expr) -> Option<Expr> {
+    // The math functions of the target may differ from ours in the last bit: they are not folded.
+    if matches!(op, UnaryOp::Neg | UnaryOp::Not)
+        && let Some(value) = literal(a)
+    {
+        return scalar::unary(op, value).map(build::lit);
+    }
+    if op != UnaryOp::Not {
+        return None;
+    }
+    match &mut a.kind {
+        ExprKind::Unary(UnaryOp::Not, inner) => Some(inner.take()),
+        ExprKind::Binary(op, x, y) => {
+            let op = negated(*op, &x.ty)?;
+            Some(build::binary(op, x.take(), y.take()))
+        }
+        _ => None,
+    }
+}
+
+/// The comparison that holds when this one does not. Ordered comparisons of floats have none, because of NaN.
+fn negated(op: BinaryOp, ty: &Type) -> Option<BinaryOp> {
+    let total = is_integer(ty) || *ty == Type::BOOL;
+    Some(match op {
+        BinaryOp::Eq => BinaryOp::Ne,
+        BinaryOp::Ne => BinaryOp::Eq,
+        BinaryOp::Lt if total => BinaryOp::Ge,
+        BinaryOp::Le if total => BinaryOp::Gt,
+        BinaryOp::Gt if total => BinaryOp::Le,
+        BinaryOp::Ge if total => BinaryOp::Lt,
+        _ => return None,
+    })
+}
+
+fn binary(op: BinaryOp, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
+    if let (Some(x), Some(y)) = (literal(a), literal(b))
+        && op != BinaryOp::Pow
+    {
+        return scalar::binary(op, x, y).ok().map(build::lit);
+    }
+    match op {
+        BinaryOp::And | BinaryOp::BitAnd if a.ty == Type::BOOL => logic(op == BinaryOp::And, true, a, b),
+        BinaryOp::Or | BinaryOp::BitOr if a.ty == Type::BOOL => logic(op == BinaryOp::Or, false, a, b),
+        BinaryOp::Eq | BinaryOp::Ne if a.ty == Type::BOOL => equal_bool(op == BinaryOp::Eq, a, b),
+        _ if is_integer(&a.ty) => integer(op, a, b),
+        BinaryOp::Mul if is_number(b, 1) => Some(a.take()),
+        BinaryOp::Mul if is_number(a, 1) => Some(b.take()),
+        BinaryOp::Div if is_number(b, 1) => Some(a.take()),
+        BinaryOp::Sub if is_number(b, 0) => Some(a.take()),
+        _ => None,
+    }
+}
+
+/// `a && b` (unit: true) or `a || b` (unit: false); `lazy` if the right side may not be evaluated.
+fn logic(lazy: bool, unit: bool, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
+    if is_bool(a, unit) {
+        return Some(b.take());
+    }
+    if is_bool(b, unit) {
+        return Some(a.take());
+    }
+    if is_bool(a, !unit) && (lazy || !can_fail(b)) || is_bool(b, !unit) && !can_fail(a) {
+        return Some(build::bool(!unit));
+    }
+    if same(a, b) {
+        return Some(a.take());
+    }
+    // Chains lean to the left, as they are written, so that equal chains look equal.
+    let op = match (lazy, unit) {
+        (true, true) => BinaryOp::And,
+        (true, false) => BinaryOp::Or,
+        _ => return None,
+    };
+    match &mut b.kind {
+        ExprKind::Binary(inner, x, y) if *inner == op => {
+            Some(build::binary(op, build::binary(op, a.take(), x.take()), y.take()))
+        }
+        _ => None,
+    }
+}
+
+fn equal_bool(equal: bool, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
+    let (constant, other) = match (literal(a), literal(b)) {
+        (Some(Literal::Bool(value)), _) => (value, b),
+        (_, Some(Literal::Bool(value))) => (value, a),
+        _ => return None,
+    };
+    let other = other.take();
+    Some(if constant == equal { other } else { build::not(other) })
+}
+
+fn integer(op: BinaryOp, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
+    match op {
+        BinaryOp::Add | BinaryOp::BitOr | BinaryOp::BitXor if is_number(a, 0) => Some(b.take()),
+        BinaryOp::Add | BinaryOp::Sub | BinaryOp::BitOr | BinaryOp::BitXor if is_number(b, 0) => Some(a.take()),
+        BinaryOp::Mul if is_number(a, 1) => Some(b.take()),
+        BinaryOp::Mul | BinaryOp::Div if is_number(b, 1) => Some(a.take()),
+        BinaryOp::Mul | BinaryOp::BitAnd if is_number(a, 0) && !can_fail(b) => Some(a.take()),
+        BinaryOp::Mul | BinaryOp::BitAnd if is_number(b, 0) && !can_fail(a) => Some(b.take()),
+        BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr if same(a, b) => Some(a.take()),
+        BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if same(a, b) => Some(build::bool(true)),
+        BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if same(a, b) => Some(build::bool(false)),
+        _ => None,
+    }
+}
+
+fn call(intrinsic: Intrinsic, args: &mut [Expr]) -> Option<Expr> {
+    let (op, [a, b]) = match (intrinsic, args) {
+        (Intrinsic::CheckedAdd, [a, b]) => (BinaryOp::Add, [a, b]),
+        (Intrinsic::CheckedSub, [a, b]) => (BinaryOp::Sub, [a, b]),
+        (Intrinsic::CheckedMul, [a, b]) => (BinaryOp::Mul, [a, b]),
+        _ => return None,
+    };
+    if let (Some(x), Some(y)) = (literal(a), literal(b)) {
+        return checked(op, x, y).map(build::lit);
+    }
+    // The units and zeros of checked arithmetic are those of wrapping arithmetic: they never overflow.
+    integer(op, a, b)
+}
+
+/// `x op y` if it does not overflow.
+fn checked(op: BinaryOp, x: Literal, y: Literal) -> Option<Literal> {
+    let exact = match op {
+        BinaryOp::Add => x.bits().checked_add(y.bits()),
+        BinaryOp::Sub => x.bits().checked_sub(y.bits()),
+        _ => x.bits().checked_mul(y.bits()),
+    }?;
+    let value = scalar::cast(Literal::I128(exact), x.kind());
+    (value.bits() == exact).then_some(value)
+}
+
+fn cast(a: &mut Expr, to: ScalarKind) -> Option<Expr> {
+    if let Some(value) = literal(a) {
+        return Some(build::lit(scalar::cast(value, to)));
+    }
+    let middle = a.ty.as_scalar()?;
+    if middle == to {
+        return Some(a.take());
+    }
+    let ExprKind::Cast(inner) = &mut a.kind else { return None };
+    let from = inner.ty.as_scalar()?;
+    // Through an integer type that holds every value of the first.
+    let holds = |wide: ScalarKind, narrow: ScalarKind| {
+        wide.is_integer()
+            && (narrow == ScalarKind::Bool
+                || narrow.is_integer()
+                    && (wide.bits() > narrow.bits() && (wide.is_signed() || !narrow.is_signed())
+                        || wide.bits() == narrow.bits() && wide.is_signed() == narrow.is_signed()))
+    };
+    // Truncation twice is truncation once.
+    let narrows = to.is_integer() && middle.is_integer() && from.is_integer() && to.bits() <= middle.bits();
+    (holds(middle, from) || narrows).then(|| build::cast(inner.take(), to))
+}
+
+fn branch(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Expr> {
+    if let Some(Literal::Bool(value)) = literal(cond) {
+        return Some(if value { on_true.take() } else { on_false.take() });
+    }
+    if let ExprKind::Unary(UnaryOp::Not, inner) = &mut cond.kind {
+        return Some(build::if_(inner.take(), on_false.take(), on_true.take()));
+    }
+    if same(on_true, on_false) && !can_fail(cond) {
+        return Some(on_true.take());
+    }
+    if on_true.ty == Type::BOOL {
+        return branch_of_bool(cond, on_true, on_false);
+    }
+    if !on_true.ty.is_builder() {
+        return None;
+    }
+    if let ExprKind::If { cond: inner, on_true: e, on_false: b } = &mut on_true.kind
+        && is_path(b)
+        && same(b, on_false)
+    {
+        return Some(build::if_(build::and(cond.take(), inner.take()), e.take(), b.take()));
+    }
+    match (&mut on_true.kind, &mut on_false.kind) {
+        (ExprKind::Merge { builder: b, value: x }, ExprKind::Merge { builder: c, value: y })
+            if is_path(b) && same(b, c) =>
+        {
+            Some(build::merge(b.take(), build::if_(cond.take(), x.take(), y.take())))
+        }
+        _ => None,
+    }
+}
+
+fn branch_of_bool(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Expr> {
+    match (literal(on_true), literal(on_false)) {
+        (Some(Literal::Bool(true)), Some(Literal::Bool(false))) => Some(cond.take()),
+        (Some(Literal::Bool(false)), Some(Literal::Bool(true))) => Some(build::not(cond.take())),
+        (_, Some(Literal::Bool(false))) => Some(build::and(cond.take(), on_true.take())),
+        (Some(Literal::Bool(true)), _) => Some(build::or(cond.take(), on_false.take())),
+        (Some(Literal::Bool(false)), _) => Some(build::and(build::not(cond.take()), on_false.take())),
+        (_, Some(Literal::Bool(true))) => Some(build::or(build::not(cond.take()), on_true.take())),
+        _ if same(cond, on_true) => Some(build::or(cond.take(), on_false.take())),
+        _ => None,
+    }
+}
+
+fn select(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Expr> {
+    match literal(cond) {
+        Some(Literal::Bool(true)) if !can_fail(on_false) => return Some(on_true.take()),
+        Some(Literal::Bool(false)) if !can_fail(on_true) => return Some(on_false.take()),
+        _ => {}
+    }
+    if same(on_true, on_false) && !can_fail(cond) {
+        return Some(on_true.take());
+    }
+    match (literal(on_true), literal(on_false)) {
+        _ if cond.ty != Type::BOOL => None,
+        (Some(Literal::Bool(true)), Some(Literal::Bool(false))) => Some(cond.take()),
+        (Some(Literal::Bool(false)), Some(Literal::Bool(true))) => Some(build::not(cond.take())),
+        _ => None,
+    }
+}
+
+/// `{a, b}.$0` is `a` when `b` cannot fail.
+fn field(of: &mut Expr, index: usize) -> Option<Expr> {
+    match &mut of.kind {
+        ExprKind::Struct(fields) => {
+            let others_fail = fields.iter().enumerate().any(|(k, field)| k != index && can_fail(field));
+            if others_fail { None } else { fields.get_mut(index).map(Expr::take) }
+        }
+        _ => None,
+    }
+}
+
+/// `{s.$0, s.$1}` is `s` when `s` has these fields and no more.
+fn whole(fields: &mut [Expr]) -> Option<Expr> {
+    let ExprKind::Field(of, 0) = &fields.first()?.kind else { return None };
+    if !is_path(of) || of.ty.fields()?.len() != fields.len() || of.ty.is_builder() {
+        return None;
+    }
+    let all = fields.iter().enumerate().all(|(k, field)| match &field.kind {
+        ExprKind::Field(other, index) => *index as usize == k && same(other, of),
+        _ => false,
+    });
+    all.then(|| (**of).clone())
+}
+
+#[cfg(any())]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    fn check(before: &str, after: Expect) {
+        super::super::testing::check(super::run, before, &after);
+    }
+
+    #[test]
+    fn constants() {
+        check("|| (1 + 2 * 3 < 8, 1)", expect![[""]]);
+        check("|| {1 + 2 * 3, 7 / 2, -7 % 3, 1.5 + 2.0, i8(300), 2147483647 + 1, f64(3)}", expect![[""]]);
+        check("|| {checked_add(1L, 2L), checked_mul(9223372036854775807L, 1L)}", expect![[""]]);
+    }
+
+    #[test]
+    fn errors_are_not_folded() {
+        check("|x: i64| {1 / 0, checked_add(9223372036854775807L, 1L), (x / 0L) * 0L}", expect![[""]]);
+    }
+
+    #[test]
+    fn units_and_zeros() {
+        check("|x: i64| {x + 0L, 0L + x, x * 1L, x * 0L, x - 0L, x / 1L, checked_mul(x, 1L)}", expect![[""]]);
+    }
+
+    #[test]
+    fn floats_keep_their_zeros_and_nans() {
+        check("|x: f64| {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}", expect![[""]]);
+        check("|x: f64| {x * 1.0, x / 1.0, x - 0.0}", expect![[""]]);
+    }
+
+    #[test]
+    fn logic() {
+        check(
+            "|a: bool, b: bool| {a && true, a || true, false && b, !(!a), a & a, if(a, true, b), if(a, b, false)}",
+            expect![[""]],
+        );
+        check("|a: i64, b: f64| {!(a < 1L), !(b == 1.0), (a == 1L) == false}", expect![[""]]);
+    }
+
+    #[test]
+    fn a_branch_that_may_fail_stays_a_branch() {
+        check("|c: bool, x: i64| select(c, 1L, 1L / x)", expect![[""]]);
+        check("|c: bool, x: i64| (1L / x > 0L) && false", expect![[""]]);
+    }
+
+    #[test]
+    fn casts() {
+        check("|x: i32| {i32(i64(x)), i8(i64(x)), u64(i64(x)), i64(i8(x)), i32(x)}", expect![[""]]);
+    }
+
+    #[test]
+    fn structs() {
+        check("|x: i64, s: {i64,i64}| {{x, 2L}.$0, {s.$0, s.$1}, {s.$1, s.$0}, {1L / x, x}.$1}", expect![[""]]);
+    }
+
+    #[test]
+    fn merges_and_filters_join() {
+        check(
+            "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x), merge(b, 0L - x))))",
+            expect![[""]],
+        );
+        check(
+            "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 0L, if(x < 9L, merge(b, x), b), b)))",
+            expect![[""]],
+        );
+    }
+}

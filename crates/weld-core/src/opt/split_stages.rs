@@ -1,0 +1,437 @@
+//! Cuts the loop over a stream into stages with selection vectors between them: the inverse of fusion, where it pays.
+//!
+//! ```weld
+//! for(s, B, |b, i, r| if(r.$0 < 9, let m = optlookup(t, r.$1); if(m.$0, E, b), b))
+//! =>
+//! for(chunkiter(s, 1024L), B, |b, k, c|
+//!   let sel = result(for(c, appender[i32](len(c)), |sb, i, r| if(r.$0 < 9, merge(sb, i32(i)), sb)));
+//!   let hit = result(for(sel, appender[i32](len(sel)), |sb, i, j|
+//!     let r = lookup(c, i64(j)); if(may_contain(t, r.$1), merge(sb, j), sb)));
+//!   for(hit, b, |b, i, j| let r = lookup(c, i64(j)); let m = optlookup(t, r.$1); if(m.$0, E, b)))
+//! ```
+//!
+//! Law: rows that a stage drops are rows that merge nothing, and rows stay in order. A stage evaluates what its
+//! predicate needs and what may fail before it; later stages evaluate again what they need, which cannot fail then.
+//! `may_contain` is false only for rows whose `optlookup` misses.
+//!
+//! A boundary stands
+//! - after a filter: cheap conditions that cannot fail make the first, branch-free stage; the others (strings, anything
+//!   that may fail) the next one, in their order. Not when the branch says `branch_selectivity` above
+//!   [`UNSELECTIVE`], nor when all that follows is a cheap merge into a merger: `predicate` makes that one loop;
+//! - before a probe whose key comes from the row: the table's prefilter first, then the walk.
+//!
+//! Only loops over streams are cut, and only those that do not use the index of the loop.
+//!
+//! After S. Menon et al., Relaxed Operator Fusion for In-Memory Databases, VLDB 2017.
+
+use std::collections::HashSet;
+
+use super::Config;
+use super::facts::{can_fail, cost, is_path};
+use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build};
+use crate::op::{BinaryOp, Intrinsic};
+use crate::ty::{BuilderType, ScalarKind, Type};
+
+/// Above this share of rows that pass, a filter stays a branch.
+const UNSELECTIVE: f64 = 0.85;
+/// A condition of at most this cost is evaluated for every row, branch-free.
+const CHEAP: u32 = 12;
+/// Up to this cost a merge into a merger is left to `predicate`.
+const MERGE_CHEAP: u32 = 16;
+
+pub(super) fn run(program: &mut Program, config: &Config) {
+    let streams: Vec<Sym> = program.params.iter().filter(|p| p.stream).map(|p| p.sym).collect();
+    let mut splitter = Splitter { names: &mut program.names, chunk_rows: config.chunk_rows };
+    program.body.rewrite_down(&mut |e| {
+        if over_stream(e, &streams) {
+            splitter.split(e);
+        }
+    });
+}
+
+/// Whether the expression is a loop over the whole of a stream whose index is not used.
+pub(super) fn over_stream(e: &Expr, streams: &[Sym]) -> bool {
+    let ExprKind::For { iter, func, .. } = &e.kind else { return false };
+    match &**iter {
+        Iter::Vector(data) => {
+            matches!(data.kind, ExprKind::Var(sym) if streams.contains(&sym)) && !func.body.uses(func.params[1].0)
+        }
+        _ => false,
+    }
+}
+
+/// What a stage checks of a row, after these bindings.
+struct Stage {
+    bindings: Vec<Binding>,
+    predicate: Expr,
+}
+
+struct Splitter<'a> {
+    names: &'a mut Names,
+    chunk_rows: u32,
+}
+
+impl Splitter<'_> {
+    fn split(&mut self, e: &mut Expr) {
+        let ExprKind::For { builder, func, .. } = &mut e.kind else { return };
+        let row = func.params[2].0;
+        let builder_sym = func.params[0].0;
+        let mut bound = HashSet::from([row]);
+        bound_in(&func.body, &mut bound);
+        let mut plan = Plan { row, builder: builder_sym, bound, stages: Vec::new(), seen: Vec::new() };
+        let mut rest = func.body.take();
+        plan.filters(&mut rest);
+        plan.probes(&rest);
+        if plan.stages.is_empty() {
+            *func.body = rest;
+            return;
+        }
+
+        let (row_ty, builder_ty) = (func.params[2].1.clone(), builder.ty.clone());
+        let chunk_ty = Type::vec(row_ty.clone());
+        let chunk = self.names.fresh("c");
+        let mut bindings = Vec::new();
+        let mut selection: Option<Sym> = None;
+        for stage in plan.stages {
+            let value = self.selection_loop(&stage, (chunk, &chunk_ty), (row, &row_ty), selection);
+            let sym = self.names.fresh("sel");
+            bindings.push(Binding { sym, value });
+            selection = Some(sym);
+        }
+        let Some(selection) = selection else { return };
+        let inner = self.names.fresh_like(builder_sym);
+        let (index, position) = (self.names.fresh("i"), self.names.fresh("j"));
+        let fetch = Binding { sym: row, value: fetch_row(chunk, &chunk_ty, position) };
+        let last = build::for_func(
+            Iter::Vector(build::var(selection, Type::vec(Type::I32))),
+            build::var(inner, builder_ty.clone()),
+            Func {
+                params: vec![(builder_sym, builder_ty.clone()), (index, Type::I64), (position, Type::I32)],
+                body: Box::new(build::let_in(vec![fetch], rest)),
+            },
+        );
+        let number = self.names.fresh("k");
+        func.params = vec![(inner, builder_ty), (number, Type::I64), (chunk, chunk_ty)];
+        *func.body = build::let_in(bindings, last);
+        chunk_iter(e, self.chunk_rows);
+    }
+
+    /// The loop that makes the next selection vector, over the chunk or over the rows selected before.
+    fn selection_loop(
+        &mut self,
+        stage: &Stage,
+        (chunk, chunk_ty): (Sym, &Type),
+        (row, row_ty): (Sym, &Type),
+        selection: Option<Sym>,
+    ) -> Expr {
+        let data = match selection {
+            Some(sym) => build::var(sym, Type::vec(Type::I32)),
+            None => build::var(chunk, chunk_ty.clone()),
+        };
+        let appender = build::appender_sized(Type::I32, build::len(data.clone()));
+        let body = build::let_in(stage.bindings.clone(), stage.predicate.clone()).fresh_copy(self.names);
+        let names = &mut *self.names;
+        let loop_ = build::for_(names, build::over(data), appender, |names, b, i, x| {
+            let (own_row, position, fetch) = match (&selection, &x.kind) {
+                (Some(_), ExprKind::Var(position)) => {
+                    let own = names.fresh_like(row);
+                    let fetch = Binding { sym: own, value: fetch_row(chunk, chunk_ty, *position) };
+                    (build::var(own, row_ty.clone()), x, vec![fetch])
+                }
+                _ => (x, build::cast(i, ScalarKind::I32), Vec::new()),
+            };
+            let mut body = body;
+            body.substitute(row, own_row, names);
+            let (mut bindings, predicate) = match body.kind {
+                ExprKind::Let { bindings, body } => (bindings, *body),
+                _ => (Vec::new(), body),
+            };
+            bindings.splice(0..0, fetch);
+            build::let_in(bindings, build::if_(predicate, build::merge(b.clone(), position), b))
+        });
+        build::result(loop_)
+    }
+}
+
+/// `lookup(chunk, i64(position))`, which a selection vector keeps in range.
+fn fetch_row(chunk: Sym, chunk_ty: &Type, position: Sym) -> Expr {
+    let position = build::cast(build::var(position, Type::I32), ScalarKind::I64);
+    let mut row = build::lookup(build::var(chunk, chunk_ty.clone()), position);
+    if let ExprKind::Lookup { checked, .. } = &mut row.kind {
+        *checked = false;
+    }
+    row
+}
+
+/// Makes a loop over a vector one over its chunks; its function has been replaced.
+pub(super) fn chunk_iter(e: &mut Expr, rows: u32) {
+    if let ExprKind::For { iter, .. } = &mut e.kind
+        && let Iter::Vector(data) = &mut **iter
+    {
+        **iter = build::chunks(data.take(), build::i64(i64::from(rows.max(1))));
+    }
+}
+
+/// The variables bound anywhere inside.
+fn bound_in(e: &Expr, bound: &mut HashSet<Sym>) {
+    e.walk(&mut |e| {
+        e.each_bound(&mut |sym| {
+            bound.insert(sym);
+        });
+    });
+}
+
+/// What the stages of a loop will be.
+struct Plan {
+    row: Sym,
+    builder: Sym,
+    /// The variables of the loop: what is not among them is the same for all rows.
+    bound: HashSet<Sym>,
+    stages: Vec<Stage>,
+    /// The bindings on the way to where the plan stands, of which copies go into the stages that need them.
+    seen: Vec<Binding>,
+}
+
+impl Plan {
+    /// Takes filters off the front of the loop's body as long as it pays.
+    fn filters(&mut self, rest: &mut Expr) {
+        loop {
+            let (bindings, tail) = block(rest);
+            if bindings.iter().any(|b| is_expensive(&b.value)) {
+                return;
+            }
+            let ExprKind::If { cond, on_true, on_false } = &tail.kind else { return };
+            let builder = self.builder;
+            let unselective = tail.annotations.get("branch_selectivity").and_then(|s| s.parse().ok());
+            if !is_var(on_false, builder)
+                || unselective.is_some_and(|share: f64| share > UNSELECTIVE)
+                || is_cheap_merge(on_true)
+            {
+                return;
+            }
+            let mut conditions = Vec::new();
+            conjuncts(cond, &mut conditions);
+            let first_failing = conditions.iter().position(|c| can_fail(c)).unwrap_or(conditions.len());
+            let is_early = |k: usize, c: &Expr| k < first_failing && cost(c) <= CHEAP && !reads_bytes(c);
+            let mut early = Vec::new();
+            let mut late = Vec::new();
+            for (k, condition) in conditions.into_iter().enumerate() {
+                if is_early(k, condition) { &mut early } else { &mut late }.push(condition.clone());
+            }
+            // What may fail before the filter must still be evaluated for every row: in the first stage.
+            let fresh = bindings.to_vec();
+            let mut must: Vec<Sym> = fresh.iter().filter(|b| can_fail(&b.value)).map(|b| b.sym).collect();
+            self.seen.extend(fresh);
+            for conditions in [early, late] {
+                if let Some(predicate) = conditions.into_iter().reduce(build::and) {
+                    let bindings = self.needed(&predicate, &must);
+                    self.stages.push(Stage { bindings, predicate });
+                    must.clear();
+                }
+            }
+            let next = on_true.clone();
+            *rest = *next;
+            let bindings = self.needed(rest, &[]);
+            *rest = build::let_in(bindings, rest.take());
+            self.seen.clear();
+        }
+    }
+
+    /// The bindings on the way that an expression needs, directly or not, or that are listed.
+    fn needed(&self, e: &Expr, listed: &[Sym]) -> Vec<Binding> {
+        let mut wanted = e.free_vars();
+        wanted.extend(listed);
+        let mut bindings: Vec<Binding> = Vec::new();
+        for binding in self.seen.iter().rev() {
+            if wanted.contains(&binding.sym) {
+                wanted.extend(binding.value.free_vars());
+                bindings.push(binding.clone());
+            }
+        }
+        bindings.reverse();
+        bindings
+    }
+
+    /// Adds a prefilter stage for every probe that each merged row has to pass and whose key comes from the row.
+    fn probes(&mut self, rest: &Expr) {
+        let (bindings, tail) = block(rest);
+        let mut stages = Vec::new();
+        let mut hit = None;
+        if let ExprKind::If { cond, on_true, on_false } = &tail.kind
+            && matches!(on_false.kind, ExprKind::Var(_))
+        {
+            hit = probe_of(cond, bindings).map(|probe| (probe, on_true));
+        }
+        let Some(((table, key), on_true)) = hit else { return };
+        // Rows that are dropped here skip what comes before the probe: that must not fail. A probe further inside is
+        // looked for only when all before it cannot fail.
+        self.seen.extend(bindings.iter().cloned());
+        if can_fail(key) || bindings.iter().any(|b| can_fail(&b.value)) {
+            return;
+        }
+        if let Some(stage) = self.prefilter(table, key) {
+            stages.push(stage);
+        }
+        self.stages.append(&mut stages);
+        // A loop over the matches, whose body may hold the next probe.
+        let inner = match &on_true.kind {
+            ExprKind::For { func, iter, .. } => match &**iter {
+                Iter::Vector(data) if !can_fail(data) => &func.body,
+                _ => return,
+            },
+            _ => on_true,
+        };
+        self.probes(inner);
+    }
+
+    fn prefilter(&self, table: &Expr, key: &Expr) -> Option<Stage> {
+        let fixed = table.free_vars().iter().all(|sym| !self.bound.contains(sym));
+        let bindings = self.needed(key, &[]);
+        let mut free = key.free_vars();
+        for binding in bindings.iter().rev() {
+            free.remove(&binding.sym);
+            free.extend(binding.value.free_vars());
+        }
+        let of_row = free.iter().all(|sym| *sym == self.row || !self.bound.contains(sym))
+            && bindings.iter().all(|b| !is_expensive(&b.value));
+        let call = || build::intrinsic(Intrinsic::MayContain, [table.clone(), key.clone()]);
+        (fixed && is_path(table) && of_row).then(|| Stage { bindings, predicate: call() })
+    }
+}
+
+/// The bindings before an expression, and the expression.
+fn block(e: &Expr) -> (&[Binding], &Expr) {
+    match &e.kind {
+        ExprKind::Let { bindings, body } => (bindings, body),
+        _ => (&[], e),
+    }
+}
+
+fn is_var(e: &Expr, sym: Sym) -> bool {
+    matches!(e.kind, ExprKind::Var(s) if s == sym)
+}
+
+fn conjuncts<'a>(e: &'a Expr, out: &mut Vec<&'a Expr>) {
+    match &e.kind {
+        ExprKind::Binary(BinaryOp::And, a, b) => {
+            conjuncts(a, out);
+            conjuncts(b, out);
+        }
+        _ => out.push(e),
+    }
+}
+
+/// The table and the key when the condition is whether an `optlookup` has hit.
+fn probe_of<'a>(cond: &'a Expr, bindings: &'a [Binding]) -> Option<(&'a Expr, &'a Expr)> {
+    if let ExprKind::KeyExists { data, key } = &cond.kind {
+        return Some((data, key));
+    }
+    let ExprKind::Field(of, 0) = &cond.kind else { return None };
+    let lookup = match &of.kind {
+        ExprKind::Var(sym) => &bindings.iter().find(|b| b.sym == *sym)?.value,
+        _ => of,
+    };
+    match &lookup.kind {
+        ExprKind::OptLookup { data, key } => Some((data, key)),
+        _ => None,
+    }
+}
+
+/// What must not be evaluated twice: probes, loops, calls.
+fn is_expensive(e: &Expr) -> bool {
+    cost(e) >= 50
+}
+
+fn reads_bytes(e: &Expr) -> bool {
+    let mut reads = false;
+    e.walk(&mut |e| reads |= matches!(e.ty, Type::Vec(_) | Type::Dict(..)));
+    reads
+}
+
+/// A merge of cheap scalars into a merger: `predicate` makes of it and its filter one loop without branches.
+fn is_cheap_merge(e: &Expr) -> bool {
+    let (bindings, tail) = block(e);
+    let ExprKind::Merge { builder, value } = &tail.kind else { return false };
+    let is_merger = matches!(builder.ty, Type::Builder(BuilderType::Merger { .. }));
+    let sum = cost(value) + bindings.iter().map(|b| cost(&b.value)).sum::<u32>();
+    is_merger && sum <= MERGE_CHEAP && !reads_bytes(value)
+}
+
+#[cfg(any())]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::inline_lets;
+
+    fn check(before: &str, after: Expect) {
+        super::super::testing::check_after(&[inline_lets::run, super::run, inline_lets::run], before, &after);
+    }
+
+    #[test]
+    fn a_filter_before_an_aggregate() {
+        check(
+            "|s: stream[{i64,i32,i64}]| tovec(result(for(s, dictmerger[i64,i64,+], |b, i, r|
+               if(r.$1 < 9 && r.$1 > 2, merge(b, {r.$0, r.$2}), b))))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_filter_and_two_probes() {
+        check(
+            "|s: stream[{i64,i32,i64}], t: dict[i64,vec[i64]], u: dict[i64,vec[i64]]|
+             result(for(s, appender[{i64,i64}], |b, i, r|
+               if(r.$1 < 9,
+                 let m = optlookup(t, r.$0);
+                 if(m.$0, for(m.$1, b, |b2, j, v|
+                   let n = optlookup(u, r.$2);
+                   if(n.$0, for(n.$1, b2, |b3, j3, w| merge(b3, {v, w})), b2)), b),
+                 b)))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn strings_come_after_numbers() {
+        check(
+            "|s: stream[{vec[u8],i32,i64}], p: vec[u8]| result(for(s, appender[i64], |b, i, r|
+               if(like(r.$0, p) && r.$1 < 9, merge(b, r.$2), b)))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn what_may_fail_keeps_its_place() {
+        check(
+            "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r|
+               let q = r.$0 / r.$1; let p = r.$0 * r.$0;
+               if(p > 3L && 1L / r.$0 > 0L && r.$1 > 3L, merge(b, q + p), b)))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_sum_is_left_to_predication() {
+        check(
+            "|s: stream[{i64,i64}]| result(for(s, merger[i64,+], |b, i, r| if(r.$0 > 3L, merge(b, r.$1), b)))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn an_unselective_filter_stays() {
+        check(
+            "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r|
+               @(branch_selectivity:0.98) if(r.$0 > 3L, merge(b, r.$1), b)))",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn an_index_forbids() {
+        check(
+            "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r| if(r.$0 > 3L, merge(b, i), b)))",
+            expect![[""]],
+        );
+    }
+}
