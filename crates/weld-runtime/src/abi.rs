@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::vector;
+use crate::{dict_abi, hash, strings, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -150,6 +150,43 @@ functions! {
     weld_resize => vector::resize, (_, _, _, _), Effects::Any;
     /// `(run, block or null)`
     weld_free => vector::free, (_, _), Effects::Any;
+    /// `(run, region, value offset, row bytes) -> dictmerger or null`
+    weld_dict_new => dict_abi::dict_new, (_, _, _, _), Effects::Any;
+    /// `(run, dictmerger, hash) -> row or null`
+    weld_dict_insert => dict_abi::dict_insert, (_, _, _), Effects::Any;
+    /// `(run, dictmerger, other) -> done`
+    weld_dict_reserve => dict_abi::dict_reserve, (_, _, _), Effects::Any;
+    /// `(dictmerger) -> dict`
+    weld_dict_finish => dict_abi::dict_finish, (_), Effects::Any;
+    /// `(run, dictmerger, bytes, alignment) -> memory or null`
+    weld_dict_alloc => dict_abi::dict_alloc, (_, _, _, _), Effects::Any;
+    /// `(run, dict) -> row 0 or null`
+    weld_dict_rows => dict_abi::dict_rows, (_, _), Effects::Any;
+    /// `(run, region, integer, key bytes, key alignment, columns, column bytes) -> groupbuilder or null`
+    weld_group_new => dict_abi::group_new, (_, _, _, _, _, _, _), Effects::Any;
+    /// `(run, groupbuilder) -> done`
+    weld_group_grow => dict_abi::group_grow, (_, _), Effects::Any;
+    /// `(run, groupbuilder, bytes, alignment) -> memory or null`
+    weld_group_alloc => dict_abi::group_alloc, (_, _, _, _), Effects::Any;
+    /// `(groupbuilder, other)`
+    weld_group_combine => dict_abi::group_combine, (_, _), Effects::Any;
+    /// `(run, region, groupbuilder, hash function, equality function) -> dict or null`
+    weld_group_finish => dict_abi::group_finish, (_, _, _, _, _), Effects::Any;
+    /// `(bytes, length of at least 8) -> hash`
+    weld_hash_bytes => hash::hash_bytes, (_, _), Effects::Reads;
+    /// `(a, b, length) -> equal`
+    weld_bytes_equal => strings::bytes_equal, (_, _, _), Effects::Reads;
+    /// `(a, length, b, length) -> negative, zero or positive`
+    weld_bytes_compare => strings::bytes_compare, (_, _, _, _), Effects::Reads;
+    weld_bytes_compare_signed => strings::bytes_compare_signed, (_, _, _, _), Effects::Reads;
+    /// `(run, bytes, length) -> pattern`
+    weld_pattern_like => strings::pattern_like, (_, _, _), Effects::Any;
+    weld_pattern_contains => strings::pattern_contains, (_, _, _), Effects::Any;
+    /// `(pattern, text, length) -> whether it matches`
+    weld_pattern_matches => strings::pattern_matches, (_, _, _), Effects::Reads;
+    /// `(text, length, pattern, length) -> whether it matches`
+    weld_like => strings::like, (_, _, _, _), Effects::Reads;
+    weld_contains => strings::contains, (_, _, _, _), Effects::Reads;
 }
 
 /// A type that may cross the boundary.

@@ -296,7 +296,7 @@ fn identity(builder: &GroupBuilder, rows: u64, seen: u64) -> Result<Buffer, OutO
 /// Writes the number of its first value into each row, and into the one behind the last.
 fn number_values(dict: &mut Dict, value_offset: u32, rows: u64, groups: &Groups) {
     let row_bytes = dict.layout.row_bytes as usize;
-    // SAFETY (of calls): rows up to `len + 1` exist, and their number stands at `value_offset`, aligned to four.
+    // SAFETY: rows up to `len + 1` exist, and their number stands at `value_offset`, aligned to four.
     let number = |row: usize| unsafe { dict.rows.add(row * row_bytes + value_offset as usize).cast::<u32>() };
     let Some(groups) = groups else {
         // SAFETY: as above.
@@ -318,8 +318,8 @@ fn number_values(dict: &mut Dict, value_offset: u32, rows: u64, groups: &Groups)
 /// Copies the values into columns, grouped.
 fn place_values(dict: &mut Dict, builder: &GroupBuilder, rows: u64, groups: Groups) -> Result<(), DictError> {
     let targets = match &groups {
-        // SAFETY: there is a group for every row.
         Some(groups) => {
+            // SAFETY: there is a group for every row.
             let numbers = unsafe { std::slice::from_raw_parts_mut(groups.as_ptr().cast::<u32>(), rows as usize) };
             groups_to_targets(dict, numbers)?;
             Some(&*numbers)

@@ -125,6 +125,11 @@ impl GroupBuilder {
         Ok(())
     }
 
+    /// A builder of the same layout without rows.
+    pub(crate) fn emptied(&self) -> GroupBuilder {
+        GroupBuilder::new(self.layout.clone(), &self.pool.0)
+    }
+
     pub(crate) fn pool(&self) -> &Arc<dyn MemoryPool> {
         &self.pool.0
     }

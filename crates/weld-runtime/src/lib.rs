@@ -8,6 +8,7 @@ pub mod abi;
 pub mod arena;
 mod context;
 pub mod dict;
+pub mod dict_abi;
 mod dict_buffer;
 mod dict_filter;
 mod dict_finish;
@@ -17,6 +18,7 @@ pub mod hash;
 pub mod memory;
 mod run;
 mod status;
+pub mod strings;
 pub mod vector;
 
 pub use abi::{ColumnAbi, StringView};

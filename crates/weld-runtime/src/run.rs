@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use crate::context::Context;
 use crate::memory::MemoryPool;
 use crate::status::{Failure, Status};
+use crate::strings::Patterns;
 
 /// Blocks start at multiples of this, as Arrow recommends for its buffers.
 pub(crate) const BLOCK_ALIGNMENT: usize = 64;
@@ -23,6 +24,8 @@ struct Header {
     next: *mut Header,
     region: *mut Region,
     bytes: usize,
+    /// Destroys what is in the block before it is freed.
+    destroy: Option<unsafe fn(*mut u8)>,
 }
 
 const HEADER_BYTES: usize = BLOCK_ALIGNMENT;
@@ -45,6 +48,7 @@ pub struct Run {
     pub detail: [u64; 2],
     context: Arc<Context>,
     failure: Option<Failure>,
+    pub(crate) patterns: Patterns,
     /// Boxed, because blocks and compiled code point to them.
     #[expect(clippy::vec_box, reason = "the addresses of regions must not change")]
     regions: Vec<Box<Region>>,
@@ -69,6 +73,7 @@ impl Run {
             detail: [0; 2],
             context,
             failure: None,
+            patterns: Patterns::default(),
             regions: vec![Box::new(Region { first: ptr::null_mut() })],
             bytes: 0,
         })
@@ -133,9 +138,47 @@ impl Run {
         self.bytes += layout.size();
         // SAFETY: the block is fresh and large enough for its header; the region's list is valid.
         unsafe {
-            header.write(Header { previous: ptr::null_mut(), next: (*region).first, region, bytes });
+            header.write(Header { previous: ptr::null_mut(), next: (*region).first, region, bytes, destroy: None });
             link(header);
             header.cast::<u8>().add(HEADER_BYTES)
+        }
+    }
+
+    /// Puts an object into a block of its own; it is dropped when the block is freed. Null after a failure, which is
+    /// noted.
+    ///
+    /// # Safety
+    /// `region` is one of this run's.
+    pub unsafe fn place<T: Send + Sync>(&mut self, region: *mut Region, object: T) -> *mut T {
+        /// # Safety
+        /// `block` holds a `T` that is not used again.
+        unsafe fn destroy<T>(block: *mut u8) {
+            // SAFETY: by the caller's promise.
+            unsafe { block.cast::<T>().drop_in_place() }
+        }
+        const { assert!(align_of::<T>() <= BLOCK_ALIGNMENT) };
+        // SAFETY: by the caller's promise; the block is large enough and aligned.
+        unsafe {
+            let block = self.allocate_in(region, size_of::<T>());
+            if !block.is_null() {
+                block.cast::<T>().write(object);
+                (*block.sub(HEADER_BYTES).cast::<Header>()).destroy = Some(destroy::<T>);
+            }
+            block.cast()
+        }
+    }
+
+    /// Takes an object out and frees its block.
+    ///
+    /// # Safety
+    /// `object` came from [`Run::place`] of this run and is not used again.
+    pub unsafe fn take<T: Send + Sync>(&mut self, object: *mut T) -> T {
+        // SAFETY: by the caller's promise; without `destroy`, freeing does not drop what was read.
+        unsafe {
+            let taken = object.read();
+            (*object.cast::<u8>().sub(HEADER_BYTES).cast::<Header>()).destroy = None;
+            self.free(object.cast());
+            taken
         }
     }
 
@@ -210,6 +253,7 @@ impl Run {
             while !header.is_null() {
                 let next = (*header).next;
                 let size = (*header).bytes + HEADER_BYTES;
+                destroy(header);
                 dealloc(header.cast(), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
                 self.context.memory().shrink(size);
                 self.bytes -= size;
@@ -290,6 +334,7 @@ impl Drop for Block {
         let size = self.bytes() + HEADER_BYTES;
         // SAFETY: allocated by `Run::allocate_in` with this layout, and owned by nobody else.
         unsafe {
+            destroy(self.data.sub(HEADER_BYTES).cast());
             dealloc(self.data.sub(HEADER_BYTES), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
         }
         self.memory.shrink(size);
@@ -321,6 +366,19 @@ unsafe fn link(header: *mut Header) {
         }
         if !next.is_null() {
             (*next).previous = header;
+        }
+    }
+}
+
+/// Drops what is in a block.
+///
+/// # Safety
+/// The block is live, and its object is not used again.
+unsafe fn destroy(header: *mut Header) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if let Some(destroy) = (*header).destroy {
+            destroy(header.cast::<u8>().add(HEADER_BYTES));
         }
     }
 }
@@ -384,6 +442,30 @@ mod tests {
         assert!(run.allocate(usize::MAX).is_null());
         assert_eq!(run.take_failure().map(|f| f.status), Some(Status::OutOfMemory));
         drop(run);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn objects_are_dropped_with_their_block_or_taken_out() {
+        let (pool, mut run) = limited(1 << 20);
+        let object = Arc::new(());
+        let region = run.region(1);
+        // SAFETY: the region is the run's; objects are not used after they are gone.
+        unsafe {
+            run.place(region, object.clone());
+            run.clear(region);
+            assert_eq!(Arc::strong_count(&object), 1);
+            let placed = run.place(region, object.clone());
+            let detached = run.detach(placed.cast());
+            let placed = run.place(region, object.clone());
+            drop(run.take(placed));
+            assert_eq!(Arc::strong_count(&object), 2);
+            drop(detached);
+            assert_eq!(Arc::strong_count(&object), 1);
+            run.place(region, object.clone());
+        }
+        drop(run);
+        assert_eq!(Arc::strong_count(&object), 1);
         assert_eq!(pool.used(), 0);
     }
 

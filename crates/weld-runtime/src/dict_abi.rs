@@ -1,0 +1,192 @@
+//! What compiled code calls to build dictionaries; reading them needs no call.
+//!
+//! Every function notes a failure in the run and says so by null or `false`; compiled code then traps.
+
+use crate::dict::{Dict, DictError, KeyKind, RowLayout};
+use crate::dict_finish::{EqualKeys, HashKeys, KeyFunctions};
+use crate::dict_group::{GroupBuilder, GroupLayout};
+use crate::memory::OutOfMemory;
+use crate::run::{Region, Run};
+use crate::status::Status;
+
+#[cold]
+fn fail(run: &mut Run, error: DictError) {
+    let status = match error {
+        DictError::OutOfMemory => Status::OutOfMemory,
+        DictError::TooManyRows => Status::TooLarge,
+    };
+    run.fail(status, error.to_string());
+}
+
+/// A new dictmerger, or null.
+///
+/// # Safety
+/// `run` is valid and owns `region`.
+pub unsafe extern "C" fn dict_new(run: *mut Run, region: *mut Region, value_offset: u32, row_bytes: u32) -> *mut Dict {
+    // SAFETY: by the caller's promise.
+    let run = unsafe { &mut *run };
+    let memory = run.context().memory().clone();
+    match Dict::new(RowLayout { value_offset, row_bytes }, &memory) {
+        // SAFETY: by the caller's promise.
+        Ok(dict) => unsafe { run.place(region, dict) },
+        Err(error) => {
+            fail(run, error.into());
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// A zero row for a new key, or null.
+///
+/// # Safety
+/// `run` and `dict` are valid; the key is not in the dictionary.
+pub unsafe extern "C" fn dict_insert(run: *mut Run, dict: *mut Dict, hash: u32) -> *mut u8 {
+    // SAFETY: by the caller's promise.
+    unsafe { &mut *dict }.insert(hash).unwrap_or_else(|error| {
+        // SAFETY: by the caller's promise.
+        fail(unsafe { &mut *run }, error);
+        std::ptr::null_mut()
+    })
+}
+
+/// Makes room for all rows of another dictionary.
+///
+/// # Safety
+/// `run`, `dict` and `other` are valid.
+pub unsafe extern "C" fn dict_reserve(run: *mut Run, dict: *mut Dict, other: *const Dict) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let more = (*other).len() as u64;
+        (*dict).reserve(more).map_err(|error| fail(&mut *run, error)).is_ok()
+    }
+}
+
+/// The end of building: from now on the dictionary is not changed. It stays where it is, but compiled code may not know
+/// that, and so reads nothing of it before.
+///
+/// # Safety
+/// `dict` is valid.
+pub unsafe extern "C" fn dict_finish(dict: *mut Dict) -> *const Dict {
+    dict
+}
+
+/// Memory that lives as long as the dictionary, or null.
+///
+/// # Safety
+/// `run` and `dict` are valid; `align` is a power of two up to 16.
+pub unsafe extern "C" fn dict_alloc(run: *mut Run, dict: *mut Dict, bytes: u64, align: u64) -> *mut u8 {
+    // SAFETY: by the caller's promise.
+    let memory = unsafe { (*dict).arena().alloc(bytes as usize, align as usize) };
+    // SAFETY: by the caller's promise.
+    unsafe { or_null(run, memory) }
+}
+
+/// Row 0 of a finished dictionary, or null.
+///
+/// # Safety
+/// `run` and `dict` are valid.
+pub unsafe extern "C" fn dict_rows(run: *mut Run, dict: *const Dict) -> *const u8 {
+    // SAFETY: by the caller's promise.
+    unsafe { or_null(run, (*dict).rows().map(<*const u8>::cast_mut)) }
+}
+
+/// A new groupbuilder, or null. `integer` is the size of integer keys, negative if they are signed; 0 for other keys.
+///
+/// # Safety
+/// `run` is valid and owns `region`; there are `columns` sizes.
+pub unsafe extern "C" fn group_new(
+    run: *mut Run,
+    region: *mut Region,
+    integer: i32,
+    key_bytes: u32,
+    key_align: u32,
+    columns: u64,
+    column_bytes: *const u32,
+) -> *mut GroupBuilder {
+    let key = match integer {
+        0 => KeyKind::Other,
+        size => KeyKind::Integer { bytes: size.unsigned_abs() as u8, signed: size < 0 },
+    };
+    let column_bytes = match columns {
+        0 => Box::default(),
+        // SAFETY: by the caller's promise.
+        count => unsafe { std::slice::from_raw_parts(column_bytes, count as usize) }.into(),
+    };
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let memory = (*run).context().memory().clone();
+        (*run).place(region, GroupBuilder::new(GroupLayout { key, key_bytes, key_align, column_bytes }, &memory))
+    }
+}
+
+/// Makes room for another row.
+///
+/// # Safety
+/// `run` and `builder` are valid.
+pub unsafe extern "C" fn group_grow(run: *mut Run, builder: *mut GroupBuilder) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { (*builder).grow().map_err(|error| fail(&mut *run, error.into())).is_ok() }
+}
+
+/// Memory that lives as long as the builder and its dictionary, or null.
+///
+/// # Safety
+/// `run` and `builder` are valid; `align` is a power of two up to 16.
+pub unsafe extern "C" fn group_alloc(run: *mut Run, builder: *mut GroupBuilder, bytes: u64, align: u64) -> *mut u8 {
+    // SAFETY: by the caller's promise.
+    let memory = unsafe { (*builder).arena().alloc(bytes as usize, align as usize) };
+    // SAFETY: by the caller's promise.
+    unsafe { or_null(run, memory) }
+}
+
+/// Appends the rows of another builder, which is empty afterwards.
+///
+/// # Safety
+/// The builders are valid, different, and of one layout.
+pub unsafe extern "C" fn group_combine(builder: *mut GroupBuilder, other: *mut GroupBuilder) {
+    // SAFETY: by the caller's promise.
+    let (builder, other) = unsafe { (&mut *builder, &mut *other) };
+    let empty = other.emptied();
+    builder.combine(std::mem::replace(other, empty));
+}
+
+/// The dictionary of all rows, or null. The builder is gone.
+///
+/// # Safety
+/// `run` is valid and owns `region` and `builder`, which is not used again; the functions are right for its keys.
+pub unsafe extern "C" fn group_finish(
+    run: *mut Run,
+    region: *mut Region,
+    builder: *mut GroupBuilder,
+    hash: *const u8,
+    equal: *const u8,
+) -> *const Dict {
+    // SAFETY: by the caller's promise the addresses are those of functions of these types.
+    let functions = unsafe {
+        KeyFunctions {
+            hash: std::mem::transmute::<*const u8, HashKeys>(hash),
+            equal: std::mem::transmute::<*const u8, EqualKeys>(equal),
+        }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let builder = (*run).take(builder);
+        match builder.finish(functions) {
+            Ok(dict) => (*run).place(region, dict),
+            Err(error) => {
+                fail(&mut *run, error);
+                std::ptr::null()
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `run` is valid.
+unsafe fn or_null(run: *mut Run, memory: Result<*mut u8, OutOfMemory>) -> *mut u8 {
+    memory.unwrap_or_else(|error| {
+        // SAFETY: by the caller's promise.
+        fail(unsafe { &mut *run }, error.into());
+        std::ptr::null_mut()
+    })
+}

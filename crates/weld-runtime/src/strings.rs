@@ -1,0 +1,287 @@
+//! Searching and comparing byte vectors: what compiled code does not do inline.
+//!
+//! A LIKE pattern is taken apart once: `PROMO%` is a prefix, `%BRASS` a suffix, `%green%` a search, and
+//! `%special%requests%` two searches one behind the other. Only `_` needs the general matcher, which knows characters.
+//! Everything else compares bytes: UTF-8 is such that a character's bytes occur nowhere else.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use memchr::memmem::{self, Finder};
+
+use crate::run::Run;
+
+/// A LIKE pattern, taken apart.
+#[derive(Debug)]
+pub enum Pattern {
+    /// Without wildcards.
+    Equals(Box<[u8]>),
+    /// `abc%`.
+    StartsWith(Box<[u8]>),
+    /// `%abc`.
+    EndsWith(Box<[u8]>),
+    /// `%abc%`.
+    Contains(Box<Finder<'static>>),
+    /// `first%middle%..%last`: an end, pieces in this order in between, an end.
+    Pieces { first: Box<[u8]>, middle: Box<[Finder<'static>]>, last: Box<[u8]> },
+    /// With `_`, or with pieces that begin within a character.
+    General(Box<[u8]>),
+}
+
+impl Pattern {
+    /// `%` is any bytes, `_` one character, `\` takes the next byte as it is.
+    pub fn like(pattern: &[u8]) -> Pattern {
+        let Some(mut pieces) = pieces(pattern) else { return Pattern::General(pattern.into()) };
+        let last = pieces.pop().unwrap_or_default();
+        if pieces.is_empty() {
+            return Pattern::Equals(last.into());
+        }
+        let first = pieces.remove(0);
+        // `%%` is `%`.
+        pieces.retain(|piece| !piece.is_empty());
+        match (first.as_slice(), pieces.as_slice(), last.as_slice()) {
+            (_, [], []) => Pattern::StartsWith(first.into()),
+            ([], [], _) => Pattern::EndsWith(last.into()),
+            ([], [piece], []) => Pattern::contains(piece),
+            _ => Pattern::Pieces {
+                middle: pieces.iter().map(|piece| Finder::new(piece).into_owned()).collect(),
+                first: first.into(),
+                last: last.into(),
+            },
+        }
+    }
+
+    pub fn contains(needle: &[u8]) -> Pattern {
+        Pattern::Contains(Box::new(Finder::new(needle).into_owned()))
+    }
+
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match self {
+            Pattern::Equals(bytes) => text == &**bytes,
+            Pattern::StartsWith(bytes) => text.starts_with(bytes),
+            Pattern::EndsWith(bytes) => text.ends_with(bytes),
+            Pattern::Contains(finder) => finder.find(text).is_some(),
+            Pattern::Pieces { first, middle, last } => {
+                let Some(rest) = text.strip_prefix(&**first) else { return false };
+                let Some(mut rest) = rest.strip_suffix(&**last) else { return false };
+                middle.iter().all(|finder| {
+                    let found = finder.find(rest);
+                    rest = found.map_or(rest, |at| &rest[at + finder.needle().len()..]);
+                    found.is_some()
+                })
+            }
+            Pattern::General(pattern) => matches_characters(text, pattern),
+        }
+    }
+}
+
+/// What stands between the `%` of a pattern, without escapes. `None` if comparing bytes is not enough.
+fn pieces(pattern: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut pieces = vec![Vec::new()];
+    let mut bytes = pattern.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => pieces.push(Vec::new()),
+            b'_' => return None,
+            // A backslash at the end is itself.
+            b'\\' => pieces.last_mut()?.push(*bytes.next().unwrap_or(byte)),
+            byte => pieces.last_mut()?.push(*byte),
+        }
+    }
+    pieces.iter().all(|piece| piece.first().is_none_or(|byte| byte & 0xc0 != 0x80)).then_some(pieces)
+}
+
+/// Two pointers; on a mismatch the last `%` takes one character more.
+fn matches_characters(text: &[u8], pattern: &[u8]) -> bool {
+    let after = |at: usize| {
+        let continued = text[at + 1..].iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
+        at + 1 + continued
+    };
+    let (mut t, mut p) = (0, 0);
+    let mut last: Option<(usize, usize)> = None;
+    loop {
+        let matched = match (pattern.get(p), pattern.get(p + 1)) {
+            (None, _) if t == text.len() => return true,
+            (None, _) => None,
+            (Some(b'%'), _) => {
+                p += 1;
+                last = Some((t, p));
+                continue;
+            }
+            (Some(b'_'), _) => (t < text.len()).then(|| (after(t), p + 1)),
+            (Some(b'\\'), Some(byte)) => (text.get(t) == Some(byte)).then_some((t + 1, p + 2)),
+            (Some(byte), _) => (text.get(t) == Some(byte)).then_some((t + 1, p + 1)),
+        };
+        match (matched, last) {
+            (Some(next), _) => (t, p) = next,
+            (None, Some((from, after_percent))) if from < text.len() => {
+                (t, p) = (after(from), after_percent);
+                last = Some((t, p));
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Patterns that a run has taken apart, by kind and text.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns(HashMap<(PatternKind, Box<[u8]>), Box<Pattern>>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum PatternKind {
+    Like,
+    Contains,
+}
+
+impl Patterns {
+    fn get(&mut self, kind: PatternKind, text: &[u8]) -> *const Pattern {
+        let pattern = self.0.entry((kind, text.into())).or_insert_with(|| {
+            Box::new(match kind {
+                PatternKind::Like => Pattern::like(text),
+                PatternKind::Contains => Pattern::contains(text),
+            })
+        });
+        &**pattern
+    }
+}
+
+// ---- what compiled code calls ----
+
+/// A LIKE pattern for [`pattern_matches`]; lives as long as the run.
+///
+/// # Safety
+/// `run` is valid, `bytes` points to `len` bytes.
+pub unsafe extern "C" fn pattern_like(run: *mut Run, bytes: *const u8, len: u64) -> *const Pattern {
+    // SAFETY: by the caller's promise.
+    unsafe { (*run).patterns.get(PatternKind::Like, slice(bytes, len)) }
+}
+
+/// A search for [`pattern_matches`]; lives as long as the run.
+///
+/// # Safety
+/// `run` is valid, `bytes` points to `len` bytes.
+pub unsafe extern "C" fn pattern_contains(run: *mut Run, bytes: *const u8, len: u64) -> *const Pattern {
+    // SAFETY: by the caller's promise.
+    unsafe { (*run).patterns.get(PatternKind::Contains, slice(bytes, len)) }
+}
+
+/// # Safety
+/// `pattern` is valid, `text` points to `len` bytes.
+pub unsafe extern "C" fn pattern_matches(pattern: *const Pattern, text: *const u8, len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { (*pattern).matches(slice(text, len)) }
+}
+
+/// LIKE with a pattern that is no constant.
+///
+/// # Safety
+/// The pointers are to as many bytes.
+pub unsafe extern "C" fn like(text: *const u8, len: u64, pattern: *const u8, pattern_len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { matches_characters(slice(text, len), slice(pattern, pattern_len)) }
+}
+
+/// Whether a byte vector that is no constant occurs.
+///
+/// # Safety
+/// The pointers are to as many bytes.
+pub unsafe extern "C" fn contains(text: *const u8, len: u64, needle: *const u8, needle_len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { memmem::find(slice(text, len), slice(needle, needle_len)).is_some() }
+}
+
+/// Whether two byte vectors of one length are equal.
+///
+/// # Safety
+/// Both pointers are to `len` bytes.
+pub unsafe extern "C" fn bytes_equal(a: *const u8, b: *const u8, len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { slice(a, len) == slice(b, len) }
+}
+
+/// Negative, zero or positive as the first of two vectors of unsigned bytes is less than, equal to or greater than the
+/// second. A prefix is less.
+///
+/// # Safety
+/// The pointers are to as many bytes.
+pub unsafe extern "C" fn bytes_compare(a: *const u8, a_len: u64, b: *const u8, b_len: u64) -> i32 {
+    // SAFETY: by the caller's promise.
+    unsafe { slice(a, a_len).cmp(slice(b, b_len)) as i32 }
+}
+
+/// [`bytes_compare`] for signed bytes.
+///
+/// # Safety
+/// The pointers are to as many bytes.
+pub unsafe extern "C" fn bytes_compare_signed(a: *const u8, a_len: u64, b: *const u8, b_len: u64) -> i32 {
+    // SAFETY: by the caller's promise.
+    let (a, b) = unsafe { (slice(a, a_len), slice(b, b_len)) };
+    let different = a.iter().zip(b).position(|(x, y)| x != y);
+    different.map_or(a.len().cmp(&b.len()), |at| (a[at] as i8).cmp(&(b[at] as i8))) as i32
+}
+
+/// # Safety
+/// If `len` is not zero, the pointer is to as many bytes.
+unsafe fn slice<'a>(bytes: *const u8, len: u64) -> &'a [u8] {
+    const { assert!(Ordering::Less as i32 == -1 && Ordering::Greater as i32 == 1) };
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { std::slice::from_raw_parts(bytes, len as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_taken_apart() {
+        assert!(matches!(Pattern::like(b"a\\%c"), Pattern::Equals(b) if *b == *b"a%c"));
+        assert!(matches!(Pattern::like(b"PROMO%%"), Pattern::StartsWith(b) if *b == *b"PROMO"));
+        assert!(matches!(Pattern::like(b"%BRASS"), Pattern::EndsWith(_)));
+        assert!(matches!(Pattern::like(b"%green%"), Pattern::Contains(_)));
+        assert!(matches!(Pattern::like(b"%special%requests%"), Pattern::Pieces { .. }));
+        assert!(matches!(Pattern::like(b"%"), Pattern::StartsWith(b) if b.is_empty()));
+        assert!(matches!(Pattern::like(b"a_c"), Pattern::General(_)));
+    }
+
+    /// All short texts and patterns over a small alphabet: taking apart changes no answer.
+    #[test]
+    fn all_short_patterns_agree_with_the_general_matcher() {
+        let words = |alphabet: &[u8], max: u32| -> Vec<Vec<u8>> {
+            (0..=max)
+                .flat_map(|len| {
+                    (0..alphabet.len().pow(len)).map(move |n| (n, len)).collect::<Vec<_>>().into_iter().map(
+                        |(n, len)| (0..len).map(|i| alphabet[n / alphabet.len().pow(i) % alphabet.len()]).collect(),
+                    )
+                })
+                .collect()
+        };
+        let texts = words(b"ab\xc3\xa9", 4);
+        for pattern in words(b"ab%_\\\xa9", 4) {
+            let apart = Pattern::like(&pattern);
+            for text in &texts {
+                assert_eq!(apart.matches(text), matches_characters(text, &pattern), "{text:?} LIKE {pattern:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn comparisons_know_signs() {
+        let compare = |a: &[u8], b: &[u8]| {
+            let (a_len, b_len) = (a.len() as u64, b.len() as u64);
+            // SAFETY: pointers and lengths of slices.
+            unsafe {
+                (
+                    bytes_compare(a.as_ptr(), a_len, b.as_ptr(), b_len),
+                    bytes_compare_signed(a.as_ptr(), a_len, b.as_ptr(), b_len),
+                )
+            }
+        };
+        assert_eq!(compare(b"ab", b"abc"), (-1, -1));
+        assert_eq!(compare(b"b", b"abc"), (1, 1));
+        assert_eq!(compare(b"a\x80", b"a\x7f"), (1, -1));
+        assert_eq!(compare(b"", b""), (0, 0));
+    }
+}
