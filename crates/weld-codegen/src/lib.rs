@@ -31,8 +31,12 @@
 //! The levels inside: [`layout`] says how values look in memory, `emit` turns expressions into LLVM IR, `builder` has
 //! what each kind of builder does, `jit` makes machine code of it. Nothing outside this crate sees LLVM.
 
+#[allow(dead_code, unused_imports, reason = "the entry points come next")]
+mod builder;
 mod chunk;
 mod compiled;
+#[allow(dead_code, unused_imports, reason = "the entry points come next")]
+mod emit;
 mod error;
 pub mod layout;
 mod options;

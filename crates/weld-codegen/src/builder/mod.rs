@@ -1,0 +1,109 @@
+//! What builders do at run time, each kind in its own file. What they mean is in `weld_core`.
+//!
+//! A builder's state lies in memory (see [`Handle`]); the functions here start it, merge into it, and turn it into the
+//! result. `combine` merges the state of another partition or thread.
+
+mod appender;
+pub(crate) mod dict_merger;
+pub(crate) mod group_builder;
+mod merger;
+mod vec_merger;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use inkwell::values::PointerValue;
+use weld_core::diag::Span;
+use weld_core::ty::{BuilderType, Type};
+
+use crate::emit::{Emitter, Handle, Res, Val};
+use crate::layout;
+
+impl<'c> Emitter<'c, '_> {
+    /// A new builder. `arg` is its argument, already evaluated.
+    pub(crate) fn new_builder(&mut self, ty: &BuilderType, arg: Option<&Val<'c>>, span: Span) -> Res<Val<'c>> {
+        let state = self.alloca(layout::row(&Type::Builder(ty.clone())).size, "builder")?;
+        let region = self.region_for(&ty.result_type());
+        let hint = match (ty, arg) {
+            (BuilderType::Appender(_), Some(hint)) => Some(hint.clone().into_int()?),
+            _ => None,
+        };
+        let handle = Handle { ty: ty.clone(), state, region, reserved: Cell::new(false), hint, copies_bytes: false };
+        self.start(&handle, arg, span)?;
+        Ok(Val::Builder(Rc::new(handle)))
+    }
+
+    /// Makes the state of an empty builder, or one that starts from its argument.
+    pub(crate) fn start(&mut self, handle: &Handle<'c>, arg: Option<&Val<'c>>, span: Span) -> Res<()> {
+        match &handle.ty {
+            BuilderType::Appender(element) => self.start_appender(handle, element),
+            BuilderType::Merger { value, op } => self.start_merger(handle, value, op, arg),
+            BuilderType::VecMerger { value, .. } => self.start_vec_merger(handle, value, arg, span),
+            BuilderType::DictMerger { key, value, op } => self.start_dict_merger(handle, key, value, op, span),
+            BuilderType::GroupBuilder { key, value } => self.start_group_builder(handle, key, value, span),
+        }
+    }
+
+    /// Merges a value, whose type is the builder's merge type.
+    pub(crate) fn merge(&mut self, handle: &Handle<'c>, value: &Val<'c>, span: Span) -> Res<()> {
+        match &handle.ty {
+            BuilderType::Appender(element) => self.merge_appender(handle, element, value, span),
+            BuilderType::Merger { value: ty, op } => self.merge_merger(handle, ty, op, value, span),
+            BuilderType::VecMerger { value: ty, op } => self.merge_vec_merger(handle, ty, op, value, span),
+            BuilderType::DictMerger { key, value: ty, op } => self.merge_dict_merger(handle, key, ty, op, value, span),
+            BuilderType::GroupBuilder { key, value: ty } => self.merge_group_builder(handle, key, ty, value, span),
+        }
+    }
+
+    /// The result of a builder, or the struct of the results of a struct of builders.
+    pub(crate) fn result(&mut self, builder: &Val<'c>, span: Span) -> Res<Val<'c>> {
+        if let Val::Struct(builders) = builder {
+            let results = builders.iter().map(|builder| self.result(builder, span)).collect::<Res<_>>()?;
+            return Ok(Val::Struct(results));
+        }
+        let handle = builder.builder()?.clone();
+        match &handle.ty {
+            BuilderType::Appender(element) => self.result_appender(&handle, element),
+            BuilderType::Merger { value, .. } => self.load_row(value, handle.state, false),
+            BuilderType::VecMerger { value, .. } => self.result_vec_merger(&handle, value),
+            BuilderType::DictMerger { key, value, op } => self.result_dict_merger(&handle, key, value, op, span),
+            BuilderType::GroupBuilder { key, value } => self.result_group_builder(&handle, key, value, span),
+        }
+    }
+
+    /// Merges everything in another builder of the same type, whose state is at `other` and used no more.
+    pub(crate) fn combine(&mut self, handle: &Handle<'c>, other: PointerValue<'c>, span: Span) -> Res<()> {
+        match &handle.ty {
+            BuilderType::Appender(element) => self.combine_appender(handle, element, other, span),
+            BuilderType::Merger { value, op } => {
+                let value_of_other = self.load_row(value, other, false)?;
+                self.merge_merger(handle, value, op, &value_of_other, span)
+            }
+            BuilderType::VecMerger { value, op } => self.combine_vec_merger(handle, value, op, other, span),
+            BuilderType::DictMerger { key, value, op } => self.combine_dict_merger(handle, key, value, op, other, span),
+            BuilderType::GroupBuilder { key, value } => self.combine_group_builder(handle, key, value, other, span),
+        }
+    }
+
+    /// Copies a builder's state, field by field so that LLVM keeps it in registers.
+    pub(crate) fn copy_state(&self, ty: &BuilderType, from: PointerValue<'c>, to: PointerValue<'c>) -> Res<()> {
+        match ty {
+            BuilderType::Merger { value, .. } => {
+                let value_now = self.load_row(value, from, false)?;
+                self.store_row(value, to, &value_now)
+            }
+            BuilderType::Appender(element) => self.copy_words(from, to, 2, layout::columns(element).len()),
+            BuilderType::VecMerger { value, .. } => self.copy_words(from, to, 1, layout::columns(value).len()),
+            BuilderType::DictMerger { .. } | BuilderType::GroupBuilder { .. } => self.copy_words(from, to, 0, 1),
+        }
+    }
+
+    fn copy_words(&self, from: PointerValue<'c>, to: PointerValue<'c>, ints: usize, pointers: usize) -> Res<()> {
+        for i in 0..ints + pointers {
+            let source = self.offset(from, 8 * i as u64)?;
+            let word = if i < ints { self.load(self.unit.i64_type(), source)? } else { self.load_ptr(source)?.into() };
+            self.store(self.offset(to, 8 * i as u64)?, word)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Facts about the program that emission asks for: which parts of a value are read, how often a loop's body merges, what
+//! may be evaluated without need.
+
+use std::collections::HashMap;
+
+use weld_core::ir::deep;
+use weld_core::ir::{Expr, ExprKind, Sym};
+use weld_core::op::{BinaryOp, UnaryOp};
+use weld_core::ty::{BuilderType, Type};
+
+/// Which parts of a value are read.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) enum Demand {
+    #[default]
+    None,
+    /// By field; fields beyond the end are not read.
+    Fields(Vec<Demand>),
+    All,
+}
+
+impl Demand {
+    pub(crate) fn field(&self, index: usize) -> Demand {
+        match self {
+            Demand::None => Demand::None,
+            Demand::All => Demand::All,
+            Demand::Fields(fields) => fields.get(index).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn add(&mut self, path: &[u32]) {
+        let Some((&first, rest)) = path.split_first() else {
+            *self = Demand::All;
+            return;
+        };
+        if *self == Demand::None {
+            *self = Demand::Fields(Vec::new());
+        }
+        if let Demand::Fields(fields) = self {
+            let first = first as usize;
+            if fields.len() <= first {
+                fields.resize(first + 1, Demand::None);
+            }
+            fields[first].add(rest);
+        }
+    }
+}
+
+/// What is read of each symbol. Symbols are bound once, so one walk answers for the whole program.
+pub(crate) fn demands(body: &Expr) -> HashMap<Sym, Demand> {
+    let mut demands = HashMap::new();
+    let mut path = Vec::new();
+    collect(body, &mut path, &mut demands);
+    demands
+}
+
+fn collect(expr: &Expr, path: &mut Vec<u32>, demands: &mut HashMap<Sym, Demand>) {
+    match &expr.kind {
+        ExprKind::Var(sym) => {
+            path.reverse();
+            demands.entry(*sym).or_default().add(path);
+            path.reverse();
+        }
+        ExprKind::Field(of, index) => {
+            path.push(*index);
+            deep(|| collect(of, path, demands));
+            path.pop();
+        }
+        _ => expr.each_child(&mut |child| {
+            deep(|| collect(child, &mut Vec::new(), demands));
+        }),
+    }
+}
+
+/// Whether an expression contains a node that `found` accepts.
+pub(crate) fn any(expr: &Expr, found: &mut dyn FnMut(&Expr) -> bool) -> bool {
+    if found(expr) {
+        return true;
+    }
+    let mut hit = false;
+    expr.each_child(&mut |child| {
+        hit = hit || deep(|| any(child, found));
+    });
+    hit
+}
+
+/// How a loop's body fills the appenders that it gets from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Merges {
+    /// The most merges into one appender on any path through the body.
+    pub(crate) most: u64,
+    /// Every path makes exactly `most` merges.
+    pub(crate) always: bool,
+    /// An inner loop fills builders that come from outside, in numbers not known here.
+    pub(crate) inner: bool,
+}
+
+/// Counts the merges of a loop body. Merges into builders made inside count too, which only makes room for nothing.
+pub(crate) fn merges(body: &Expr) -> Merges {
+    let none = Merges { most: 0, always: true, inner: false };
+    let and = |a: Merges, b: Merges| Merges {
+        most: a.most.saturating_add(b.most),
+        always: a.always && b.always,
+        inner: a.inner || b.inner,
+    };
+    match &body.kind {
+        ExprKind::If { cond, on_true, on_false } => {
+            let (a, b) = (merges(on_true), merges(on_false));
+            let either = Merges {
+                most: a.most.max(b.most),
+                always: a.always && b.always && a.most == b.most,
+                inner: a.inner || b.inner,
+            };
+            and(merges(cond), either)
+        }
+        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, b) => {
+            let right = merges(b);
+            and(merges(a), Merges { always: right.always && right.most == 0, ..right })
+        }
+        ExprKind::For { iter, builder, func } => {
+            let mut all = merges(builder);
+            iter.each_child(&mut |child| all = and(all, merges(child)));
+            let inside = merges(&func.body);
+            let fresh = is_fresh(builder);
+            Merges { inner: all.inner || (!fresh && (inside.most > 0 || inside.inner)), ..all }
+        }
+        ExprKind::Iterate { init, step } => {
+            let inside = merges(&step.body);
+            let init = merges(init);
+            Merges { inner: init.inner || inside.most > 0 || inside.inner, ..init }
+        }
+        ExprKind::Sort { data, .. } => merges(data),
+        ExprKind::Merge { builder, value } => {
+            let counts = matches!(builder.ty, Type::Builder(BuilderType::Appender(_)));
+            let own = Merges { most: counts as u64, ..none };
+            and(and(merges(builder), merges(value)), own)
+        }
+        _ => {
+            let mut all = none;
+            body.each_child(&mut |child| {
+                all = and(all, deep(|| merges(child)));
+            });
+            all
+        }
+    }
+}
+
+/// Whether a builder expression makes its builders on the spot.
+fn is_fresh(builder: &Expr) -> bool {
+    match &builder.kind {
+        ExprKind::NewBuilder { .. } => true,
+        ExprKind::Struct(parts) => parts.iter().all(is_fresh),
+        _ => false,
+    }
+}
+
+/// Whether evaluating the expression without need is harmless and about as cheap as a branch: `budget` is how many
+/// operations it may cost, and what is left is given back.
+pub(crate) fn speculatable(expr: &Expr, budget: u32) -> Option<u32> {
+    let scalar = |expr: &Expr| expr.ty.as_scalar().is_some();
+    match &expr.kind {
+        ExprKind::Literal(_) | ExprKind::Var(_) => Some(budget),
+        ExprKind::Field(of, _) => speculatable(of, budget),
+        ExprKind::Struct(parts) => parts.iter().try_fold(budget, |budget, part| speculatable(part, budget)),
+        ExprKind::Cast(a) => speculatable(a, budget.checked_sub(1)?),
+        ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not | UnaryOp::Sqrt, a) => speculatable(a, budget.checked_sub(1)?),
+        ExprKind::Binary(op, a, b) => {
+            let kind = a.ty.as_scalar()?;
+            let cost = match op {
+                BinaryOp::Div if kind.is_float() => 4,
+                BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow => return None,
+                _ => 1,
+            };
+            speculatable(b, speculatable(a, budget.checked_sub(cost)?)?)
+        }
+        ExprKind::If { cond, on_true, on_false } | ExprKind::Select { cond, on_true, on_false } if scalar(expr) => {
+            let budget = speculatable(cond, budget.checked_sub(1)?)?;
+            speculatable(on_false, speculatable(on_true, budget)?)
+        }
+        _ => None,
+    }
+}

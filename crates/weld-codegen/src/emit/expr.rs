@@ -1,0 +1,215 @@
+//! The dispatch over all kinds of expressions.
+
+use weld_core::ir::deep;
+use weld_core::ir::{Binding, Expr, ExprKind};
+use weld_core::op::{BinaryOp, UnaryOp};
+use weld_core::ty::Type;
+use weld_runtime::Status;
+
+use super::analysis::speculatable;
+use super::trap::Site;
+use super::{BytesVal, Demand, Emitter, Res, Val, internal};
+use crate::error::CompileError;
+
+/// What the right side of `&&` may cost to be computed without a branch.
+const AND_BUDGET: u32 = 6;
+
+impl<'c> Emitter<'c, '_> {
+    pub(crate) fn emit(&mut self, expr: &Expr) -> Res<Val<'c>> {
+        self.emit_parts(expr, &Demand::All)
+    }
+
+    /// Emits what is demanded of an expression; the rest of its value may be absent.
+    pub(crate) fn emit_parts(&mut self, expr: &Expr, demand: &Demand) -> Res<Val<'c>> {
+        deep(|| self.emit_here(expr, demand))
+    }
+
+    fn emit_here(&mut self, expr: &Expr, demand: &Demand) -> Res<Val<'c>> {
+        let span = expr.span;
+        match &expr.kind {
+            ExprKind::Literal(literal) => Ok(Val::Scalar(self.literal(*literal))),
+            ExprKind::Bytes(bytes) => {
+                let ptr = self.unit.constant_bytes(bytes);
+                Ok(Val::Bytes(BytesVal::Slice { ptr, len: self.i64(bytes.len() as i64) }))
+            }
+            ExprKind::Var(sym) => {
+                self.vars.get(sym).cloned().ok_or_else(|| internal(&format!("{sym:?} has no value here")))
+            }
+            ExprKind::Let { bindings, body } => {
+                for binding in bindings {
+                    self.bind(binding)?;
+                }
+                self.emit_parts(body, demand)
+            }
+            ExprKind::Unary(op, of) => {
+                let value = self.emit(of)?.scalar()?;
+                let kind = scalar_kind(&of.ty)?;
+                Ok(Val::Scalar(self.unary(*op, kind, value)?))
+            }
+            ExprKind::Binary(op, a, b) => self.emit_binary(expr, *op, a, b),
+            ExprKind::Cast(of) => {
+                let value = self.emit(of)?.scalar()?;
+                Ok(Val::Scalar(self.cast(value, scalar_kind(&of.ty)?, scalar_kind(&expr.ty)?)?))
+            }
+            ExprKind::If { cond, on_true, on_false } => self.emit_if(expr, cond, on_true, on_false),
+            ExprKind::Select { cond, on_true, on_false } => self.emit_select(&expr.ty, cond, on_true, on_false),
+            ExprKind::Struct(fields) => {
+                let mut values = Vec::with_capacity(fields.len());
+                for (i, field) in fields.iter().enumerate() {
+                    values.push(self.emit_parts(field, &demand.field(i))?);
+                }
+                Ok(Val::structure(values))
+            }
+            ExprKind::Field(of, index) => {
+                let index = *index as usize;
+                let mut fields = vec![Demand::None; index];
+                fields.push(demand.clone());
+                self.emit_parts(of, &Demand::Fields(fields))?.field(index)
+            }
+            ExprKind::Vector(elements) => self.emit_vector(&expr.ty, elements, span),
+            ExprKind::Len(of) => {
+                let value = self.emit(of)?;
+                Ok(Val::int(self.len_of(&value)?))
+            }
+            ExprKind::Lookup { data, key, checked } => {
+                let table = self.emit(data)?;
+                let index = self.emit(key)?;
+                match table {
+                    Val::Dict(table) => self.dict_lookup(table, &data.ty, &index, demand, span),
+                    vec => self.lookup(&vec, &data.ty, index.into_int()?, *checked, demand, span),
+                }
+            }
+            ExprKind::OptLookup { data, key } => {
+                let table = self.emit(data)?.dict()?;
+                let key = self.emit(key)?;
+                self.dict_opt_lookup(table, &data.ty, &key, &demand.field(1), span)
+            }
+            ExprKind::KeyExists { data, key } => {
+                let table = self.emit(data)?.dict()?;
+                let key = self.emit(key)?;
+                Ok(Val::int(self.dict_key_exists(table, &data.ty, &key, span)?))
+            }
+            ExprKind::Slice { data, start, size } => {
+                let value = self.emit(data)?;
+                let start = self.emit_int(start)?;
+                let size = self.emit_int(size)?;
+                self.slice(&value, &data.ty, start, size, span)
+            }
+            ExprKind::Sort { data, compare } => {
+                let value = self.emit(data)?;
+                self.emit_sort(&value, &data.ty, compare, span)
+            }
+            ExprKind::ToVec(of) => {
+                let table = self.emit(of)?.dict()?;
+                self.dict_to_vec(table, &of.ty, span)
+            }
+            ExprKind::Update { data, index, value } => {
+                let vec = self.emit(data)?;
+                let index = self.emit_int(index)?;
+                let value = self.emit(value)?;
+                self.update(&vec, &data.ty, index, &value, span)
+            }
+            ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
+            ExprKind::NewBuilder { arg } => {
+                let arg = arg.as_ref().map(|arg| self.emit(arg)).transpose()?;
+                match &expr.ty {
+                    Type::Builder(ty) => self.new_builder(&ty.clone(), arg.as_ref(), span),
+                    _ => Err(internal("a new builder of no builder type")),
+                }
+            }
+            ExprKind::Merge { builder, value } => {
+                let target = self.emit(builder)?;
+                let value = self.emit(value)?;
+                let handle = target.builder()?.clone();
+                self.merge(&handle, &value, span)?;
+                Ok(target)
+            }
+            ExprKind::For { iter, builder, func } => self.emit_for(expr, iter, builder, func),
+            ExprKind::Result(builder) => {
+                let builder = self.emit(builder)?;
+                self.result(&builder, span)
+            }
+            ExprKind::Assert { cond, message } => {
+                let cond = self.emit_int(cond)?;
+                let failed = self.b.build_not(cond, "")?;
+                let site = Site { status: Some(Status::AssertionFailed), span, message: message.clone() };
+                self.trap_at(failed, site, &[])?;
+                Ok(Val::int(self.bool(true)))
+            }
+            ExprKind::Broadcast(of) => {
+                let value = self.emit(of)?.scalar()?;
+                let lanes = self.unit.lanes(scalar_kind(&of.ty)?);
+                Ok(Val::Scalar(self.splat(value, lanes)?))
+            }
+            ExprKind::Intrinsic(intrinsic, args) => self.emit_intrinsic(*intrinsic, args, span),
+            ExprKind::Serialize(_) => Err(CompileError::unsupported("serialize", span)),
+            ExprKind::Deserialize(_) => Err(CompileError::unsupported("deserialize", span)),
+            ExprKind::CUdf { .. } => Err(CompileError::unsupported("cudf", span)),
+        }
+    }
+
+    pub(crate) fn bind(&mut self, binding: &Binding) -> Res<()> {
+        let demand = self.unit.demands.get(&binding.sym).cloned().unwrap_or_default();
+        let value = self.emit_parts(&binding.value, &demand)?;
+        self.vars.insert(binding.sym, value);
+        Ok(())
+    }
+
+    fn emit_binary(&mut self, expr: &Expr, op: BinaryOp, a: &Expr, b: &Expr) -> Res<Val<'c>> {
+        if matches!(op, BinaryOp::And | BinaryOp::Or) && expr.ty == Type::BOOL && speculatable(b, AND_BUDGET).is_none()
+        {
+            return self.emit_short_circuit(op, a, b);
+        }
+        let x = self.emit(a)?;
+        let y = self.emit(b)?;
+        match &a.ty {
+            Type::Scalar(kind) | Type::Simd(kind) => {
+                Ok(Val::Scalar(self.binary(op, *kind, x.scalar()?, y.scalar()?, expr.span)?))
+            }
+            ty => Ok(Val::int(self.compare(op, ty, &x, &y, expr.span)?)),
+        }
+    }
+
+    fn emit_short_circuit(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Res<Val<'c>> {
+        let left = self.emit_int(a)?;
+        let (right, done) = (self.new_block("right"), self.new_block("both"));
+        let from = self.current_block()?;
+        match op {
+            BinaryOp::And => self.branch_if(left, right, done)?,
+            _ => self.branch_if(left, done, right)?,
+        };
+        self.at(right);
+        let value = self.emit_int(b)?;
+        let end = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
+        phi.add_incoming(&[(&left, from), (&value, end)]);
+        Ok(Val::Scalar(phi.as_basic_value()))
+    }
+
+    fn unary(
+        &self,
+        op: UnaryOp,
+        kind: weld_core::ty::ScalarKind,
+        value: inkwell::values::BasicValueEnum<'c>,
+    ) -> Res<inkwell::values::BasicValueEnum<'c>> {
+        match op {
+            UnaryOp::Neg if kind.is_float() => Ok(self.negate_float(value)?),
+            UnaryOp::Neg => self.arithmetic(BinaryOp::Sub, kind, super::val::zero_of(value.get_type()), value),
+            UnaryOp::Not => {
+                let ones = self.splat_like(self.bool(true).into(), value)?;
+                self.arithmetic(BinaryOp::BitXor, kind, value, ones)
+            }
+            _ => self.math(op, kind, value),
+        }
+    }
+}
+
+/// The kind of a scalar or of the lanes of a `simd`.
+pub(crate) fn scalar_kind(ty: &Type) -> Res<weld_core::ty::ScalarKind> {
+    match ty {
+        Type::Scalar(kind) | Type::Simd(kind) => Ok(*kind),
+        _ => Err(internal("a scalar type was expected")),
+    }
+}

@@ -1,0 +1,234 @@
+//! What a `for` iterates over: each iterator becomes a count, known before the loop, and an element for each iteration.
+//!
+//! All checks (ends within the data, strides positive, lengths equal) happen before the loop, so that the loop itself
+//! has no branch but its own.
+
+use inkwell::IntPredicate;
+use inkwell::values::{IntValue, PointerValue};
+use weld_core::diag::Span;
+use weld_core::ir::Iter;
+use weld_core::ty::Type;
+use weld_runtime::Status;
+
+use super::expr::scalar_kind;
+use super::vector::element_of;
+use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
+
+/// An evaluated iterator.
+pub(super) struct Source<'c> {
+    pub(super) count: IntValue<'c>,
+    kind: Kind<'c>,
+}
+
+enum Kind<'c> {
+    /// Elements `start + i * stride`.
+    Vector {
+        vec: VecVal<'c>,
+        element: Type,
+        start: Option<IntValue<'c>>,
+        stride: Option<IntValue<'c>>,
+    },
+    Range {
+        start: IntValue<'c>,
+        stride: IntValue<'c>,
+    },
+    Simd {
+        vec: VecVal<'c>,
+        element: Type,
+    },
+    Chunks {
+        vec: VecVal<'c>,
+        ty: Type,
+        size: IntValue<'c>,
+    },
+    /// `dims` is an array of `(start, step, count, stride)`.
+    Nd {
+        vec: VecVal<'c>,
+        element: Type,
+        dims: PointerValue<'c>,
+        rank: IntValue<'c>,
+    },
+    Zip(Vec<Source<'c>>),
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// Evaluates an iterator and checks it. `demand` says what is read of its elements.
+    pub(super) fn emit_iter(&mut self, iter: &Iter, span: Span) -> Res<Source<'c>> {
+        match iter {
+            Iter::Vector(data) => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let element = element_of(&data.ty)?.clone();
+                Ok(Source { count: vec.len, kind: Kind::Vector { vec, element, start: None, stride: None } })
+            }
+            Iter::Strided { data, start, end, stride } => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let (start, end, stride) = (self.emit_int(start)?, self.emit_int(end)?, self.emit_int(stride)?);
+                let outside =
+                    self.or(self.cmp(IntPredicate::UGT, start, vec.len)?, self.cmp(IntPredicate::UGT, end, vec.len)?)?;
+                self.trap_if(outside, Status::BadIterator, span, &[])?;
+                let count = self.steps(start, end, stride, span)?;
+                let element = element_of(&data.ty)?.clone();
+                Ok(Source { count, kind: Kind::Vector { vec, element, start: Some(start), stride: Some(stride) } })
+            }
+            Iter::Range { start, end, stride } => {
+                let (start, end, stride) = (self.emit_int(start)?, self.emit_int(end)?, self.emit_int(stride)?);
+                let count = self.steps(start, end, stride, span)?;
+                Ok(Source { count, kind: Kind::Range { start, stride } })
+            }
+            Iter::Simd(data) => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let element = element_of(&data.ty)?.clone();
+                let lanes = self.i64(self.unit.lanes(scalar_kind(&element)?) as i64);
+                let count = self.b.build_int_unsigned_div(vec.len, lanes, "")?;
+                Ok(Source { count, kind: Kind::Simd { vec, element } })
+            }
+            Iter::Fringe(data) => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let element = element_of(&data.ty)?.clone();
+                let lanes = self.i64(self.unit.lanes(scalar_kind(&element)?) as i64);
+                let count = self.b.build_int_unsigned_rem(vec.len, lanes, "")?;
+                let start = Some(self.sub(vec.len, count)?);
+                Ok(Source { count, kind: Kind::Vector { vec, element, start, stride: None } })
+            }
+            Iter::Nd { data, start, end, stride, shape, strides } => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let mut lists = Vec::with_capacity(5);
+                for list in [start, end, stride, shape, strides] {
+                    let list = self.emit(list)?;
+                    lists.push(self.as_vec(&list)?);
+                }
+                self.emit_nd(vec, element_of(&data.ty)?.clone(), &lists, span)
+            }
+            Iter::Chunks { data, size } => {
+                let value = self.emit(data)?;
+                let vec = self.as_vec(&value)?;
+                let size = self.emit_int(size)?;
+                let bad = self.cmp(IntPredicate::SLE, size, self.i64(0))?;
+                self.trap_if(bad, Status::BadIterator, span, &[])?;
+                // Rounded up without overflow: whole chunks, and one more if something is left.
+                let whole = self.b.build_int_unsigned_div(vec.len, size, "")?;
+                let rest = self.b.build_int_unsigned_rem(vec.len, size, "")?;
+                let more = self.cmp(IntPredicate::NE, rest, self.i64(0))?;
+                let count = self.add_nw(whole, self.to_i64(more)?)?;
+                Ok(Source { count, kind: Kind::Chunks { vec, ty: data.ty.clone(), size } })
+            }
+            Iter::Zip(parts) => {
+                let mut sources: Vec<Source<'c>> = Vec::with_capacity(parts.len());
+                for part in parts {
+                    sources.push(self.emit_iter(part, span)?);
+                }
+                let Some((first, rest)) = sources.split_first() else {
+                    return Ok(Source { count: self.i64(0), kind: Kind::Zip(sources) });
+                };
+                let count = first.count;
+                for other in rest {
+                    if other.count != count {
+                        let differ = self.cmp(IntPredicate::NE, count, other.count)?;
+                        self.trap_if(differ, Status::LengthMismatch, span, &[count, other.count])?;
+                    }
+                }
+                Ok(Source { count, kind: Kind::Zip(sources) })
+            }
+        }
+    }
+
+    /// How many steps lead from `start` to below `end`; traps if the stride is not positive.
+    fn steps(&self, start: IntValue<'c>, end: IntValue<'c>, stride: IntValue<'c>, span: Span) -> Res<IntValue<'c>> {
+        let bad = self.cmp(IntPredicate::SLE, stride, self.i64(0))?;
+        self.trap_if(bad, Status::BadIterator, span, &[])?;
+        let empty = self.cmp(IntPredicate::SLE, end, start)?;
+        // The distance fits an unsigned number; of an empty range it is not used.
+        let last = self.sub(self.sub(end, start)?, self.i64(1))?;
+        let count = match stride.get_sign_extended_constant() {
+            Some(1) => self.sub(end, start)?,
+            _ => self.add(self.b.build_int_unsigned_div(last, stride, "")?, self.i64(1))?,
+        };
+        self.choose_int(empty, self.i64(0), count)
+    }
+
+    fn emit_nd(&mut self, vec: VecVal<'c>, element: Type, lists: &[VecVal<'c>], span: Span) -> Res<Source<'c>> {
+        let rank = lists[0].len;
+        let mut bad = self.cmp(IntPredicate::EQ, rank, self.i64(0))?;
+        for list in &lists[1..] {
+            bad = self.or(bad, self.cmp(IntPredicate::NE, list.len, rank)?)?;
+        }
+        self.trap_if(bad, Status::BadIterator, span, &[])?;
+        let region = self.region_for(&Type::vec(Type::structure([Type::I64, Type::I64])));
+        // A rank has as many words as its lists, which are in memory, so this does not overflow.
+        let dims = self.allocate(region, self.mul(rank, self.i64(32))?, span)?;
+        let mut args = vec![dims.into(), rank.into(), vec.len.into()];
+        for list in lists {
+            match &list.columns {
+                Columns::Dense(columns) => args.push(columns[0].into()),
+                Columns::Stream { .. } => return Err(internal("a chunk as a list of dimensions")),
+            }
+        }
+        let count = self.call_value("weld_nd_start", &args)?.into_int_value();
+        let bad = self.cmp(IntPredicate::SLT, count, self.i64(0))?;
+        self.trap_if(bad, Status::BadIterator, span, &[])?;
+        Ok(Source { count, kind: Kind::Nd { vec, element, dims, rank } })
+    }
+
+    /// The demanded parts of the element of iteration `i`.
+    pub(super) fn source_element(&mut self, source: &Source<'c>, i: IntValue<'c>, demand: &Demand) -> Res<Val<'c>> {
+        match &source.kind {
+            Kind::Vector { vec, element, start, stride } => {
+                let mut index = i;
+                if let Some(stride) = stride {
+                    index = self.mul(index, *stride)?;
+                }
+                if let Some(start) = start {
+                    index = self.add(*start, index)?;
+                }
+                self.load_element(vec, element, index, demand)
+            }
+            Kind::Range { start, stride } => Ok(Val::int(self.add(*start, self.mul(i, *stride)?)?)),
+            Kind::Simd { vec, element } => {
+                let kind = scalar_kind(element)?;
+                let index = self.mul(i, self.i64(self.unit.lanes(kind) as i64))?;
+                match &vec.columns {
+                    Columns::Dense(columns) => {
+                        let at = self.column_ptr(element, columns[0], index)?;
+                        Ok(Val::Scalar(self.load_simd(kind, at, vec.input)?))
+                    }
+                    Columns::Stream { .. } => self.gather_lanes(vec, element, index),
+                }
+            }
+            Kind::Chunks { vec, ty, size } => {
+                let start = self.mul(i, *size)?;
+                let left = self.sub(vec.len, start)?;
+                let len = self.umin(*size, left)?;
+                let part = self.sub_vec(vec, element_of(ty)?, start, len)?;
+                self.from_vec(ty, part)
+            }
+            Kind::Nd { vec, element, dims, rank } => {
+                let at = self.call_value("weld_nd_position", &[(*dims).into(), (*rank).into(), i.into()])?;
+                self.load_element(vec, element, at.into_int_value(), demand)
+            }
+            Kind::Zip(sources) => {
+                let mut values = Vec::with_capacity(sources.len());
+                for (field, source) in sources.iter().enumerate() {
+                    values.push(self.source_element(source, i, &demand.field(field))?);
+                }
+                Ok(Val::structure(values))
+            }
+        }
+    }
+
+    /// Lanes of a chunk's column, loaded one by one as its layout asks.
+    fn gather_lanes(&mut self, vec: &VecVal<'c>, element: &Type, index: IntValue<'c>) -> Res<Val<'c>> {
+        let kind = scalar_kind(element)?;
+        let mut lanes = self.simd_type(kind).into_vector_type().get_undef();
+        for lane in 0..self.unit.lanes(kind) {
+            let at = self.add_nw(index, self.i64(lane as i64))?;
+            let value = self.load_element(vec, element, at, &Demand::All)?.scalar()?;
+            lanes = self.b.build_insert_element(lanes, value, self.i32(lane as i32), "")?;
+        }
+        Ok(Val::Scalar(lanes.into()))
+    }
+}

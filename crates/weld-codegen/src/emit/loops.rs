@@ -1,0 +1,275 @@
+//! `for` loops.
+//!
+//! A loop runs in strips of some thousand iterations. Before each strip there is room made in its appenders, after it
+//! the cancellation flag is polled; the loop inside has neither, so LLVM can vectorise it:
+//!
+//! ```text
+//! strip:  end = min(start + STRIP, count); reserve(appenders, end - start)
+//! loop:   body(i); i += 1; if i < end goto loop
+//! next:   start = end; if start < count { poll; goto strip }
+//! ```
+
+use std::rc::Rc;
+
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use weld_core::diag::Span;
+use weld_core::ir::{Expr, ExprKind, Func, Iter};
+use weld_core::ty::{BuilderType, Type};
+
+use super::analysis::{any, merges};
+use super::iter::Source;
+use super::{Emitter, Handle, Res, Scratch, Val, internal};
+
+/// Iterations of an innermost loop between two looks at the cancellation flag.
+const STRIP: i64 = 16 * 1024;
+/// The same for a loop that contains loops.
+const OUTER_STRIP: i64 = 64;
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn emit_for(&mut self, expr: &Expr, iter: &Iter, builder: &Expr, func: &Func) -> Res<Val<'c>> {
+        let builders = self.emit(builder)?;
+        let source = self.emit_iter(iter, expr.span)?;
+        let strict = self.strict;
+        self.strict |= expr.annotations.get("strict") == Some("true");
+        self.run_loop(&source, &builders, func, expr.span)?;
+        self.strict = strict;
+        Ok(builders)
+    }
+
+    /// The loop itself, from its evaluated iterator.
+    pub(super) fn run_loop(&mut self, source: &Source<'c>, builders: &Val<'c>, func: &Func, span: Span) -> Res<()> {
+        let (zero, count) = (self.i64(0), source.count);
+        self.run_iterations(source, zero, count, builders, func, span)
+    }
+
+    /// Iterations `first .. count`.
+    pub(super) fn run_iterations(
+        &mut self,
+        source: &Source<'c>,
+        first: IntValue<'c>,
+        count: IntValue<'c>,
+        builders: &Val<'c>,
+        func: &Func,
+        span: Span,
+    ) -> Res<()> {
+        let [(b_sym, b_ty), (i_sym, _), (x_sym, _)] = &func.params[..] else {
+            return Err(internal("an update function of other than three parameters"));
+        };
+        let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
+        let fills = merges(&func.body);
+        let inner_loops = any(&func.body, &mut |e| {
+            matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. })
+        });
+        let mut appenders = Vec::new();
+        if !fills.inner && fills.most > 0 && fills.most < 64 {
+            collect_appenders(builders, &mut appenders);
+        }
+        self.reserve_all(&appenders, count, fills.most, fills.always, first, span)?;
+        let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
+
+        let strip = if inner_loops { OUTER_STRIP } else { STRIP };
+        let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
+        let (again, done) = (self.new_block("again"), self.new_block("done"));
+        let i64 = self.unit.i64_type();
+        let from = self.current_block()?;
+        let some = self.cmp(IntPredicate::ULT, first, count)?;
+        self.branch_if(some, head, done)?;
+
+        self.at(head);
+        let start = self.b.build_phi(i64, "start")?;
+        start.add_incoming(&[(&first, from)]);
+        let start_value = start.as_basic_value().into_int_value();
+        let left = self.sub(count, start_value)?;
+        let size = self.umin(left, self.i64(strip))?;
+        let end = self.add_nw(start_value, size)?;
+        if !fills.always {
+            for handle in &appenders {
+                let extra = self.mul(size, self.i64(fills.most as i64))?;
+                self.reserve(handle, &appended(handle)?, extra, span)?;
+            }
+        }
+        let head_end = self.current_block()?;
+        self.branch(looping)?;
+
+        self.at(looping);
+        let i = self.b.build_phi(i64, "i")?;
+        i.add_incoming(&[(&start_value, head_end)]);
+        let index = i.as_basic_value().into_int_value();
+        appenders.iter().for_each(|handle| handle.reserved.set(true));
+        self.vars.insert(*b_sym, builders.clone());
+        self.vars.insert(*i_sym, Val::int(index));
+        self.loop_depth += 1;
+        let escaping = escaping_types(b_ty);
+        self.with_scratch(escaping, &func.body, |e| {
+            let element = e.source_element(source, index, &demand)?;
+            e.vars.insert(*x_sym, element);
+            let result = e.emit(&func.body)?;
+            e.settle(b_ty, &result, builders)
+        })?;
+        self.loop_depth -= 1;
+        for (handle, was) in appenders.iter().zip(was_reserved) {
+            handle.reserved.set(was);
+        }
+        let incremented = self.add_nw(index, self.i64(1))?;
+        i.add_incoming(&[(&incremented, self.current_block()?)]);
+        let more = self.cmp(IntPredicate::ULT, incremented, end)?;
+        self.branch_if(more, looping, next)?;
+
+        self.at(next);
+        let more = self.cmp(IntPredicate::ULT, end, count)?;
+        self.branch_if(more, again, done)?;
+        self.at(again);
+        self.poll_cancel(span)?;
+        start.add_incoming(&[(&end, self.current_block()?)]);
+        self.branch(head)?;
+        self.at(done);
+        Ok(())
+    }
+
+    /// Room for a whole loop that always fills its appenders equally, or as much as their hints say of it.
+    fn reserve_all(
+        &mut self,
+        appenders: &[Rc<Handle<'c>>],
+        count: IntValue<'c>,
+        most: u64,
+        always: bool,
+        first: IntValue<'c>,
+        span: Span,
+    ) -> Res<()> {
+        for handle in appenders {
+            let left = self.sub(count, first)?;
+            let i64 = self.unit.i64_type().into();
+            let total = if most == 1 {
+                left
+            } else {
+                let args = [left.into(), self.i64(most as i64).into()];
+                let pair = self.intrinsic("llvm.umul.with.overflow", &[i64], &args)?.into_struct_value();
+                let product = self.b.build_extract_value(pair, 0, "")?.into_int_value();
+                let overflow = self.b.build_extract_value(pair, 1, "")?.into_int_value();
+                self.choose_int(overflow, self.i64(-1), product)?
+            };
+            let extra = match (always, handle.hint) {
+                (true, _) => total,
+                // A negative hint is a large unsigned number: the loop's count bounds it.
+                (false, Some(hint)) => self.umin(hint, total)?,
+                (false, None) => continue,
+            };
+            self.reserve(handle, &appended(handle)?, extra, span)?;
+        }
+        Ok(())
+    }
+
+    /// The builders that an update function returns become those of the loop: usually they are the same.
+    fn settle(&mut self, ty: &Type, result: &Val<'c>, builders: &Val<'c>) -> Res<()> {
+        match (ty, result, builders) {
+            (Type::Struct(fields), result, builders) => {
+                for (i, field) in fields.iter().enumerate() {
+                    self.settle(field, &result.field(i)?, &builders.field(i)?)?;
+                }
+                Ok(())
+            }
+            (Type::Builder(builder), Val::Builder(from), Val::Builder(to)) => {
+                if Rc::ptr_eq(from, to) {
+                    Ok(())
+                } else {
+                    self.copy_state(builder, from.state, to.state)
+                }
+            }
+            _ => Err(internal("an update function that returns no builder")),
+        }
+    }
+
+    /// Emits one iteration whose temporaries are freed at its end, except those of types that may leave it.
+    pub(super) fn with_scratch<T>(
+        &mut self,
+        escaping: Vec<Type>,
+        body: &Expr,
+        emit: impl FnOnce(&mut Self) -> Res<T>,
+    ) -> Res<T> {
+        let allocates = any(body, &mut |e| {
+            matches!(
+                e.kind,
+                ExprKind::NewBuilder { .. }
+                    | ExprKind::Sort { .. }
+                    | ExprKind::ToVec(_)
+                    | ExprKind::Update { .. }
+                    | ExprKind::Vector(_)
+                    | ExprKind::Serialize(_)
+                    | ExprKind::Deserialize(_)
+                    | ExprKind::For { .. }
+            )
+        });
+        if !allocates {
+            return emit(self);
+        }
+        let index = self.i64(1 + self.scratch.len() as i64);
+        let region_function = self.unit.runtime_function("weld_region")?;
+        let run = self.run;
+        let region = self.in_entry(|b| {
+            let call = b.build_call(region_function, &[run.into(), index.into()], "scratch")?;
+            Ok(call.try_as_basic_value().unwrap_basic().into_pointer_value())
+        })?;
+        self.scratch.push(Scratch { region, escaping, used: false });
+        let value = emit(self)?;
+        let Some(scratch) = self.scratch.pop() else { return Err(internal("scratch memory without a level")) };
+        if scratch.used {
+            let (clear, cleared) = (self.new_block("clear"), self.new_block("cleared"));
+            let first = self.load_ptr(scratch.region)?;
+            let empty = self.b.build_is_null(first, "")?;
+            self.branch_if(empty, cleared, clear)?;
+            self.at(clear);
+            self.call("weld_region_clear", &[self.run.into(), scratch.region.into()])?;
+            self.branch(cleared)?;
+            self.at(cleared);
+        }
+        Ok(value)
+    }
+
+    /// A plain loop `for i in 0..count` of generated code.
+    pub(crate) fn count_loop(
+        &mut self,
+        count: IntValue<'c>,
+        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
+    ) -> Res<()> {
+        let (looping, done) = (self.new_block("count"), self.new_block("counted"));
+        let from = self.current_block()?;
+        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
+        self.branch_if(some, looping, done)?;
+        self.at(looping);
+        let i = self.b.build_phi(self.unit.i64_type(), "i")?;
+        let index = i.as_basic_value().into_int_value();
+        body(self, index)?;
+        let next = self.add_nw(index, self.i64(1))?;
+        i.add_incoming(&[(&self.i64(0), from), (&next, self.current_block()?)]);
+        let more = self.cmp(IntPredicate::ULT, next, count)?;
+        self.branch_if(more, looping, done)?;
+        self.at(done);
+        Ok(())
+    }
+}
+
+fn collect_appenders<'c>(builders: &Val<'c>, out: &mut Vec<Rc<Handle<'c>>>) {
+    match builders {
+        Val::Struct(fields) => fields.iter().for_each(|field| collect_appenders(field, out)),
+        Val::Builder(handle) if matches!(handle.ty, BuilderType::Appender(_)) => out.push(handle.clone()),
+        _ => {}
+    }
+}
+
+fn appended(handle: &Handle<'_>) -> Res<Type> {
+    match &handle.ty {
+        BuilderType::Appender(element) => Ok((**element).clone()),
+        _ => Err(internal("room in a builder that is no appender")),
+    }
+}
+
+/// Types of which values leave an iteration through the builders by reference. Tables copy the bytes of their keys and
+/// values; other vectors in them are kept as they are.
+fn escaping_types(builders: &Type) -> Vec<Type> {
+    match builders {
+        Type::Struct(fields) => fields.iter().flat_map(escaping_types).collect(),
+        Type::Builder(builder) => vec![builder.merge_type()],
+        other => vec![other.clone()],
+    }
+}

@@ -1,0 +1,274 @@
+//! Columns of a chunk: loads of Arrow's layouts in place.
+//!
+//! What a column's [`ColumnAbi`] says is loaded once, where `process` starts; a load of a value is then as cheap as its
+//! layout allows. Null values come out as zero.
+
+use inkwell::IntPredicate;
+use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+use weld_core::ty::{ScalarKind, Type};
+use weld_runtime::{ColumnAbi, StringView};
+
+use super::{BytesVal, Demand, Emitter, Res, Val, internal};
+use crate::chunk::{ColumnLayout, Layout};
+use crate::error::CompileError;
+
+/// A column as `process` sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamColumn<'c> {
+    layout: Layout,
+    values: PointerValue<'c>,
+    /// Bitmap and first bit.
+    validity: Option<(PointerValue<'c>, IntValue<'c>)>,
+    bit_offset: Option<IntValue<'c>>,
+    data: Option<PointerValue<'c>>,
+    buffers: Option<PointerValue<'c>>,
+    dictionary: Option<Box<StreamColumn<'c>>>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// Reads the descriptions of a chunk's columns, an array of [`ColumnAbi`].
+    pub(crate) fn stream_columns(
+        &self,
+        columns: PointerValue<'c>,
+        layouts: &[ColumnLayout],
+    ) -> Res<Vec<StreamColumn<'c>>> {
+        layouts
+            .iter()
+            .enumerate()
+            .map(|(i, layout)| {
+                let abi = self.offset(columns, (i * size_of::<ColumnAbi>()) as u64)?;
+                self.stream_column(abi, &layout.layout, layout.validity)
+            })
+            .collect()
+    }
+
+    fn stream_column(&self, abi: PointerValue<'c>, layout: &Layout, validity: bool) -> Res<StreamColumn<'c>> {
+        let pointer = |offset: usize| -> Res<PointerValue<'c>> {
+            let value = self.load(self.unit.ptr_type(), self.offset(abi, offset as u64)?)?;
+            self.mark_input_load(value)?;
+            Ok(value.into_pointer_value())
+        };
+        let word = |offset: usize| -> Res<IntValue<'c>> {
+            let value = self.load(self.unit.i64_type(), self.offset(abi, offset as u64)?)?;
+            self.mark_input_load(value)?;
+            Ok(value.into_int_value())
+        };
+        use std::mem::offset_of;
+        let validity = match validity {
+            true => Some((pointer(offset_of!(ColumnAbi, validity))?, word(offset_of!(ColumnAbi, validity_offset))?)),
+            false => None,
+        };
+        let mut column = StreamColumn {
+            layout: layout.clone(),
+            values: pointer(offset_of!(ColumnAbi, values))?,
+            validity,
+            bit_offset: None,
+            data: None,
+            buffers: None,
+            dictionary: None,
+        };
+        match layout {
+            Layout::Fixed(_) => {}
+            Layout::Bits => column.bit_offset = Some(word(offset_of!(ColumnAbi, bit_offset))?),
+            Layout::Utf8 | Layout::LargeUtf8 => column.data = Some(pointer(offset_of!(ColumnAbi, data))?),
+            Layout::Utf8View => column.buffers = Some(pointer(offset_of!(ColumnAbi, buffers))?),
+            Layout::Dictionary { values, .. } => {
+                let dictionary = pointer(offset_of!(ColumnAbi, dictionary))?;
+                column.dictionary = Some(Box::new(self.stream_column(dictionary, values, false)?));
+            }
+        }
+        Ok(column)
+    }
+
+    /// Loads the demanded parts of a row of a chunk.
+    pub(crate) fn load_stream_element(
+        &self,
+        columns: &[StreamColumn<'c>],
+        element: &Type,
+        row: IntValue<'c>,
+        demand: &Demand,
+    ) -> Res<Val<'c>> {
+        let Type::Struct(fields) = element else {
+            return self.load_stream_value(&columns[0], element, row, demand);
+        };
+        let mut values = Vec::with_capacity(fields.len());
+        for (i, (field, column)) in fields.iter().zip(columns).enumerate() {
+            values.push(self.load_stream_value(column, field, row, &demand.field(i))?);
+        }
+        Ok(Val::structure(values))
+    }
+
+    fn load_stream_value(
+        &self,
+        column: &StreamColumn<'c>,
+        ty: &Type,
+        row: IntValue<'c>,
+        demand: &Demand,
+    ) -> Res<Val<'c>> {
+        if matches!(demand, Demand::None) {
+            return Ok(Val::Absent);
+        }
+        let Some(inner) = nullable(ty) else { return self.load_stored(column, ty, row) };
+        let Some((bitmap, first)) = column.validity else {
+            let value = match demand.field(0) {
+                Demand::None => Val::Absent,
+                _ => self.load_stored(column, inner, row)?,
+            };
+            return Ok(Val::structure(vec![value, Val::int(self.bool(true))]));
+        };
+        let valid = self.load_bit(bitmap, self.add_nw(first, row)?)?;
+        let value = match demand.field(0) {
+            Demand::None => Val::Absent,
+            _ => match &column.dictionary {
+                // The code of a null may be anything: take the first entry's place, or none if there is no entry.
+                Some(_) => self.load_valid_only(column, inner, row, valid)?,
+                None => {
+                    let value = self.load_stored(column, inner, row)?;
+                    let zero = self.zero(inner)?;
+                    self.choose_val(valid, &value, &zero, inner)?
+                }
+            },
+        };
+        Ok(Val::structure(vec![value, Val::int(valid)]))
+    }
+
+    /// Loads through a branch, so that a null's code is never looked up.
+    fn load_valid_only(
+        &self,
+        column: &StreamColumn<'c>,
+        ty: &Type,
+        row: IntValue<'c>,
+        valid: IntValue<'c>,
+    ) -> Res<Val<'c>> {
+        let (load, done) = (self.new_block("valid"), self.new_block("value"));
+        let from = self.current_block()?;
+        self.branch_if(valid, load, done)?;
+        self.at(load);
+        let value = self.load_stored(column, ty, row)?;
+        let mut registers = Vec::new();
+        self.flatten(&value, ty, &mut registers)?;
+        let loaded = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let mut merged = Vec::with_capacity(registers.len());
+        for register in registers {
+            let phi = self.b.build_phi(register.get_type(), "")?;
+            let zero = super::val::zero_of(register.get_type());
+            phi.add_incoming(&[(&register, loaded), (&zero, from)]);
+            merged.push(phi.as_basic_value());
+        }
+        self.unflatten(ty, &mut merged.into_iter(), &Val::Absent)
+    }
+
+    /// Loads a value that is there.
+    fn load_stored(&self, column: &StreamColumn<'c>, ty: &Type, row: IntValue<'c>) -> Res<Val<'c>> {
+        let missing = || internal("a column lacks a part of its layout");
+        Ok(match (&column.layout, ty) {
+            (Layout::Fixed(stored), Type::Scalar(kind)) => {
+                let ptr = self.element_ptr(self.memory_type(*stored), column.values, row)?;
+                let value = self.load_scalar(*stored, ptr, true)?;
+                Val::Scalar(self.widen(value, *stored, *kind)?)
+            }
+            (Layout::Bits, Type::Scalar(ScalarKind::Bool)) => {
+                let first = column.bit_offset.ok_or_else(missing)?;
+                Val::int(self.load_bit(column.values, self.add_nw(first, row)?)?)
+            }
+            (Layout::Utf8, ty) if ty.is_bytes() => {
+                self.load_offsets(column.values, column.data.ok_or_else(missing)?, row, ScalarKind::I32)?
+            }
+            (Layout::LargeUtf8, ty) if ty.is_bytes() => {
+                self.load_offsets(column.values, column.data.ok_or_else(missing)?, row, ScalarKind::I64)?
+            }
+            (Layout::Utf8View, ty) if ty.is_bytes() => {
+                self.load_view(column.values, column.buffers.ok_or_else(missing)?, row)?
+            }
+            (Layout::Dictionary { codes, .. }, ty) => {
+                let ptr = self.element_ptr(self.memory_type(*codes), column.values, row)?;
+                let code = self.load_scalar(*codes, ptr, true)?.into_int_value();
+                let code = self.to_i64(code)?;
+                self.load_stored(column.dictionary.as_ref().ok_or_else(missing)?, ty, code)?
+            }
+            (layout, ty) => {
+                let what = format!("a column stored as {layout:?} for the type {ty}");
+                return Err(CompileError::unsupported(what, Default::default()));
+            }
+        })
+    }
+
+    fn load_bit(&self, bitmap: PointerValue<'c>, bit: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i8 = self.unit.ll.i8_type();
+        let byte = self.b.build_right_shift(bit, self.i64(3), false, "")?;
+        let byte = self.load(i8, self.element_ptr(i8.into(), bitmap, byte)?)?;
+        self.mark_input_load(byte)?;
+        let low = self.b.build_and(bit, self.i64(7), "")?;
+        let shift = self.b.build_int_truncate(low, i8, "")?;
+        let shifted = self.b.build_right_shift(byte.into_int_value(), shift, false, "")?;
+        Ok(self.b.build_int_truncate(shifted, self.unit.ll.bool_type(), "")?)
+    }
+
+    fn load_offsets(
+        &self,
+        offsets: PointerValue<'c>,
+        data: PointerValue<'c>,
+        row: IntValue<'c>,
+        kind: ScalarKind,
+    ) -> Res<Val<'c>> {
+        let ty = self.memory_type(kind);
+        let at = self.element_ptr(ty, offsets, row)?;
+        let next = self.element_ptr(ty, at, self.i64(1))?;
+        let start = self.to_i64(self.load_scalar(kind, at, true)?.into_int_value())?;
+        let end = self.to_i64(self.load_scalar(kind, next, true)?.into_int_value())?;
+        Ok(Val::Bytes(BytesVal::Slice { ptr: self.offset_by(data, start)?, len: self.sub(end, start)? }))
+    }
+
+    /// An Arrow view becomes one with an address; without buffers it is one already.
+    fn load_view(&self, views: PointerValue<'c>, buffers: PointerValue<'c>, row: IntValue<'c>) -> Res<Val<'c>> {
+        let ty = self.unit.ll.i8_type().array_type(size_of::<StringView>() as u32);
+        let at = self.element_ptr(ty.into(), views, row)?;
+        let Val::Bytes(BytesVal::View { low, high }) = self.load_row(&Type::vec(Type::U8), at, true)? else {
+            return Err(internal("a row of bytes is a view"));
+        };
+        let (long, done) = (self.new_block("long"), self.new_block("view"));
+        let len = self.b.build_int_truncate(low, self.unit.ll.i32_type(), "")?;
+        let is_short = self.cmp(IntPredicate::ULE, len, self.i32(StringView::INLINE_MAX as i32))?;
+        let no_buffers = self.b.build_is_null(buffers, "")?;
+        let ready = self.or(is_short, no_buffers)?;
+        let from = self.current_block()?;
+        self.branch_if(ready, done, long)?;
+        self.at(long);
+        let index = self.b.build_and(high, self.i64(u32::MAX as i64), "")?;
+        let offset = self.b.build_right_shift(high, self.i64(32), false, "")?;
+        let buffer = self.load(self.unit.ptr_type(), self.element_ptr(self.unit.ptr_type().into(), buffers, index)?)?;
+        self.mark_input_load(buffer)?;
+        let address = self.offset_by(buffer.into_pointer_value(), offset)?;
+        let address = self.b.build_ptr_to_int(address, self.unit.i64_type(), "")?;
+        self.branch(done)?;
+        self.at(done);
+        let phi = self.b.build_phi(self.unit.i64_type(), "")?;
+        phi.add_incoming(&[(&high, from), (&address, long)]);
+        Ok(Val::Bytes(BytesVal::View { low, high: phi.as_basic_value().into_int_value() }))
+    }
+
+    /// From the stored kind to the Weld type's: same kind, or a wider integer or float.
+    fn widen(&self, value: BasicValueEnum<'c>, from: ScalarKind, to: ScalarKind) -> Res<BasicValueEnum<'c>> {
+        if from == to {
+            return Ok(value);
+        }
+        if from.is_integer() && to.is_integer() && from.bytes() <= to.bytes() {
+            let ty = self.unit.scalar_type(to).into_int_type();
+            return Ok(self.b.build_int_cast_sign_flag(value.into_int_value(), ty, from.is_signed(), "")?.into());
+        }
+        if from == ScalarKind::F32 && to == ScalarKind::F64 {
+            return Ok(self.b.build_float_ext(value.into_float_value(), self.unit.ll.f64_type(), "")?.into());
+        }
+        Err(CompileError::unsupported(format!("a column of {from} for the type {to}"), Default::default()))
+    }
+}
+
+/// The value's type of a nullable one, `{T, bool}`.
+pub(crate) fn nullable(ty: &Type) -> Option<&Type> {
+    match ty.fields()? {
+        [value, Type::Scalar(ScalarKind::Bool)] => Some(value),
+        _ => None,
+    }
+}

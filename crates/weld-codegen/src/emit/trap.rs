@@ -1,0 +1,71 @@
+//! Traps: places where a run stops with an error.
+//!
+//! A trap branches to a cold block that notes up to two words of detail in the run and returns the number of its site;
+//! the host finds kind, message and span by it. The hot path pays for a test and a branch that is never taken.
+
+use std::sync::Arc;
+
+use inkwell::values::IntValue;
+use weld_core::diag::Span;
+use weld_runtime::{Run, Status};
+
+use super::{Emitter, Res};
+
+/// A place that can trap.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// `None` if a runtime function has noted in the run what went wrong.
+    pub(crate) status: Option<Status>,
+    pub(crate) span: Span,
+    pub(crate) message: Option<Arc<str>>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// Traps if `failed`. The details are 64-bit words.
+    pub(crate) fn trap_if(
+        &self,
+        failed: IntValue<'c>,
+        status: Status,
+        span: Span,
+        details: &[IntValue<'c>],
+    ) -> Res<()> {
+        self.trap_at(failed, Site { status: Some(status), span, message: None }, details)
+    }
+
+    /// Traps if `failed`: a runtime function has noted why.
+    pub(crate) fn trap_noted_if(&self, failed: IntValue<'c>, span: Span) -> Res<()> {
+        self.trap_at(failed, Site { status: None, span, message: None }, &[])
+    }
+
+    /// Traps if `failed`, at a site with all that the error says.
+    pub(crate) fn trap_at(&self, failed: IntValue<'c>, site: Site, details: &[IntValue<'c>]) -> Res<()> {
+        if failed.get_zero_extended_constant() == Some(0) {
+            return Ok(());
+        }
+        let cold = self.new_block("trap");
+        let go_on = self.new_block("");
+        self.branch_if_rare(failed, cold, go_on)?;
+        self.at(cold);
+        for (i, &detail) in details.iter().enumerate() {
+            self.store(self.offset(self.run, (Run::DETAIL_OFFSET + 8 * i) as u64)?, detail)?;
+        }
+        let mut sites = self.unit.sites.borrow_mut();
+        sites.push(site);
+        let status = self.i32(sites.len() as i32);
+        self.status.add_incoming(&[(&status, cold)]);
+        self.branch(self.exit)?;
+        self.at(go_on);
+        Ok(())
+    }
+
+    /// Passes on the status of another generated function.
+    pub(crate) fn propagate(&self, status: IntValue<'c>) -> Res<()> {
+        let failed = self.b.build_int_compare(inkwell::IntPredicate::NE, status, self.i32(0), "")?;
+        let go_on = self.new_block("");
+        let from = self.current_block()?;
+        self.branch_if_rare(failed, self.exit, go_on)?;
+        self.status.add_incoming(&[(&status, from)]);
+        self.at(go_on);
+        Ok(())
+    }
+}

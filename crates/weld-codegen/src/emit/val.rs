@@ -1,0 +1,240 @@
+//! Values in registers.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+use weld_core::ty::{BuilderType, Type};
+
+use super::stream::StreamColumn;
+use super::{Emitter, Res, internal};
+use crate::layout;
+
+/// What an expression has become.
+#[derive(Clone, Debug)]
+pub(crate) enum Val<'c> {
+    /// A scalar (`bool` as one bit) or a `simd` value.
+    Scalar(BasicValueEnum<'c>),
+    Struct(Rc<[Val<'c>]>),
+    /// A vector, other than of bytes.
+    Vec(VecVal<'c>),
+    /// `vec[i8]` or `vec[u8]`.
+    Bytes(BytesVal<'c>),
+    /// The address of the table.
+    Dict(PointerValue<'c>),
+    Builder(Rc<Handle<'c>>),
+    /// A part that no expression reads.
+    Absent,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct VecVal<'c> {
+    pub(crate) len: IntValue<'c>,
+    pub(crate) columns: Columns<'c>,
+    /// Whether the elements stay the same while the code runs: arguments and chunks.
+    pub(crate) input: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Columns<'c> {
+    /// A pointer for each column.
+    Dense(Rc<[PointerValue<'c>]>),
+    /// Rows from `base` on of a chunk's columns.
+    Stream { columns: Rc<[StreamColumn<'c>]>, base: IntValue<'c> },
+}
+
+/// A byte vector. The bytes of `Slice` and of long views stay where they are; those of a short view lie inside.
+#[derive(Clone, Debug)]
+pub(crate) enum BytesVal<'c> {
+    Slice {
+        ptr: PointerValue<'c>,
+        len: IntValue<'c>,
+    },
+    /// The two words of a string view.
+    View {
+        low: IntValue<'c>,
+        high: IntValue<'c>,
+    },
+}
+
+/// A builder: its state lies in memory and merges change it in place, which linearity allows.
+#[derive(Debug)]
+pub(crate) struct Handle<'c> {
+    pub(crate) ty: BuilderType,
+    /// The state, laid out as `layout::row` of the builder type says.
+    pub(crate) state: PointerValue<'c>,
+    /// Where its memory comes from.
+    pub(crate) region: PointerValue<'c>,
+    /// Whether the loop around has made room for each merge in its body.
+    pub(crate) reserved: Cell<bool>,
+    /// The size hint of an appender.
+    pub(crate) hint: Option<IntValue<'c>>,
+    /// The builder outlives the chunks of a stream, so the bytes of strings that it keeps must be copied.
+    pub(crate) copies_bytes: bool,
+}
+
+impl<'c> Val<'c> {
+    pub(crate) fn int(value: IntValue<'c>) -> Val<'c> {
+        Val::Scalar(value.into())
+    }
+
+    pub(crate) fn structure(fields: Vec<Val<'c>>) -> Val<'c> {
+        Val::Struct(fields.into())
+    }
+
+    pub(crate) fn scalar(&self) -> Res<BasicValueEnum<'c>> {
+        match self {
+            Val::Scalar(value) => Ok(*value),
+            other => Err(internal(&format!("a scalar was expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn into_int(self) -> Res<IntValue<'c>> {
+        match self {
+            Val::Scalar(BasicValueEnum::IntValue(value)) => Ok(value),
+            other => Err(internal(&format!("an integer was expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn field(&self, index: usize) -> Res<Val<'c>> {
+        match self {
+            Val::Struct(fields) => fields.get(index).cloned().ok_or_else(|| internal("no such field")),
+            Val::Absent => Ok(Val::Absent),
+            other => Err(internal(&format!("a struct was expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn vec(&self) -> Res<&VecVal<'c>> {
+        match self {
+            Val::Vec(vec) => Ok(vec),
+            other => Err(internal(&format!("a vector was expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> Res<&BytesVal<'c>> {
+        match self {
+            Val::Bytes(bytes) => Ok(bytes),
+            other => Err(internal(&format!("bytes were expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn dict(&self) -> Res<PointerValue<'c>> {
+        match self {
+            Val::Dict(table) => Ok(*table),
+            other => Err(internal(&format!("a dictionary was expected, not {other:?}"))),
+        }
+    }
+
+    pub(crate) fn builder(&self) -> Res<&Rc<Handle<'c>>> {
+        match self {
+            Val::Builder(handle) => Ok(handle),
+            other => Err(internal(&format!("a builder was expected, not {other:?}"))),
+        }
+    }
+}
+
+/// The LLVM types of a value's registers; a builder has none, byte vectors have the two words of their view.
+pub(crate) fn register_types<'c>(e: &Emitter<'c, '_>, ty: &Type, out: &mut Vec<BasicTypeEnum<'c>>) {
+    match ty {
+        Type::Scalar(kind) => out.push(e.unit.scalar_type(*kind)),
+        Type::Simd(kind) => out.push(e.simd_type(*kind)),
+        Type::Struct(fields) => fields.iter().for_each(|field| register_types(e, field, out)),
+        Type::Vec(_) if ty.is_bytes() => out.extend([BasicTypeEnum::from(e.unit.i64_type()); 2]),
+        Type::Vec(element) => {
+            out.push(e.unit.i64_type().into());
+            out.extend(layout::columns(element).iter().map(|_| BasicTypeEnum::from(e.unit.ptr_type())));
+        }
+        Type::Dict(..) => out.push(e.unit.ptr_type().into()),
+        Type::Builder(_) => {}
+    }
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// The registers of a value, as [`register_types`] orders them.
+    pub(crate) fn flatten(&self, value: &Val<'c>, ty: &Type, out: &mut Vec<BasicValueEnum<'c>>) -> Res<()> {
+        match (value, ty) {
+            (Val::Absent, _) => {
+                let mut types = Vec::new();
+                register_types(self, ty, &mut types);
+                out.extend(types.into_iter().map(zero_of));
+            }
+            (Val::Scalar(value), _) => out.push(*value),
+            (Val::Struct(values), Type::Struct(types)) => {
+                for (value, ty) in values.iter().zip(types.iter()) {
+                    self.flatten(value, ty, out)?;
+                }
+            }
+            (Val::Vec(VecVal { len, columns: Columns::Dense(columns), .. }), _) => {
+                out.push((*len).into());
+                out.extend(columns.iter().map(|&column| BasicValueEnum::from(column)));
+            }
+            (Val::Vec(vec), Type::Vec(element)) => {
+                let dense = self.materialize(vec, element)?;
+                self.flatten(&Val::Vec(dense), ty, out)?;
+            }
+            (Val::Bytes(bytes), _) => {
+                let (low, high) = self.bytes_view(bytes)?;
+                out.extend([BasicValueEnum::from(low), high.into()]);
+            }
+            (Val::Dict(table), _) => out.push((*table).into()),
+            (Val::Builder(_), _) => {}
+            _ => return Err(internal("a value is not of its type")),
+        }
+        Ok(())
+    }
+
+    /// The value in these registers, which are used up from the front. Builders come from `like`.
+    pub(crate) fn unflatten(
+        &self,
+        ty: &Type,
+        registers: &mut impl Iterator<Item = BasicValueEnum<'c>>,
+        like: &Val<'c>,
+    ) -> Res<Val<'c>> {
+        let mut next = || registers.next().ok_or_else(|| internal("too few registers"));
+        Ok(match ty {
+            Type::Scalar(_) | Type::Simd(_) => Val::Scalar(next()?),
+            Type::Struct(fields) => Val::Struct(
+                fields
+                    .iter()
+                    .enumerate()
+                    .map(|(i, field)| {
+                        let like = if let Val::Struct(values) = like { &values[i] } else { &Val::Absent };
+                        self.unflatten(field, registers, like)
+                    })
+                    .collect::<Res<_>>()?,
+            ),
+            Type::Vec(_) if ty.is_bytes() => {
+                Val::Bytes(BytesVal::View { low: next()?.into_int_value(), high: next()?.into_int_value() })
+            }
+            Type::Vec(element) => {
+                let len = next()?.into_int_value();
+                let columns =
+                    layout::columns(element).iter().map(|_| Ok(next()?.into_pointer_value())).collect::<Res<_>>()?;
+                Val::Vec(VecVal { len, columns: Columns::Dense(columns), input: false })
+            }
+            Type::Dict(..) => Val::Dict(next()?.into_pointer_value()),
+            Type::Builder(_) => like.clone(),
+        })
+    }
+
+    /// The zero value of a type: numbers are zero, vectors empty.
+    pub(crate) fn zero(&self, ty: &Type) -> Res<Val<'c>> {
+        let mut types = Vec::new();
+        register_types(self, ty, &mut types);
+        self.unflatten(ty, &mut types.into_iter().map(zero_of), &Val::Absent)
+    }
+}
+
+/// Zero of an LLVM type.
+pub(crate) fn zero_of(ty: BasicTypeEnum<'_>) -> BasicValueEnum<'_> {
+    match ty {
+        BasicTypeEnum::ArrayType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::FloatType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::IntType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::PointerType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::StructType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::VectorType(ty) => ty.const_zero().into(),
+        BasicTypeEnum::ScalableVectorType(ty) => ty.const_zero().into(),
+    }
+}
