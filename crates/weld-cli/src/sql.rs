@@ -4,7 +4,7 @@
 //! otherwise the statements come from standard input.
 
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use datafusion::prelude::SessionContext;
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     format: Format,
     #[command(flatten)]
     source: Source,
+    /// Folder whose .parquet, .csv and .json files become tables named after them
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
 }
 
 /// Which engine, and over which tables.
@@ -42,9 +45,6 @@ pub(crate) struct Source {
     /// `datafusion` switches Weld off
     #[arg(long, default_value = "weld")]
     engine: Engine,
-    /// Folder whose .parquet, .csv and .json files become tables named after them
-    #[arg(value_name = "DIR")]
-    folder: Option<PathBuf>,
 }
 
 impl Source {
@@ -52,10 +52,10 @@ impl Source {
         engine::runtime(self.partitions()).map_err(Failure::new)
     }
 
-    /// A session with the tables registered.
-    pub(crate) async fn session(&self) -> Result<SessionContext> {
+    /// A session with the tables registered, and those of a folder.
+    pub(crate) async fn session(&self, folder: Option<&Path>) -> Result<SessionContext> {
         let session = engine::session(self.engine, self.partitions());
-        let found = self.folder.as_deref().map(tables::in_folder).transpose()?.unwrap_or_default();
+        let found = folder.map(tables::in_folder).transpose()?.unwrap_or_default();
         for table in found.iter().chain(&self.tables) {
             table.register(&session).await?;
         }
@@ -69,7 +69,7 @@ impl Source {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let runtime = args.source.runtime()?;
-    let session = runtime.block_on(args.source.session())?;
+    let session = runtime.block_on(args.source.session(args.folder.as_deref()))?;
     match statements_text(&args)? {
         Some(text) => runtime.block_on(run_statements(&session, &text, args.format)),
         None => shell::run(&runtime, &session, args.format),
