@@ -1,1 +1,33 @@
 //! DataFusion physical plans compiled through Weld.
+//!
+//! ```
+//! use datafusion::execution::session_state::SessionStateBuilder;
+//! use datafusion::prelude::SessionContext;
+//! use weld_datafusion::WeldSessionExt;
+//!
+//! let state = SessionStateBuilder::new().with_default_features().with_weld().build();
+//! let context = SessionContext::new_with_state(state);
+//! # let _ = context;
+//! ```
+//!
+//! [`rule`](WeldRule) cuts the plan into pipelines, `lower` turns each into one Weld program, [`WeldExec`] runs the
+//! compiled program over Arrow batches. What has no lowering stays with DataFusion, and [`summary`] says why.
+
+mod arrow;
+mod code;
+mod config;
+mod dynamic_filter;
+mod exec;
+mod explain;
+mod lower;
+mod memory;
+mod pipeline;
+mod rule;
+mod session;
+
+pub use config::WeldOptions;
+pub use exec::{Fused, WeldExec};
+pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
+pub use lower::Unsupported;
+pub use rule::WeldRule;
+pub use session::WeldSessionExt;

@@ -1,0 +1,218 @@
+//! Record batches as chunks: pointers into Arrow's buffers, nothing copied.
+//!
+//! A column without nulls has no validity in its layout, so that the code for it never looks.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{self as types, DataType};
+use datafusion::common::{Result, exec_err, internal_err};
+use weld_codegen::{Chunk, Column, ColumnLayout, Layout};
+use weld_core::ty::ScalarKind;
+use weld_runtime::ColumnAbi;
+
+/// The columns of a batch that a stream reads, with what their chunk points to beside Arrow's buffers.
+#[derive(Debug)]
+pub(crate) struct BatchColumns {
+    rows: usize,
+    arrays: Vec<ArrayRef>,
+    /// For each column the addresses of its string buffers.
+    buffers: Vec<Box<[*const u8]>>,
+}
+
+// SAFETY: the addresses are of buffers that `arrays` keeps alive and nobody changes.
+unsafe impl Send for BatchColumns {}
+// SAFETY: as above.
+unsafe impl Sync for BatchColumns {}
+
+impl BatchColumns {
+    /// The columns of `batch` at `indices`.
+    pub(crate) fn new(batch: &RecordBatch, indices: &[usize]) -> Result<BatchColumns> {
+        let mut arrays = Vec::with_capacity(indices.len());
+        for &index in indices {
+            arrays.push(readable(batch.column(index))?);
+        }
+        let buffers = arrays.iter().map(|array| string_buffers(array.as_ref())).collect();
+        Ok(BatchColumns { rows: batch.num_rows(), arrays, buffers })
+    }
+
+    pub(crate) fn chunk(&self) -> Result<Chunk<'_>> {
+        let columns = self.arrays.iter().zip(&self.buffers).map(|(array, buffers)| column(array.as_ref(), buffers));
+        Ok(Chunk::new(self.rows, columns.collect::<Result<_>>()?))
+    }
+
+    pub(crate) fn arrays(&self) -> &[ArrayRef] {
+        &self.arrays
+    }
+}
+
+/// The array itself, or its plain form where compiled code cannot read it: a dictionary with null values.
+fn readable(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(_, values) => {
+            let dictionary = array.as_any_dictionary();
+            let nested = matches!(dictionary.values().data_type(), DataType::Dictionary(..));
+            if dictionary.values().null_count() > 0 || dictionary.values().is_empty() || nested {
+                return Ok(cast(array, values)?);
+            }
+            Ok(Arc::clone(array))
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().data_buffers().iter().map(|buffer| buffer.as_ptr()).collect(),
+        DataType::Dictionary(..) => string_buffers(array.as_any_dictionary().values().as_ref()),
+        _ => Box::new([]),
+    }
+}
+
+/// The layout that columns of a type have, as far as the type tells: what to compile ahead.
+pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
+    let layout = match data_type {
+        DataType::Boolean => Layout::Bits,
+        DataType::Utf8 => Layout::Utf8,
+        DataType::LargeUtf8 => Layout::LargeUtf8,
+        DataType::Utf8View => Layout::Utf8View,
+        other => Layout::Fixed(fixed_kind(other)?),
+    };
+    Some(ColumnLayout { layout, validity: false })
+}
+
+fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
+    Some(match data_type {
+        DataType::Int8 => ScalarKind::I8,
+        DataType::Int16 => ScalarKind::I16,
+        DataType::Int32 | DataType::Date32 | DataType::Decimal32(..) => ScalarKind::I32,
+        DataType::Int64 | DataType::Date64 | DataType::Timestamp(..) | DataType::Decimal64(..) => ScalarKind::I64,
+        DataType::UInt8 => ScalarKind::U8,
+        DataType::UInt16 => ScalarKind::U16,
+        DataType::UInt32 => ScalarKind::U32,
+        DataType::UInt64 => ScalarKind::U64,
+        DataType::Float32 => ScalarKind::F32,
+        DataType::Float64 => ScalarKind::F64,
+        DataType::Decimal128(..) => ScalarKind::I128,
+        _ => return None,
+    })
+}
+
+fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8]) -> Result<Column<'a>> {
+    let mut abi = ColumnAbi::EMPTY;
+    if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        abi.validity = nulls.validity().as_ptr();
+        abi.validity_offset = nulls.offset() as u64;
+    }
+    let layout = match array.data_type() {
+        DataType::Boolean => {
+            let values = bits(array.as_boolean());
+            (abi.values, abi.bit_offset) = values;
+            Layout::Bits
+        }
+        DataType::Utf8 => {
+            let strings = array.as_string::<i32>();
+            abi.values = strings.value_offsets().as_ptr().cast();
+            abi.data = strings.values().as_ptr();
+            Layout::Utf8
+        }
+        DataType::LargeUtf8 => {
+            let strings = array.as_string::<i64>();
+            abi.values = strings.value_offsets().as_ptr().cast();
+            abi.data = strings.values().as_ptr();
+            Layout::LargeUtf8
+        }
+        DataType::Utf8View => {
+            abi.values = array.as_string_view().views().as_ptr().cast();
+            abi.buffers = buffers.as_ptr();
+            Layout::Utf8View
+        }
+        DataType::Dictionary(codes, _) => return dictionary_column(array, codes, abi, buffers),
+        other => {
+            let Some(kind) = fixed_kind(other) else {
+                return exec_err!("a compiled pipeline was given a column of the type {other}");
+            };
+            abi.values = fixed_values(array, kind)?;
+            Layout::Fixed(kind)
+        }
+    };
+    // SAFETY: the pointers are of the array's buffers, already advanced to its first row; the array and `buffers` are
+    // borrowed for `'a` and Arrow's buffers are immutable.
+    Ok(unsafe { Column::from_raw(layout, abi) })
+}
+
+fn dictionary_column<'a>(
+    array: &'a dyn Array,
+    codes: &DataType,
+    mut abi: ColumnAbi,
+    buffers: &'a [*const u8],
+) -> Result<Column<'a>> {
+    let dictionary = array.as_any_dictionary();
+    let Some(kind) = fixed_kind(codes) else {
+        return internal_err!("dictionary codes of the type {codes}");
+    };
+    abi.values = fixed_values(dictionary.keys(), kind)?;
+    let values = column(dictionary.values().as_ref(), buffers)?;
+    // SAFETY: as for `Column::from_raw`; Arrow promises that the codes of valid rows are within the values, and
+    // `readable` that the values have no nulls.
+    Ok(unsafe { Column::dictionary(kind, abi, values) })
+}
+
+fn bits(array: &BooleanArray) -> (*const u8, u64) {
+    (array.values().values().as_ptr(), array.values().offset() as u64)
+}
+
+/// The address of the first value. Arrays of one width share their representation.
+fn fixed_values(array: &dyn Array, kind: ScalarKind) -> Result<*const u8> {
+    fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> *const u8 {
+        array.as_primitive::<T>().values().as_ptr().cast()
+    }
+    Ok(match (array.data_type(), kind) {
+        (DataType::Date32, _) => values::<types::Date32Type>(array),
+        (DataType::Date64, _) => values::<types::Date64Type>(array),
+        (DataType::Decimal32(..), _) => values::<types::Decimal32Type>(array),
+        (DataType::Decimal64(..), _) => values::<types::Decimal64Type>(array),
+        (DataType::Decimal128(..), _) => values::<types::Decimal128Type>(array),
+        (DataType::Timestamp(unit, _), _) => match unit {
+            types::TimeUnit::Second => values::<types::TimestampSecondType>(array),
+            types::TimeUnit::Millisecond => values::<types::TimestampMillisecondType>(array),
+            types::TimeUnit::Microsecond => values::<types::TimestampMicrosecondType>(array),
+            types::TimeUnit::Nanosecond => values::<types::TimestampNanosecondType>(array),
+        },
+        (_, ScalarKind::I8) => values::<types::Int8Type>(array),
+        (_, ScalarKind::I16) => values::<types::Int16Type>(array),
+        (_, ScalarKind::I32) => values::<types::Int32Type>(array),
+        (_, ScalarKind::I64) => values::<types::Int64Type>(array),
+        (_, ScalarKind::U8) => values::<types::UInt8Type>(array),
+        (_, ScalarKind::U16) => values::<types::UInt16Type>(array),
+        (_, ScalarKind::U32) => values::<types::UInt32Type>(array),
+        (_, ScalarKind::U64) => values::<types::UInt64Type>(array),
+        (_, ScalarKind::F32) => values::<types::Float32Type>(array),
+        (_, ScalarKind::F64) => values::<types::Float64Type>(array),
+        (other, _) => return internal_err!("no values of the type {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{DictionaryArray, Int32Array, StringViewArray};
+    use arrow::datatypes::Int8Type;
+
+    #[test]
+    fn layouts_follow_the_arrays() {
+        let ints: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3)]));
+        let views: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "a longer string than twelve", "c"]));
+        let codes: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::from_iter(["x", "y", "x"]));
+        let batch = RecordBatch::try_from_iter([("i", ints), ("v", views), ("d", codes)]).expect("one length");
+        let all = BatchColumns::new(&batch, &[0, 1, 2]).expect("readable");
+        let layouts = all.chunk().expect("readable").layouts();
+        assert_eq!(layouts[0], ColumnLayout { layout: Layout::Fixed(ScalarKind::I32), validity: true });
+        assert_eq!(layouts[1], ColumnLayout { layout: Layout::Utf8View, validity: false });
+        let values = Box::new(Layout::Utf8);
+        assert_eq!(layouts[2].layout, Layout::Dictionary { codes: ScalarKind::I8, values });
+        let tail = BatchColumns::new(&batch.slice(2, 1), &[0]).expect("readable");
+        assert!(!tail.chunk().expect("readable").layouts()[0].validity, "no null is left in the slice");
+    }
+}

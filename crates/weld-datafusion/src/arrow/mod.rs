@@ -1,0 +1,5 @@
+//! Arrow at the edge: record batches become chunks that compiled code reads in place, and vectors that compiled code
+//! made become record batches that share their memory.
+
+pub(crate) mod input;
+pub(crate) mod output;

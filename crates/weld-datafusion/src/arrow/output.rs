@@ -1,0 +1,245 @@
+//! Vectors that compiled code made, as record batches.
+//!
+//! Fixed-width columns share the vector's memory. Booleans and validity, a byte each in Weld, are packed. Long strings
+//! of a view column stay in the input's buffers where one of them holds the bytes, and are copied otherwise.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow::alloc::Allocation;
+use arrow::array::{
+    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, GenericStringArray, OffsetSizeTrait, RecordBatch,
+    StringViewArray, make_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use weld_codegen::{ColumnView, Value};
+use weld_runtime::StringView;
+
+use crate::lower::Slot;
+
+/// A vector of rows, to be handed out as batches.
+#[derive(Debug)]
+pub(crate) struct RowsReader {
+    rows: Arc<Owned>,
+    schema: SchemaRef,
+    /// For each output column its first column in the vector, and whether a validity column follows.
+    columns: Vec<(usize, bool)>,
+    next: usize,
+    /// Buffers that long strings may point into, by address.
+    strings: Vec<Buffer>,
+}
+
+/// The vector as the owner of Arrow buffers.
+#[derive(Debug)]
+struct Owned(Value);
+
+// Vectors are immutable: a panic elsewhere cannot leave one half changed.
+impl std::panic::RefUnwindSafe for Owned {}
+impl std::panic::UnwindSafe for Owned {}
+
+impl RowsReader {
+    /// `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
+    /// strings may point into.
+    pub(crate) fn new(rows: Value, schema: SchemaRef, slots: &[Slot], mut strings: Vec<Buffer>) -> Result<RowsReader> {
+        let Some(fields) = rows.ty().element().and_then(|element| element.fields()) else {
+            return internal_err!("a pipeline's result is no vector of structs");
+        };
+        let mut starts = Vec::with_capacity(fields.len());
+        let mut next = 0;
+        for field in fields {
+            starts.push(next);
+            next += weld_codegen::layout::columns(field).len();
+        }
+        let columns = slots.iter().map(|slot| (starts[slot.field], slot.nullable)).collect();
+        strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
+        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings })
+    }
+
+    /// The next rows, at most `batch_rows_max`.
+    pub(crate) fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
+        let total = self.rows.0.len().unwrap_or(0);
+        let rows = (total - self.next).min(batch_rows_max);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let views = self.rows.0.columns();
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (field, (first, nullable)) in self.schema.fields().iter().zip(&self.columns) {
+            let nulls = if *nullable { validity(&views[first + 1], self.next, rows)? } else { None };
+            arrays.push(self.array(field.data_type(), &views[*first], self.next, rows, nulls)?);
+        }
+        self.next += rows;
+        Ok(Some(RecordBatch::try_new(self.schema.clone(), arrays)?))
+    }
+
+    fn array(
+        &self,
+        data_type: &DataType,
+        view: &ColumnView<'_>,
+        start: usize,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        match data_type {
+            DataType::Boolean => {
+                let Some(values) = view.as_slice::<bool>() else { return mismatch(data_type, view) };
+                let values = &values[start..start + rows];
+                let bits = BooleanBuffer::collect_bool(rows, |index| values[index]);
+                Ok(Arc::new(BooleanArray::new(bits, nulls)))
+            }
+            DataType::Utf8View => {
+                let Some(values) = view.as_views() else { return mismatch(data_type, view) };
+                Ok(Arc::new(self.string_views(&values[start..start + rows], nulls)))
+            }
+            DataType::Utf8 => {
+                let Some(values) = view.as_views() else { return mismatch(data_type, view) };
+                strings::<i32>(&values[start..start + rows], nulls)
+            }
+            DataType::LargeUtf8 => {
+                let Some(values) = view.as_views() else { return mismatch(data_type, view) };
+                strings::<i64>(&values[start..start + rows], nulls)
+            }
+            _ => self.fixed(data_type, view, start, rows, nulls),
+        }
+    }
+
+    /// Shares the vector's memory.
+    fn fixed(
+        &self,
+        data_type: &DataType,
+        view: &ColumnView<'_>,
+        start: usize,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let Some(width) = data_type.primitive_width() else { return mismatch(data_type, view) };
+        if view.ty.as_scalar().map(|kind| kind.bytes()) != Some(width) {
+            return mismatch(data_type, view);
+        }
+        // SAFETY: the column holds `start + rows` values of that width.
+        let address = unsafe { view.data.add(start * width) };
+        let Some(pointer) = NonNull::new(address.cast_mut()) else { return mismatch(data_type, view) };
+        let aligned = (address as usize).is_multiple_of(width.min(align_of::<i128>()));
+        let buffer = if aligned {
+            let owner: Arc<dyn Allocation> = self.rows.clone();
+            // SAFETY: the memory is the vector's, which `owner` keeps alive and constant.
+            unsafe { Buffer::from_custom_allocation(pointer, rows * width, owner) }
+        } else {
+            // SAFETY: as above.
+            let bytes = unsafe { std::slice::from_raw_parts(address, rows * width) };
+            let mut copy = MutableBuffer::new(bytes.len());
+            copy.extend_from_slice(bytes);
+            copy.into()
+        };
+        let data = ArrayDataBuilder::new(data_type.clone()).len(rows).add_buffer(buffer).nulls(nulls);
+        Ok(make_array(data.build().map_err(DataFusionError::from)?))
+    }
+
+    fn string_views(&self, values: &[StringView], nulls: Option<NullBuffer>) -> StringViewArray {
+        let mut buffers: Vec<Buffer> = Vec::new();
+        // Which of `self.strings` are among `buffers`, and where.
+        let mut shared: Vec<Option<u32>> = vec![None; self.strings.len()];
+        let mut copied: Vec<u8> = Vec::new();
+        let mut views: Vec<u128> = Vec::with_capacity(values.len());
+        let mut to_patch: Vec<usize> = Vec::new();
+        for value in values {
+            if value.len as usize <= StringView::INLINE_MAX {
+                views.push(inline_view(value));
+                continue;
+            }
+            // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
+            let bytes = unsafe { value.as_slice() };
+            let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            let owner = self.owning_buffer(bytes);
+            let (buffer_index, offset) = match owner {
+                Some((index, offset)) => {
+                    let at = *shared[index].get_or_insert_with(|| {
+                        buffers.push(self.strings[index].clone());
+                        buffers.len() as u32 - 1
+                    });
+                    (at, offset)
+                }
+                None => {
+                    to_patch.push(views.len());
+                    let offset = copied.len() as u32;
+                    copied.extend_from_slice(bytes);
+                    (0, offset)
+                }
+            };
+            views.push(ByteView { length: value.len, prefix, buffer_index, offset }.as_u128());
+        }
+        if !copied.is_empty() {
+            let at = buffers.len() as u32;
+            for index in to_patch {
+                views[index] = ByteView { buffer_index: at, ..ByteView::from(views[index]) }.as_u128();
+            }
+            buffers.push(Buffer::from_vec(copied));
+        }
+        // SAFETY: every view is inline or lies within its buffer; the bytes are strings of UTF-8 arrays or literals.
+        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
+    }
+
+    /// The input buffer that holds these bytes, and where.
+    fn owning_buffer(&self, bytes: &[u8]) -> Option<(usize, u32)> {
+        let address = bytes.as_ptr() as usize;
+        let index = self.strings.partition_point(|buffer| buffer.as_ptr() as usize <= address).checked_sub(1)?;
+        let buffer = &self.strings[index];
+        let offset = address - buffer.as_ptr() as usize;
+        if offset + bytes.len() > buffer.len() {
+            return None;
+        }
+        Some((index, u32::try_from(offset).ok()?))
+    }
+}
+
+/// Inline views of Weld and of Arrow are the same bytes.
+fn inline_view(value: &StringView) -> u128 {
+    let mut bytes = [0u8; 16];
+    bytes[..4].copy_from_slice(&value.len.to_le_bytes());
+    bytes[4..].copy_from_slice(&value.bytes);
+    u128::from_le_bytes(bytes)
+}
+
+fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let total: usize = values.iter().map(|value| value.len as usize).sum();
+    if O::from_usize(total).is_none() {
+        return internal_err!("a batch of strings is longer than its offsets can say");
+    }
+    let mut bytes = Vec::with_capacity(total);
+    for value in values {
+        // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
+        bytes.extend_from_slice(unsafe { value.as_slice() });
+    }
+    let offsets = OffsetBuffer::<O>::from_lengths(values.iter().map(|value| value.len as usize));
+    // SAFETY: the offsets are of whole strings, which come from UTF-8 arrays or literals.
+    Ok(Arc::new(unsafe { GenericStringArray::<O>::new_unchecked(offsets, Buffer::from_vec(bytes), nulls) }))
+}
+
+/// The nulls of a column, if it has any.
+fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<NullBuffer>> {
+    let Some(valid) = view.as_slice::<bool>() else { return internal_err!("a validity column is no bool") };
+    let valid = &valid[start..start + rows];
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows, |index| valid[index]));
+    Ok((nulls.null_count() > 0).then_some(nulls))
+}
+
+fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
+    internal_err!("a column of the Weld type {} cannot become {data_type}", view.ty)
+}
+
+/// The buffers that long strings of these arrays point into.
+pub(crate) fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
+    use arrow::array::{Array, AsArray};
+    for array in arrays {
+        let array: &dyn Array = array.as_ref();
+        match array.data_type() {
+            DataType::Utf8View => into.extend(array.as_string_view().data_buffers().iter().cloned()),
+            DataType::Utf8 => into.push(array.as_string::<i32>().values().clone()),
+            DataType::LargeUtf8 => into.push(array.as_string::<i64>().values().clone()),
+            DataType::Dictionary(..) => string_buffers_of(&[array.as_any_dictionary().values().clone()], into),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Compiled pipelines of a session: a program that comes again is not optimised and compiled again.
+//!
+//! The key is the program's text before optimisation and the settings that shape the code.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use weld_codegen::{Compiled, OptLevel, Options};
+use weld_core::ir::Program;
+
+use crate::config::WeldOptions;
+
+/// More pipelines than this are not kept.
+const KEPT_MAX: usize = 512;
+
+/// Native code of a pipeline.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) compiled: Arc<Compiled>,
+    /// Spent in the optimizer.
+    optimize_time: Duration,
+}
+
+impl Code {
+    /// Spent in the optimizer and in LLVM so far.
+    pub(crate) fn compile_time(&self) -> Duration {
+        self.optimize_time + self.compiled.compile_time()
+    }
+}
+
+/// What shapes the code beside the program.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Settings {
+    opt_level: u8,
+    disabled_passes: Vec<String>,
+    verify: bool,
+}
+
+impl Settings {
+    pub(crate) fn of(options: &WeldOptions) -> Settings {
+        Settings {
+            opt_level: options.opt_level,
+            disabled_passes: options.disabled_pass_names().map(str::to_owned).collect(),
+            verify: options.verify,
+        }
+    }
+
+    /// The program as the compiler gets it.
+    pub(crate) fn optimize(&self, program: &Program) -> Program {
+        program.clone()
+    }
+
+    fn compile(&self, program: &Program) -> Result<Code, String> {
+        let start = Instant::now();
+        let program = self.optimize(program);
+        let optimize_time = start.elapsed();
+        let level = match self.opt_level {
+            0 => OptLevel::O0,
+            1 => OptLevel::O1,
+            _ => OptLevel::O2,
+        };
+        let options = Options { level, ..Options::default() };
+        let compiled = weld_codegen::compile(&program, &options).map_err(|error| error.to_string())?;
+        Ok(Code { compiled, optimize_time })
+    }
+}
+
+/// The compiled pipelines of a session.
+#[derive(Default)]
+pub(crate) struct CodeCache {
+    kept: Mutex<HashMap<(String, Settings), Arc<Code>>>,
+}
+
+impl CodeCache {
+    /// The code of a program, and whether it was made just now.
+    pub(crate) fn code(&self, program: &Program, settings: &Settings) -> Result<(Arc<Code>, bool), String> {
+        let key = (program.to_string(), settings.clone());
+        if let Some(code) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok((Arc::clone(code), false));
+        }
+        // Without the lock: other pipelines compile at the same time.
+        let code = Arc::new(settings.compile(program)?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&code));
+        Ok((code, true))
+    }
+}
+
+impl fmt::Debug for CodeCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("CodeCache").field("kept", &kept.len()).finish()
+    }
+}

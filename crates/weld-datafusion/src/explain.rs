@@ -1,0 +1,206 @@
+//! What EXPLAIN and `weld` show: the operators in each pipeline, its Weld program, and why the others were left.
+//!
+//! ```text
+//! WeldExec: rows of FilterExec -> ProjectionExec
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use crate::exec::WeldExec;
+use crate::lower::pipeline::Output;
+
+/// An operator that was left to DataFusion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declined {
+    /// DataFusion's name of it.
+    pub operator: String,
+    pub reason: String,
+}
+
+/// What became of a plan's operators. Sources and exchanges are not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub operators_total: usize,
+    pub operators_compiled: usize,
+    pub declined: Vec<Declined>,
+    /// Spent on the plan's pipelines in the optimizer and in LLVM, whether for this query or an earlier one.
+    pub compile_time: Duration,
+}
+
+/// Counts a final plan's operators.
+pub fn summary(plan: &Arc<dyn ExecutionPlan>) -> Summary {
+    let mut summary = Summary::default();
+    summary.add(plan.as_ref());
+    summary
+}
+
+/// The compiled pipelines of a plan, from the top down.
+pub fn pipelines(plan: &Arc<dyn ExecutionPlan>) -> Vec<WeldExec> {
+    let mut found = Vec::new();
+    collect(plan.as_ref(), &mut found);
+    found
+}
+
+fn collect(plan: &dyn ExecutionPlan, found: &mut Vec<WeldExec>) {
+    found.extend(as_weld(plan).cloned());
+    plan.children().into_iter().for_each(|child| collect(child.as_ref(), found));
+}
+
+/// The node itself, not what it stands for: [`DeclinedExec`] passes for its child.
+fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
+    if plan.name() == DeclinedExec::NAME { None } else { plan.downcast_ref() }
+}
+
+impl Summary {
+    fn add(&mut self, plan: &dyn ExecutionPlan) {
+        if let Some(exec) = as_weld(plan) {
+            self.operators_total += exec.fused().len();
+            self.operators_compiled += exec.fused().len();
+            self.compile_time += exec.compile_time();
+        } else if let Some(declined) = (plan as &dyn std::any::Any).downcast_ref::<DeclinedExec>() {
+            self.declined.extend(declined.declined.iter().cloned());
+        } else if is_operator(plan) {
+            self.operators_total += 1;
+        }
+        plan.children().into_iter().for_each(|child| self.add(child.as_ref()));
+    }
+}
+
+/// Whether a plan node works on rows, rather than making or moving them.
+pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
+    !plan.children().is_empty()
+        && !plan.is::<RepartitionExec>()
+        && !plan.is::<CoalescePartitionsExec>()
+        && !plan.is::<SortPreservingMergeExec>()
+        && !plan.is::<CooperativeExec>()
+}
+
+/// How a `WeldExec` shows itself.
+pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let pipeline = &exec.inner.pipeline;
+    let result = match pipeline.kernel.output {
+        Output::Rows(_) => "rows",
+        Output::Groups(_) => "groups",
+        Output::Table(_) => "table",
+    };
+    let operators: Vec<&str> = pipeline.fused.iter().map(|fused| fused.operator.as_str()).collect();
+    let operators = if operators.is_empty() { "input".to_owned() } else { operators.join(" -> ") };
+    if matches!(format, DisplayFormatType::TreeRender) {
+        return writeln!(f, "{result} of {operators}");
+    }
+    write!(f, "WeldExec: {result} of {operators}")?;
+    if pipeline.dropped_exchange {
+        f.write_str(", without exchange")?;
+    }
+    if let Some(fetch) = pipeline.fetch {
+        write!(f, ", fetch={fetch}")?;
+    }
+    if let Some(feeds) = &pipeline.feeds {
+        write!(f, ", feeds={}", feeds.filter)?;
+    }
+    if matches!(format, DisplayFormatType::Verbose) {
+        for fused in &pipeline.fused {
+            write!(f, "; {}", fused.display)?;
+        }
+        write!(f, "; weld:\n{}", exec.optimized_program())?;
+    } else {
+        let details: Vec<&str> = pipeline.fused.iter().map(|fused| fused.display.as_str()).collect();
+        write!(f, "{}{}", if details.is_empty() { "" } else { "; " }, details.join("; "))?;
+    }
+    Ok(())
+}
+
+/// Stands at the top of a plan and says which operators were left to DataFusion, and why. Otherwise it is its child.
+#[derive(Debug)]
+pub struct DeclinedExec {
+    input: Arc<dyn ExecutionPlan>,
+    declined: Vec<Declined>,
+}
+
+impl DeclinedExec {
+    const NAME: &str = "WeldDeclined";
+
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, declined: Vec<Declined>) -> DeclinedExec {
+        DeclinedExec { input, declined }
+    }
+
+    pub fn declined(&self) -> &[Declined] {
+        &self.declined
+    }
+}
+
+impl DisplayAs for DeclinedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: left to DataFusion: ", Self::NAME)?;
+        for (index, declined) in self.declined.iter().enumerate() {
+            let separator = if index > 0 { "; " } else { "" };
+            write!(f, "{separator}{} ({})", declined.operator, declined.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for DeclinedExec {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.input.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(DeclinedExec { input, declined: self.declined.clone() })),
+            _ => internal_err!("{} has one child", Self::NAME),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}

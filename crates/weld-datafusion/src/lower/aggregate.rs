@@ -1,0 +1,389 @@
+//! Aggregates: a loop with a `dictmerger` (groups) or a `merger` (none), then one that makes rows of the states.
+//!
+//! `SELECT k, sum(v), count(*) .. GROUP BY k` becomes
+//! ```weld
+//! let groups = result(for(input, dictmerger[i64,{i64,i64},{+,+}], |b, i, r| merge(b, {r.$0, {r.$1, 1L}})));
+//! let states = result(for(tovec(groups), appender[..], |b, i, e| merge(b, {e.$0, e.$1.$0, e.$1.$1})));
+//! ```
+//! Calls share states: `sum(x)`, `avg(x)` and `count(*)` need one sum and one count between them. A partial aggregate
+//! gives the states that DataFusion's own final aggregate expects.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use weld_core::ir::{Expr, Names, build as ir};
+use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
+use weld_core::ty::ScalarKind;
+
+use super::expr::{Scope, lower};
+use super::types::{power_of_ten, value_type};
+use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
+
+/// An aggregate that has a lowering, as far as its shape tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
+    calls: Vec<Call>,
+    /// Gives states, not results.
+    pub(crate) partial: bool,
+    input: SchemaRef,
+    output: SchemaRef,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    function: Function,
+    args: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Function {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    pub(crate) fn of(exec: &AggregateExec) -> Result<Aggregate> {
+        let no = |why: &str| Err(Unsupported::new("AggregateExec", why));
+        let partial = match exec.mode() {
+            AggregateMode::Partial => true,
+            AggregateMode::Single | AggregateMode::SinglePartitioned => false,
+            AggregateMode::Final | AggregateMode::FinalPartitioned | AggregateMode::PartialReduce => {
+                return no("merges states, which is DataFusion's part");
+            }
+        };
+        if exec.group_expr().has_grouping_set() {
+            return no("grouping sets");
+        }
+        if exec.limit_options().is_some() {
+            return no("stops at a limit");
+        }
+        if !exec.dynamic_expressions_produced().is_empty() {
+            return no("its dynamic filter prunes the scan");
+        }
+        let group: Vec<_> = exec.group_expr().expr().iter().map(|(expr, _)| expr.clone()).collect();
+        if !group.is_empty() && exec.properties().output_ordering().is_some() {
+            return no("its output is declared to be ordered");
+        }
+        let calls =
+            exec.aggr_expr().iter().zip(exec.filter_expr()).map(|(call, filter)| Call::of(call, filter.clone()));
+        Ok(Aggregate {
+            group,
+            calls: calls.collect::<Result<_>>()?,
+            partial,
+            input: exec.input().schema(),
+            output: exec.schema(),
+        })
+    }
+
+    /// Every expression that reads the input.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.group.iter().chain(self.calls.iter().flat_map(|call| call.args.iter().chain(&call.filter)))
+    }
+
+    pub(crate) fn lower(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
+        let mut states = States::default();
+        let mut outputs = Vec::new();
+        let mut key = None;
+        let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+            let columns = input.columns_of(&r);
+            let scope = Scope { schema: &self.input, columns: &columns };
+            let group = self.lower_group(block, &scope)?;
+            for call in &self.calls {
+                outputs.push(states.add(block, &scope, call, group.is_empty())?);
+            }
+            if states.values.is_empty() {
+                // DISTINCT: groups without a state. A dictionary's values need one field.
+                states.slot(State::Any, vec![], None, ReduceOp::BitOr, ir::bool(true));
+            }
+            let value = ir::strct(std::mem::take(&mut states.values));
+            let op = MergeOp::Fields(states.ops.iter().map(|op| MergeOp::All(*op)).collect());
+            let (builder, merged) = if group.is_empty() {
+                (ir::merger(value.ty.clone(), op), value)
+            } else {
+                let nullable: Vec<bool> = group.iter().map(|sql| sql.valid.is_some()).collect();
+                let stored: Vec<Expr> = group.into_iter().map(Sql::stored).collect();
+                let single = stored.len() == 1;
+                let stored = if single { stored.into_iter().next().expect("one") } else { ir::strct(stored) };
+                key = Some((nullable, single));
+                (ir::dict_merger(stored.ty.clone(), value.ty.clone(), op), ir::strct([stored, value]))
+            };
+            Ok((builder, move |_: &mut Names, b: Expr| ir::merge(b, merged)))
+        })?;
+        match key {
+            None => {
+                let state = lowering.bind("state", ir::result(filled));
+                let mut block = Block::new(&mut lowering.names);
+                let row = self.outputs(&mut block, Vec::new(), &state, &outputs)?;
+                let (row, columns) = row_struct(row);
+                let row = block.close(row);
+                let data = lowering.bind("states", ir::vector(row.ty.clone(), [row]));
+                Ok(Rows { data, columns })
+            }
+            Some((nullable, single)) => {
+                let groups = lowering.bind("groups", ir::result(filled));
+                let mut columns = Vec::new();
+                let filled = for_each(&mut lowering.names, ir::to_vec(groups), "e", |block, e| {
+                    let key = ir::field(e.clone(), 0);
+                    let part = |index| if single { key.clone() } else { ir::field(key.clone(), index) };
+                    let keys = nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable));
+                    let row = self.outputs(block, keys.collect(), &ir::field(e, 1), &outputs)?;
+                    let (row, slots) = row_struct(row);
+                    columns = slots;
+                    let builder = ir::appender(row.ty.clone());
+                    Ok((builder, move |_: &mut Names, b: Expr| ir::merge(b, row)))
+                })?;
+                let data = lowering.bind("states", ir::result(filled));
+                Ok(Rows { data, columns })
+            }
+        }
+    }
+
+    fn lower_group(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Sql>> {
+        let lower_key = |expr: &Arc<dyn PhysicalExpr>| {
+            let key = lower(block, scope, expr.as_ref())?;
+            if key.value.ty.as_scalar().is_some_and(ScalarKind::is_float) {
+                return Err(Unsupported::new("GROUP BY", "groups of floats tell NaNs apart by their bits"));
+            }
+            Ok(key)
+        };
+        self.group.iter().map(lower_key).collect()
+    }
+
+    /// The columns of a group's output row.
+    fn outputs(
+        &self,
+        block: &mut Block<'_>,
+        keys: Vec<Sql>,
+        state: &Expr,
+        calls: &[Output],
+    ) -> Result<Vec<Option<Sql>>> {
+        let mut columns = keys;
+        for (call, output) in self.calls.iter().zip(calls) {
+            let at = columns.len();
+            let result_type = self.output.field(at).data_type();
+            if self.partial {
+                columns.extend(output.state(state));
+            } else {
+                columns.push(output.result(block, call.function, state, result_type)?);
+            }
+        }
+        for (column, field) in columns.iter().zip(self.output.fields()) {
+            if column.value.ty != value_type(field.data_type())? {
+                return Err(Unsupported::new(field.name(), "its type is not that of the state"));
+            }
+        }
+        Ok(columns.into_iter().map(Some).collect())
+    }
+}
+
+impl Call {
+    fn of(call: &AggregateFunctionExpr, filter: Option<Arc<dyn PhysicalExpr>>) -> Result<Call> {
+        let no = |why: &str| Err(Unsupported::new(call.name(), why));
+        let function = match call.fun().name() {
+            "count" => Function::Count,
+            "sum" => Function::Sum,
+            "avg" => Function::Avg,
+            "min" => Function::Min,
+            "max" => Function::Max,
+            _ => return no("no lowering for this aggregate function"),
+        };
+        if call.is_distinct() {
+            return no("DISTINCT inside an aggregate");
+        }
+        if !call.order_bys().is_empty() {
+            return no("an ordered aggregate");
+        }
+        Ok(Call { function, args: call.expressions(), filter })
+    }
+}
+
+/// What a state field accumulates; calls that need the same share it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Count,
+    Sum(ScalarKind),
+    Min,
+    Max,
+    /// Whether there was any value.
+    Any,
+}
+
+/// The fields of a group's state, and what each row merges into them.
+#[derive(Default)]
+struct States {
+    keys: Vec<(State, Vec<Arc<dyn PhysicalExpr>>, Option<Arc<dyn PhysicalExpr>>)>,
+    ops: Vec<ReduceOp>,
+    values: Vec<Expr>,
+}
+
+/// Which state fields a call's output is made of.
+struct Output {
+    function: Function,
+    value: usize,
+    /// The field that tells whether there was a value; absent if there is one in every group.
+    any: Option<usize>,
+    /// The count of an average.
+    count: usize,
+    sum_scale: i8,
+}
+
+impl States {
+    fn slot(
+        &mut self,
+        state: State,
+        args: Vec<Arc<dyn PhysicalExpr>>,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+        op: ReduceOp,
+        value: Expr,
+    ) -> usize {
+        let key = (state, args, filter);
+        if let Some(index) = self.keys.iter().position(|known| *known == key) {
+            return index;
+        }
+        self.keys.push(key);
+        self.ops.push(op);
+        self.values.push(value);
+        self.keys.len() - 1
+    }
+
+    /// Adds a call's states. `whole` if there is one group that may have no rows.
+    fn add(&mut self, block: &mut Block<'_>, scope: &Scope<'_>, call: &Call, whole: bool) -> Result<Output> {
+        let args = call.args.iter().map(|arg| lower(block, scope, arg.as_ref())).collect::<Result<Vec<_>>>()?;
+        // A row counts if its arguments are there and the call's filter holds.
+        let mut counts: Option<Expr> = None;
+        let mut nullable_args = Vec::new();
+        for (arg, expr) in args.iter().zip(&call.args) {
+            if let Some(valid) = &arg.valid {
+                nullable_args.push(expr.clone());
+                counts = Some(counts.map_or(valid.clone(), |so_far| ir::and(so_far, valid.clone())));
+            }
+        }
+        if let Some(filter) = &call.filter {
+            let passes = lower(block, scope, filter.as_ref())?.value;
+            counts = Some(counts.map_or(passes.clone(), |so_far| ir::and(so_far, passes)));
+        }
+        let counts = counts.map(|counts| block.share("counts", counts));
+        let (filter, exprs) = (call.filter.clone(), call.args.clone());
+        let or_else = |value: Expr, otherwise: Expr| match &counts {
+            Some(counts) => ir::select(counts.clone(), value, otherwise),
+            None => value,
+        };
+        let mut output = Output { function: call.function, value: 0, any: None, count: 0, sum_scale: 0 };
+        if call.function == Function::Count {
+            let one = or_else(ir::i64(1), ir::i64(0));
+            output.value = self.slot(State::Count, nullable_args, filter, ReduceOp::Add, one);
+            return Ok(output);
+        }
+        let [arg] = &args[..] else {
+            return Err(Unsupported::new("aggregate", "not one argument"));
+        };
+        let arg_type = super::expr::data_type(scope, call.args[0].as_ref())?;
+        let Some(kind) = arg.value.ty.as_scalar().filter(|kind| *kind != ScalarKind::Bool) else {
+            return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
+        };
+        let needs_any = whole || counts.is_some();
+        match call.function {
+            Function::Sum | Function::Avg => {
+                let sum_kind = match (call.function, kind) {
+                    (_, ScalarKind::I128) => ScalarKind::I128,
+                    (_, kind) if kind.is_float() => ScalarKind::F64,
+                    (Function::Avg, _) => return Err(Unsupported::new("avg", format!("of the type {arg_type}"))),
+                    (_, kind) if kind.is_signed() => ScalarKind::I64,
+                    _ => ScalarKind::U64,
+                };
+                let value = or_else(ir::cast(arg.value.clone(), sum_kind), ir::number(sum_kind, 0));
+                output.value = self.slot(State::Sum(sum_kind), exprs.clone(), filter.clone(), ReduceOp::Add, value);
+                if let DataType::Decimal128(_, scale) = arg_type {
+                    output.sum_scale = scale;
+                }
+            }
+            _ => {
+                if kind.is_float() {
+                    return Err(Unsupported::new("min/max", "of floats depends on where NaNs are"));
+                }
+                let is_min = call.function == Function::Min;
+                let (state, op) = if is_min { (State::Min, ReduceOp::Min) } else { (State::Max, ReduceOp::Max) };
+                let value = or_else(arg.value.clone(), identity(kind, is_min));
+                output.value = self.slot(state, exprs.clone(), filter.clone(), op, value);
+            }
+        }
+        if call.function == Function::Avg {
+            let one = or_else(ir::i64(1), ir::i64(0));
+            output.count = self.slot(State::Count, nullable_args, filter, ReduceOp::Add, one);
+        } else if needs_any {
+            let here = counts.clone().unwrap_or_else(|| ir::bool(true));
+            output.any = Some(self.slot(State::Any, nullable_args, filter, ReduceOp::BitOr, here));
+        }
+        Ok(output)
+    }
+}
+
+/// The value that `min` or `max` leaves out.
+fn identity(kind: ScalarKind, is_min: bool) -> Expr {
+    let bits = kind.bits();
+    let value = match (kind.is_signed(), is_min) {
+        (true, true) => i128::MAX >> (128 - bits),
+        (true, false) => i128::MIN >> (128 - bits),
+        (false, true) => (1i128 << bits) - 1,
+        (false, false) => 0,
+    };
+    ir::number(kind, value)
+}
+
+impl Output {
+    /// The value so far, null where there was none.
+    fn value(&self, state: &Expr) -> Sql {
+        let valid = self.any.map(|any| ir::field(state.clone(), any));
+        Sql { value: ir::field(state.clone(), self.value), valid }
+    }
+
+    /// The columns of DataFusion's intermediate state.
+    fn state(&self, state: &Expr) -> Vec<Sql> {
+        if self.function != Function::Avg {
+            return vec![self.value(state)];
+        }
+        let count = ir::field(state.clone(), self.count);
+        let any = ir::gt(count.clone(), ir::i64(0));
+        let sum = Sql { value: ir::field(state.clone(), self.value), valid: Some(any) };
+        vec![Sql::required(ir::cast(count, ScalarKind::U64)), sum]
+    }
+
+    fn result(&self, block: &mut Block<'_>, function: Function, state: &Expr, result_type: &DataType) -> Result<Sql> {
+        if function != Function::Avg {
+            return Ok(self.value(state));
+        }
+        let count = ir::field(state.clone(), self.count);
+        let sum = ir::field(state.clone(), self.value);
+        let any = block.share("any", ir::gt(count.clone(), ir::i64(0)));
+        let mean = match result_type {
+            DataType::Decimal128(precision, scale) => {
+                let power = power_of_ten(
+                    u32::try_from(scale - self.sum_scale)
+                        .map_err(|_| Unsupported::new("avg", "its scale is less than the sum's"))?,
+                )?;
+                let limit = power_of_ten(u32::from(*precision))?;
+                let scaled = ir::intrinsic(Intrinsic::CheckedMul, [sum, ir::i128(power)]);
+                block.nested(|inner| {
+                    let mean = inner.share("mean", ir::div(scaled, ir::cast(count, ScalarKind::I128)));
+                    let fits = ir::and(ir::lt(mean.clone(), ir::i128(limit)), ir::gt(mean.clone(), ir::i128(-limit)));
+                    let fits = ir::assert(fits, "Arithmetic Overflow in AvgAccumulator");
+                    Ok(ir::if_(fits, mean, ir::i128(0)))
+                })?
+            }
+            DataType::Float64 => ir::div(sum, ir::cast(count, ScalarKind::F64)),
+            other => return Err(Unsupported::new("avg", format!("of the type {other}"))),
+        };
+        let zero = ir::zero(&mean.ty);
+        let value = block.share("average", ir::if_(any.clone(), mean, zero));
+        Ok(Sql { value, valid: Some(any) })
+    }
+}

@@ -1,0 +1,231 @@
+//! From DataFusion's physical operators to Weld: each operator becomes one loop, as if it stood alone.
+//!
+//! A pipeline's operators are lowered in order into one program; a filter over a stream of `{i64,i64}` gives
+//! ```weld
+//! |input: stream[{i64,i64}]|
+//! let filtered = result(for(input, appender[{i64}], |b, i, r| if(r.$1 > 5L, merge(b, {r.$0}), b)));
+//! filtered
+//! ```
+//! and the next operator loops over `filtered`. Nothing is fused here: that is the optimizer's work. What has no
+//! lowering is the value [`Unsupported`], and the operator stays with DataFusion.
+
+pub(crate) mod aggregate;
+pub(crate) mod expr;
+pub(crate) mod function;
+pub(crate) mod join;
+pub(crate) mod operator;
+pub(crate) mod pipeline;
+pub(crate) mod types;
+
+use std::fmt;
+
+use weld_core::ir::{Binding, Expr, Func, Names, Param, Program, Sym, build as ir};
+use weld_core::ty::Type;
+
+/// What stays with DataFusion, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The operator, expression or type.
+    pub what: String,
+    /// The reason, a phrase that follows a colon.
+    pub why: String,
+}
+
+impl Unsupported {
+    pub(crate) fn new(what: impl fmt::Display, why: impl fmt::Display) -> Unsupported {
+        Unsupported { what: what.to_string(), why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+pub(crate) type Result<T, E = Unsupported> = std::result::Result<T, E>;
+
+/// A SQL value of one row. `valid` is absent when the value cannot be null. A boolean that is null is false in
+/// `value`, so that `value` alone says "true"; other nulls may carry anything until they are stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Sql {
+    pub(crate) value: Expr,
+    pub(crate) valid: Option<Expr>,
+}
+
+impl Sql {
+    pub(crate) fn required(value: Expr) -> Sql {
+        Sql { value, valid: None }
+    }
+
+    /// The condition that the value is there.
+    pub(crate) fn valid(&self) -> Expr {
+        self.valid.clone().unwrap_or_else(|| ir::bool(true))
+    }
+
+    /// As it is stored: the bare value, or `{value, valid}` with zero in place of an absent value.
+    pub(crate) fn stored(self) -> Expr {
+        match self.valid {
+            None => self.value,
+            Some(valid) => {
+                let zero = ir::zero(&self.value.ty);
+                let value =
+                    if self.value.ty == Type::BOOL { self.value } else { ir::select(valid.clone(), self.value, zero) };
+                ir::strct([value, valid])
+            }
+        }
+    }
+
+    /// What [`Sql::stored`] stored.
+    pub(crate) fn load(stored: Expr, nullable: bool) -> Sql {
+        if nullable {
+            Sql { value: ir::field(stored.clone(), 0), valid: Some(ir::field(stored, 1)) }
+        } else {
+            Sql::required(stored)
+        }
+    }
+}
+
+/// Where a column of an operator's output lies in the struct that its loop makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot {
+    pub(crate) field: usize,
+    pub(crate) nullable: bool,
+}
+
+/// The rows between two operators: a vector of structs, and where each column is. Columns that nobody above needs
+/// have no slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    pub(crate) data: Expr,
+    pub(crate) columns: Vec<Option<Slot>>,
+}
+
+impl Rows {
+    /// The columns of one row `r`.
+    pub(crate) fn columns_of(&self, r: &Expr) -> Vec<Option<Sql>> {
+        let load = |slot: &Slot| Sql::load(ir::field(r.clone(), slot.field), slot.nullable);
+        self.columns.iter().map(|slot| slot.as_ref().map(load)).collect()
+    }
+}
+
+/// The program of a pipeline while its operators are added.
+#[derive(Debug, Default)]
+pub(crate) struct Lowering {
+    pub(crate) names: Names,
+    params: Vec<Param>,
+    bindings: Vec<Binding>,
+}
+
+impl Lowering {
+    /// A parameter; the stream is the first.
+    pub(crate) fn param(&mut self, name: &str, ty: Type, stream: bool) -> Expr {
+        let sym = self.names.fresh(name);
+        self.params.push(Param { sym, ty: ty.clone(), stream });
+        ir::var(sym, ty)
+    }
+
+    /// A binding at the top of the program.
+    pub(crate) fn bind(&mut self, name: &str, value: Expr) -> Expr {
+        let sym = self.names.fresh(name);
+        let variable = ir::var(sym, value.ty.clone());
+        self.bindings.push(Binding { sym, value });
+        variable
+    }
+
+    pub(crate) fn finish(self, body: Expr) -> Program {
+        Program { params: self.params, body: ir::let_in(self.bindings, body), names: self.names }
+    }
+}
+
+/// `for(data, builder, |b, i, r| update)`. `body` computes what it needs of the row `r` in a block of bindings and
+/// gives the builder (its type may depend on what was computed) and the update of it.
+pub(crate) fn for_each<F>(
+    names: &mut Names,
+    data: Expr,
+    element: &str,
+    body: impl FnOnce(&mut Block<'_>, Expr) -> Result<(Expr, F)>,
+) -> Result<Expr>
+where
+    F: FnOnce(&mut Names, Expr) -> Expr,
+{
+    let iter = ir::over(data);
+    let (b, i, r) = (names.fresh("b"), names.fresh("i"), names.fresh(element));
+    let element_ty = iter.element_type();
+    let mut block = Block::new(names);
+    let (builder, update) = body(&mut block, ir::var(r, element_ty.clone()))?;
+    let update = update(block.names, ir::var(b, builder.ty.clone()));
+    let update = block.close(update);
+    let params = vec![(b, builder.ty.clone()), (i, Type::I64), (r, element_ty)];
+    Ok(ir::for_func(iter, builder, Func { params, body: Box::new(update) }))
+}
+
+/// A `let` block under construction: expressions that are used more than once are bound in it.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) names: &'a mut Names,
+    bindings: Vec<Binding>,
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn new(names: &'a mut Names) -> Block<'a> {
+        Block { names, bindings: Vec::new() }
+    }
+
+    /// A variable for `value`, or `value` itself where evaluating it twice costs nothing.
+    pub(crate) fn share(&mut self, name: &str, value: Expr) -> Expr {
+        if is_cheap(&value) {
+            return value;
+        }
+        let sym: Sym = self.names.fresh(name);
+        let variable = ir::var(sym, value.ty.clone());
+        self.bindings.push(Binding { sym, value });
+        variable
+    }
+
+    /// [`Block::share`] for both halves.
+    pub(crate) fn share_sql(&mut self, name: &str, sql: Sql) -> Sql {
+        let value = self.share(name, sql.value);
+        let valid = sql.valid.map(|valid| self.share("valid", valid));
+        Sql { value, valid }
+    }
+
+    /// What `make` binds stays inside the expression that it gives: for branches that must not be evaluated early.
+    pub(crate) fn nested(&mut self, make: impl FnOnce(&mut Block<'_>) -> Result<Expr>) -> Result<Expr> {
+        let mut inner = Block::new(self.names);
+        let value = make(&mut inner)?;
+        Ok(inner.close(value))
+    }
+
+    pub(crate) fn close(self, body: Expr) -> Expr {
+        ir::let_in(self.bindings, body)
+    }
+}
+
+fn is_cheap(value: &Expr) -> bool {
+    use weld_core::ir::ExprKind;
+    match &value.kind {
+        ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) => true,
+        ExprKind::Field(inner, _) => is_cheap(inner),
+        _ => false,
+    }
+}
+
+/// The struct of a row and the slots of its columns; a row of no columns still needs a field.
+pub(crate) fn row_struct(columns: Vec<Option<Sql>>) -> (Expr, Vec<Option<Slot>>) {
+    let mut fields = Vec::new();
+    let slots = columns
+        .into_iter()
+        .map(|column| {
+            column.map(|sql| {
+                let nullable = sql.valid.is_some();
+                fields.push(sql.stored());
+                Slot { field: fields.len() - 1, nullable }
+            })
+        })
+        .collect();
+    if fields.is_empty() {
+        fields.push(ir::bool(true));
+    }
+    (ir::strct(fields), slots)
+}

@@ -1,0 +1,102 @@
+//! Filters and projections: a loop with an appender each.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use weld_core::ir::{Expr, Names, build as ir};
+
+use super::expr::{Scope, lower};
+use super::{Block, Lowering, Result, Rows, Sql, for_each, row_struct};
+
+/// Which of `columns` input columns the expressions read.
+pub(crate) fn read_by<'a>(columns: usize, exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<bool> {
+    let mut needed = vec![false; columns];
+    let read: HashSet<usize> = exprs.into_iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    for index in read.into_iter().filter(|index| *index < columns) {
+        needed[index] = true;
+    }
+    needed
+}
+
+/// The input columns behind an embedded projection's needed outputs.
+pub(crate) fn through_projection(columns: usize, projection: Option<&[usize]>, needed: &[bool]) -> Vec<bool> {
+    match projection {
+        None => needed.to_vec(),
+        Some(projection) => {
+            let mut inputs = vec![false; columns];
+            for (&input, _) in projection.iter().zip(needed).filter(|(_, needed)| **needed) {
+                inputs[input] = true;
+            }
+            inputs
+        }
+    }
+}
+
+/// The output columns of an embedded projection that are needed.
+pub(crate) fn project(columns: &[Option<Sql>], projection: Option<&[usize]>, needed: &[bool]) -> Vec<Option<Sql>> {
+    let pick = |(output, needed): (usize, &bool)| {
+        let input = projection.map_or(output, |projection| projection[output]);
+        if *needed { columns[input].clone() } else { None }
+    };
+    needed.iter().enumerate().map(pick).collect()
+}
+
+/// `result(for(input, appender, |b, i, r| if(predicate, merge(b, r), b)))`.
+pub(crate) fn filter(
+    lowering: &mut Lowering,
+    input: &Rows,
+    schema: &Schema,
+    predicate: &Arc<dyn PhysicalExpr>,
+    projection: Option<&[usize]>,
+    needed: &[bool],
+) -> Result<Rows> {
+    append(lowering, input, "filtered", |block, columns| {
+        let predicate = lower(block, &Scope { schema, columns }, predicate.as_ref())?;
+        Ok((Some(predicate.value), project(columns, projection, needed)))
+    })
+}
+
+/// `result(for(input, appender, |b, i, r| merge(b, {..})))`.
+pub(crate) fn projection(
+    lowering: &mut Lowering,
+    input: &Rows,
+    schema: &Schema,
+    exprs: &[Arc<dyn PhysicalExpr>],
+    needed: &[bool],
+) -> Result<Rows> {
+    append(lowering, input, "projected", |block, columns| {
+        let scope = Scope { schema, columns };
+        let output = |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| {
+            needed.then(|| lower(block, &scope, expr.as_ref())).transpose()
+        };
+        Ok((None, exprs.iter().zip(needed).map(output).collect::<Result<_>>()?))
+    })
+}
+
+/// A loop that appends the row that `body` gives, where its condition holds.
+fn append(
+    lowering: &mut Lowering,
+    input: &Rows,
+    name: &str,
+    body: impl FnOnce(&mut Block<'_>, &[Option<Sql>]) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
+) -> Result<Rows> {
+    let mut slots = Vec::new();
+    let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+        let (cond, outputs) = body(block, &input.columns_of(&r))?;
+        let (row, columns) = row_struct(outputs);
+        slots = columns;
+        let builder = ir::appender(row.ty.clone());
+        Ok((builder, move |_: &mut Names, b: Expr| {
+            let merged = ir::merge(b.clone(), row);
+            match cond {
+                Some(cond) => ir::if_(cond, merged, b),
+                None => merged,
+            }
+        }))
+    })?;
+    let data = lowering.bind(name, ir::result(filled));
+    Ok(Rows { data, columns: slots })
+}

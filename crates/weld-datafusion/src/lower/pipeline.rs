@@ -1,0 +1,173 @@
+//! A pipeline: a streamed input, steps, a sink; and the one Weld program that it becomes.
+//!
+//! The columns that the sink needs are known first, top down; then the steps are lowered bottom up, each for itself.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use weld_core::ir::Program;
+use weld_core::ty::Type;
+
+use super::aggregate::Aggregate;
+use super::join::{Join, Table};
+use super::operator::{filter, projection, read_by, through_projection};
+use super::types::field_type;
+use super::{Lowering, Result, Rows, Slot, Unsupported};
+
+/// What happens to every row on its way from the source to the sink.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Filter { predicate: Arc<dyn PhysicalExpr>, projection: Option<Vec<usize>>, input: SchemaRef },
+    Project { exprs: Vec<Arc<dyn PhysicalExpr>>, input: SchemaRef },
+    Probe { join: Join, table: Table },
+}
+
+/// Where the rows end up.
+#[derive(Clone, Debug)]
+pub(crate) enum Sink {
+    Rows,
+    Aggregate(Aggregate),
+    /// The table of a join, with these of the build side's columns.
+    Build {
+        join: Join,
+        columns: Vec<bool>,
+        bounds: bool,
+    },
+}
+
+/// A lowered pipeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) program: Program,
+    /// The source's columns that the stream consists of.
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) output: Output,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// Rows after every chunk; where the output columns are in them.
+    Rows(Vec<Slot>),
+    /// Rows at the end.
+    Groups(Vec<Slot>),
+    Table(Table),
+}
+
+impl Step {
+    /// The input columns behind the needed outputs.
+    pub(crate) fn needed(&self, outputs: &[bool]) -> Vec<bool> {
+        match self {
+            Step::Filter { predicate, projection, input } => {
+                let columns = input.fields().len();
+                let read = read_by(columns, [predicate]);
+                let kept = through_projection(columns, projection.as_deref(), outputs);
+                read.iter().zip(kept).map(|(read, kept)| *read || kept).collect()
+            }
+            Step::Project { exprs, input } => {
+                let needed = exprs.iter().zip(outputs).filter(|(_, needed)| **needed).map(|(expr, _)| expr);
+                read_by(input.fields().len(), needed)
+            }
+            Step::Probe { join, .. } => join.needed(outputs).0,
+        }
+    }
+
+    fn lower(&self, lowering: &mut Lowering, input: &Rows, needed: &[bool], index: usize) -> Result<Rows> {
+        match self {
+            Step::Filter { predicate, projection, input: schema } => {
+                filter(lowering, input, schema, predicate, projection.as_deref(), needed)
+            }
+            Step::Project { exprs, input: schema } => projection(lowering, input, schema, exprs, needed),
+            Step::Probe { join, table, .. } => {
+                join.lower_probe(lowering, input, table, &format!("table{index}"), needed)
+            }
+        }
+    }
+
+    /// Whether the step lowers at all, for an input of this schema.
+    pub(crate) fn check(&self, input: &Schema, needed: &[bool]) -> Result<()> {
+        let mut lowering = Lowering::default();
+        let rows = source(&mut lowering, input, &self.needed(needed))?.0;
+        self.lower(&mut lowering, &rows, needed, 0).map(|_| ())
+    }
+}
+
+impl Sink {
+    /// The columns that the sink reads of its input, which has `columns` of them.
+    pub(crate) fn needed(&self, columns: usize) -> Vec<bool> {
+        match self {
+            Sink::Rows => vec![true; columns],
+            Sink::Aggregate(aggregate) => read_by(columns, aggregate.exprs()),
+            Sink::Build { join, columns, .. } => join.needed_by_build(columns),
+        }
+    }
+
+    /// Whether the sink lowers at all, for an input of this schema.
+    pub(crate) fn check(&self, input: &Schema) -> Result<()> {
+        lower(input, &[], self, input.fields().len()).map(|_| ())
+    }
+}
+
+/// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
+pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+    let mut needed = vec![sink.needed(columns)];
+    for step in steps.iter().rev() {
+        let below = step.needed(needed.last().expect("the sink's"));
+        needed.push(below);
+    }
+    let mut lowering = Lowering::default();
+    let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"))?;
+    let mut probes = 0;
+    for step in steps {
+        rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"), probes)?;
+        probes += usize::from(matches!(step, Step::Probe { .. }));
+    }
+    match sink {
+        Sink::Rows => {
+            let output = Output::Rows(slots(&rows)?);
+            Ok(Kernel { program: lowering.finish(rows.data), inputs, output })
+        }
+        Sink::Aggregate(aggregate) => {
+            let rows = aggregate.lower(&mut lowering, &rows)?;
+            let output = Output::Groups(slots(&rows)?);
+            Ok(Kernel { program: lowering.finish(rows.data), inputs, output })
+        }
+        Sink::Build { join, columns, bounds } => {
+            let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
+            Ok(Kernel { program: lowering.finish(body), inputs, output: Output::Table(table) })
+        }
+    }
+}
+
+/// The stream parameter: a struct of the needed columns.
+fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(Rows, Vec<usize>)> {
+    let mut inputs: Vec<usize> = (0..schema.fields().len()).filter(|index| needed[*index]).collect();
+    if inputs.is_empty() {
+        // Only the number of rows matters; a stream still needs a column to carry it.
+        let cheapest = (0..schema.fields().len()).find(|index| field_type(schema.field(*index)).is_ok());
+        inputs.extend(cheapest);
+    }
+    if inputs.is_empty() {
+        return Err(Unsupported::new("input", "it has no columns"));
+    }
+    let mut columns = vec![None; schema.fields().len()];
+    let mut types = Vec::new();
+    for (field, &index) in inputs.iter().enumerate() {
+        types.push(
+            field_type(schema.field(index)).map_err(|unsupported| {
+                Unsupported::new(format!("column {}", schema.field(index).name()), unsupported)
+            })?,
+        );
+        columns[index] = Some(Slot { field, nullable: schema.field(index).is_nullable() });
+    }
+    let data = lowering.param("input", Type::vec(Type::structure(types)), true);
+    Ok((Rows { data, columns }, inputs))
+}
+
+fn slots(rows: &Rows) -> Result<Vec<Slot>> {
+    let slots: Vec<Slot> = rows.columns.iter().flatten().copied().collect();
+    if slots.is_empty() || slots.len() < rows.columns.len() {
+        return Err(Unsupported::new("output", "it has no columns"));
+    }
+    Ok(slots)
+}

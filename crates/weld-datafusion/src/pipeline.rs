@@ -1,0 +1,303 @@
+//! Runs pipelines: feeds a partition's batches to compiled code, builds tables on the way in, hands rows out.
+//!
+//! A table is built once: every partition of the build side fills its own in a task, they are combined, and all
+//! partitions of the probe side share the result. Dropping a stream raises the cancellation flag of its run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput, Time};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::{StreamExt, TryStreamExt, stream};
+use weld_codegen::{Stream, Value};
+use weld_runtime::Context;
+
+use crate::arrow::input::{BatchColumns, expected_layout};
+use crate::arrow::output::{RowsReader, string_buffers_of};
+use crate::code::Code;
+use crate::exec::Inner;
+use crate::lower::Slot;
+use crate::lower::pipeline::Output;
+use crate::memory::{QueryMemory, checked};
+
+/// Rows are handed out once so many input batches went through: fewer, fuller output batches.
+const BATCHES_HELD_MAX: usize = 8;
+
+/// A table, or the error of its build, for everyone who waits for it.
+pub(crate) type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
+
+/// One partition of a pipeline that gives rows.
+pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+    let schema = Arc::clone(inner.properties.eq_properties.schema());
+    let started = stream::once(start(inner, partition, context)).try_flatten();
+    Box::pin(RecordBatchStreamAdapter::new(schema, started))
+}
+
+/// Compiles, waits for the tables, and gives the rows; DataFusion's operators do if there is no code.
+async fn start(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    let code = match code(Arc::clone(&inner)).await {
+        Ok(code) => code,
+        Err(reason) => {
+            MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
+            log::warn!("a pipeline runs on DataFusion's operators: {reason}");
+            return inner.fallback()?.execute(partition, context);
+        }
+    };
+    let schema = Arc::clone(inner.properties.eq_properties.schema());
+    let run = Run::start(&inner, &code, partition, &context).await?;
+    let rows = stream::try_unfold(run, |mut run| async move { Ok(run.next().await?.map(|batch| (batch, run))) });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+/// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
+fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
+    async move {
+        let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
+        for build in builds {
+            code(build).await?;
+        }
+        let compile = || async {
+            let task = {
+                let inner = Arc::clone(&inner);
+                SpawnedTask::spawn_blocking(move || compile(&inner))
+            };
+            task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+        };
+        inner.code.get_or_init(compile).await.clone()
+    }
+    .boxed()
+}
+
+fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
+    let pipeline = &inner.pipeline;
+    let (code, new) = pipeline.cache.code(&pipeline.kernel.program, &pipeline.settings)?;
+    let before = code.compile_time();
+    // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
+    let schema = inner.source().schema();
+    let layouts: Option<Vec<_>> =
+        pipeline.kernel.inputs.iter().map(|index| expected_layout(schema.field(*index).data_type())).collect();
+    if let Some(layouts) = layouts {
+        code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
+    }
+    let spent = code.compile_time() - if new { std::time::Duration::ZERO } else { before };
+    MetricBuilder::new(&inner.metrics).subset_time("compile_time", 0).add_duration(spent);
+    Ok(code)
+}
+
+/// The cancellation flag of a run, raised when the run is dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One partition's run.
+struct Run {
+    input: SendableRecordBatchStream,
+    columns: Vec<usize>,
+    /// Absent once finished.
+    stream: Option<Stream>,
+    /// Rows to hand out.
+    reader: Option<RowsReader>,
+    /// Batches whose strings unread rows may point into.
+    held: Vec<BatchColumns>,
+    output: Output,
+    schema: SchemaRef,
+    batch_rows_max: usize,
+    rows_left: usize,
+    metrics: RunMetrics,
+    _cancel: CancelOnDrop,
+}
+
+struct RunMetrics {
+    baseline: BaselineMetrics,
+    input_rows: Count,
+    input_batches: Count,
+}
+
+impl Run {
+    async fn start(inner: &Arc<Inner>, code: &Arc<Code>, partition: usize, context: &Arc<TaskContext>) -> Result<Run> {
+        let mut tables = Vec::new();
+        for build in inner.builds() {
+            let table = table(&build.inner, context).await.map_err(DataFusionError::Shared)?;
+            tables.push(Value::clone(&table));
+        }
+        let cancel = Arc::new(AtomicBool::new(false));
+        let memory = QueryMemory::new(format!("WeldExec[{partition}]"), context);
+        let run_context = Arc::new(Context::new(memory, Arc::clone(&cancel)));
+        let metrics = RunMetrics {
+            baseline: BaselineMetrics::new(&inner.metrics, partition),
+            input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
+            input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
+        };
+        let stream = checked(code.compiled.stream(run_context, tables))?;
+        Ok(Run {
+            input: inner.source().execute(partition, Arc::clone(context))?,
+            columns: inner.pipeline.kernel.inputs.clone(),
+            stream: Some(stream),
+            reader: None,
+            held: Vec::new(),
+            output: inner.pipeline.kernel.output.clone(),
+            schema: Arc::clone(inner.properties.eq_properties.schema()),
+            batch_rows_max: context.session_config().batch_size(),
+            rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
+            metrics,
+            _cancel: CancelOnDrop(cancel),
+        })
+    }
+
+    /// The next batch of rows.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.rows_left == 0 {
+                return Ok(None);
+            }
+            let compute = self.metrics.baseline.elapsed_compute().clone();
+            if let Some(reader) = &mut self.reader {
+                let _timer = compute.timer();
+                if let Some(batch) = reader.next_batch(self.batch_rows_max.min(self.rows_left))? {
+                    self.rows_left -= batch.num_rows();
+                    return Ok(Some(batch.record_output(&self.metrics.baseline)));
+                }
+                self.reader = None;
+                self.held.clear();
+            }
+            if self.stream.is_none() {
+                return Ok(None);
+            }
+            let batch = self.input.next().await.transpose()?;
+            let _timer = compute.timer();
+            match batch {
+                Some(batch) => self.process(&batch)?,
+                None => self.finish()?,
+            }
+        }
+    }
+
+    fn process(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(stream) = &mut self.stream else { return internal_err!("a finished run was given a batch") };
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.metrics.input_rows.add(batch.num_rows());
+        self.metrics.input_batches.add(1);
+        let columns = BatchColumns::new(batch, &self.columns)?;
+        checked(stream.process(&columns.chunk()?))?;
+        if let Output::Rows(slots) = &self.output {
+            self.held.push(columns);
+            if self.held.len() >= BATCHES_HELD_MAX {
+                self.reader = Some(take_rows(stream, &self.held, &self.schema, slots)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(mut stream) = self.stream.take() else { return Ok(()) };
+        self.reader = Some(match &self.output {
+            Output::Rows(slots) => take_rows(&mut stream, &self.held, &self.schema, slots)?,
+            Output::Groups(slots) => {
+                let rows = checked(stream.finish())?;
+                RowsReader::new(rows, Arc::clone(&self.schema), slots, Vec::new())?
+            }
+            Output::Table(_) => return internal_err!("a table is no vector of rows"),
+        });
+        Ok(())
+    }
+}
+
+/// The rows appended so far; their long strings may point into the batches held.
+fn take_rows(stream: &mut Stream, held: &[BatchColumns], schema: &SchemaRef, slots: &[Slot]) -> Result<RowsReader> {
+    let rows = stream.rows().ok_or_else(|| internal_datafusion_err!("a row pipeline gives no rows"))?;
+    let mut strings: Vec<Buffer> = Vec::new();
+    for columns in held {
+        string_buffers_of(columns.arrays(), &mut strings);
+    }
+    RowsReader::new(rows.value().clone(), Arc::clone(schema), slots, strings)
+}
+
+/// The table of a build pipeline: started by the first who asks, shared by all.
+fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> TableFuture {
+    let mut table = inner.table.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = || {
+        let (inner, context) = (Arc::clone(inner), Arc::clone(context));
+        async move { build(inner, context).await.map(Arc::new).map_err(Arc::new) }.boxed().shared()
+    };
+    table.get_or_insert_with(start).clone()
+}
+
+/// Builds a table from all partitions of the build side, and feeds the join's dynamic filter.
+async fn build(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Value> {
+    let code = code(Arc::clone(&inner)).await.map_err(|reason| internal_datafusion_err!("{reason}"))?;
+    let mut tables = Vec::new();
+    let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
+    for build in &builds {
+        let table = table(build, &context).await.map_err(DataFusionError::Shared)?;
+        tables.push(Value::clone(&table));
+    }
+    let cancel = Arc::new(AtomicBool::new(false));
+    let _cancel = CancelOnDrop(Arc::clone(&cancel));
+    let memory = QueryMemory::new("WeldExec[table]", &context);
+    let run_context = Arc::new(Context::new(memory.clone(), cancel));
+    let mut parts = Vec::new();
+    for partition in 0..inner.source().output_partitioning().partition_count() {
+        let stream = checked(code.compiled.stream(Arc::clone(&run_context), tables.clone()))?;
+        let input = inner.source().execute(partition, Arc::clone(&context))?;
+        let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
+        let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);
+        let columns = inner.pipeline.kernel.inputs.clone();
+        parts.push(SpawnedTask::spawn(build_part(stream, input, columns, rows, compute)));
+    }
+    let combine_time = MetricBuilder::new(&inner.metrics).subset_time("combine_time", 0);
+    let mut whole: Option<Stream> = None;
+    for part in parts {
+        let part = part.join().await.map_err(|error| internal_datafusion_err!("a build task failed: {error}"))??;
+        let _timer = combine_time.timer();
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => checked(whole.combine(part))?,
+        }
+    }
+    let whole = whole.ok_or_else(|| internal_datafusion_err!("a build side has no partitions"))?;
+    let result = {
+        let _timer = combine_time.timer();
+        checked(whole.finish())?
+    };
+    MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
+    let Output::Table(layout) = &inner.pipeline.kernel.output else {
+        return internal_err!("a build pipeline makes a table");
+    };
+    let (table, bounds) = if layout.bounds { (result.field(0), result.field(1)) } else { (Some(result), None) };
+    if let Some(feeds) = &inner.pipeline.feeds {
+        crate::dynamic_filter::feed(feeds, bounds.as_ref())?;
+    }
+    table.ok_or_else(|| internal_datafusion_err!("a build pipeline's result has no table"))
+}
+
+async fn build_part(
+    mut stream: Stream,
+    mut input: SendableRecordBatchStream,
+    columns: Vec<usize>,
+    rows: Count,
+    compute: Time,
+) -> Result<Stream> {
+    while let Some(batch) = input.next().await.transpose()? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let _timer = compute.timer();
+        rows.add(batch.num_rows());
+        checked(stream.process(&BatchColumns::new(&batch, &columns)?.chunk()?))?;
+    }
+    Ok(stream)
+}

@@ -1,0 +1,354 @@
+//! The rule that puts `WeldExec` into a physical plan. It is appended to DataFusion's own, so it sees the final plan.
+//!
+//! From the top down it takes the longest chain of operators that lower, over the probe sides of joins; build sides
+//! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
+//! moves columns gains nothing. What stays with DataFusion is noted with the reason.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::{Distribution, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+
+use crate::code::{CodeCache, Settings};
+use crate::config::WeldOptions;
+use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec};
+use crate::explain::{Declined, DeclinedExec, is_operator};
+use crate::lower::aggregate::Aggregate;
+use crate::lower::join::{Join, Table};
+use crate::lower::pipeline::{Output, Sink, Step};
+use crate::lower::{self, Unsupported};
+
+/// Replaces what compiles. One rule serves one session: its code cache is the session's.
+#[derive(Debug, Default)]
+pub struct WeldRule {
+    cache: Arc<CodeCache>,
+}
+
+impl PhysicalOptimizerRule for WeldRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = WeldOptions::of(config);
+        if !options.enabled {
+            return Ok(plan);
+        }
+        let mut rewriter = Rewriter { options, cache: Arc::clone(&self.cache), declined: Vec::new() };
+        let plan = rewriter.rewrite(plan, false)?;
+        Ok(if rewriter.declined.is_empty() { plan } else { Arc::new(DeclinedExec::new(plan, rewriter.declined)) })
+    }
+
+    fn name(&self) -> &str {
+        "weld"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Rewriter {
+    options: WeldOptions,
+    cache: Arc<CodeCache>,
+    declined: Vec<Declined>,
+}
+
+/// A pipeline under construction, from the sink towards the source.
+struct Chain {
+    /// The last step first.
+    steps: Vec<Step>,
+    /// All operators, the last first.
+    fused: Vec<Fused>,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// The build pipelines of the probes and the plans in whose place they are, the last step's first.
+    builds: Vec<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)>,
+    source: Arc<dyn ExecutionPlan>,
+    /// How many columns the sink is given.
+    columns: usize,
+    /// Which of the source's columns are needed.
+    needed: Vec<bool>,
+    /// Whether somebody above relies on how the rows are partitioned.
+    keep_partitioning: bool,
+    dropped_exchange: bool,
+    fetch: Option<usize>,
+}
+
+/// An operator that lowers: its step and what comes before it.
+struct Taken {
+    step: Step,
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl Chain {
+    fn new(source: &Arc<dyn ExecutionPlan>, sink: &Sink, keep_partitioning: bool) -> Chain {
+        let columns = source.schema().fields().len();
+        Chain {
+            steps: Vec::new(),
+            fused: Vec::new(),
+            exprs: Vec::new(),
+            builds: Vec::new(),
+            source: Arc::clone(source),
+            columns,
+            needed: sink.needed(columns),
+            keep_partitioning,
+            dropped_exchange: false,
+            fetch: None,
+        }
+    }
+
+    /// Whether compiling pays: something must be computed, not only moved.
+    fn gains(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Filter { .. } | Step::Probe { .. } => true,
+            Step::Project { exprs, .. } => exprs.iter().any(|expr| !expr.is::<Column>() && !expr.is::<Literal>()),
+        })
+    }
+}
+
+impl Rewriter {
+    /// The plan with what compiles replaced. `keep_partitioning` if somebody above relies on the partitioning.
+    fn rewrite(&mut self, plan: Arc<dyn ExecutionPlan>, keep_partitioning: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        match self.compile(&plan, keep_partitioning)? {
+            Ok(compiled) => return Ok(compiled),
+            Err(unsupported) => self.decline(&plan, unsupported),
+        }
+        self.rewrite_children(plan, keep_partitioning)
+    }
+
+    fn rewrite_children(
+        &mut self,
+        plan: Arc<dyn ExecutionPlan>,
+        keep_partitioning: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let exchange = plan.is::<RepartitionExec>() || plan.output_partitioning().partition_count() == 1;
+        let required: Vec<Distribution> = plan.input_distribution_requirements().into_per_child();
+        let mut children = Vec::new();
+        for (child, required) in plan.children().into_iter().cloned().zip(required) {
+            let keyed = !matches!(required, Distribution::UnspecifiedDistribution | Distribution::SinglePartition);
+            children.push(self.rewrite(child, keyed || (keep_partitioning && !exchange))?);
+        }
+        if children.is_empty() { Ok(plan) } else { replace_children_if_necessary(plan, children) }
+    }
+
+    fn decline(&mut self, plan: &Arc<dyn ExecutionPlan>, unsupported: Unsupported) {
+        if is_operator(plan.as_ref()) {
+            let reason = if unsupported.what == plan.name() { unsupported.why } else { unsupported.to_string() };
+            self.declined.push(Declined { operator: plan.name().to_owned(), reason });
+        }
+    }
+
+    /// A pipeline whose last operator is `plan`, or why there is none.
+    fn compile(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        keep_partitioning: bool,
+    ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
+        let (sink, mut chain) = match plan.downcast_ref::<AggregateExec>().map(|exec| self.aggregate(exec)) {
+            Some(Err(unsupported)) => return Ok(Err(unsupported)),
+            Some(Ok(started)) => started,
+            None => (Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)),
+        };
+        let stopped = self.extend(&mut chain)?;
+        if chain.fused.is_empty() {
+            return Ok(Err(stopped));
+        }
+        if matches!(sink, Sink::Rows) && !chain.gains() {
+            return Ok(Err(Unsupported::new(plan.name(), "only moves columns: nothing to compile")));
+        }
+        self.finish(chain, sink, plan, None)
+    }
+
+    fn aggregate(&self, exec: &AggregateExec) -> lower::Result<(Sink, Chain)> {
+        enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
+        let aggregate = Aggregate::of(exec)?;
+        let exprs: Vec<_> = aggregate.exprs().cloned().collect();
+        let sink = Sink::Aggregate(aggregate);
+        sink.check(&exec.input().schema())?;
+        let keep_partitioning = *exec.mode() == AggregateMode::SinglePartitioned;
+        let mut chain = Chain::new(exec.input(), &sink, keep_partitioning);
+        chain.fused.push(fused(exec));
+        chain.exprs = exprs;
+        Ok((sink, chain))
+    }
+
+    /// Takes operators into the chain as long as they lower; gives the reason for which the next does not.
+    fn extend(&mut self, chain: &mut Chain) -> Result<Unsupported> {
+        loop {
+            let node = Arc::clone(&chain.source);
+            let taken = if let Some(filter) = node.downcast_ref::<FilterExec>() {
+                self.filter(filter, chain)
+            } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+                self.projection(projection, chain)
+            } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+                self.join(join, chain)?
+            } else {
+                Err(Unsupported::new(node.name(), "no lowering for this operator"))
+            };
+            match taken {
+                Err(unsupported) => return Ok(unsupported),
+                Ok(Taken { step, input }) => {
+                    chain.needed = step.needed(&chain.needed);
+                    chain.steps.push(step);
+                    chain.fused.push(fused(node.as_ref()));
+                    chain.source = input;
+                }
+            }
+        }
+    }
+
+    fn filter(&self, exec: &FilterExec, chain: &mut Chain) -> lower::Result<Taken> {
+        enabled(self.options.filter, "FilterExec", "weld.filter")?;
+        if exec.fetch().is_some() && !chain.fused.is_empty() {
+            return Err(Unsupported::new("FilterExec", "stops at a limit below other operators"));
+        }
+        let step = Step::Filter {
+            predicate: Arc::clone(exec.predicate()),
+            projection: exec.projection().as_ref().map(|projection| projection.to_vec()),
+            input: exec.input().schema(),
+        };
+        step.check(&exec.input().schema(), &chain.needed)?;
+        chain.exprs.push(Arc::clone(exec.predicate()));
+        chain.fetch = chain.fetch.or(exec.fetch());
+        Ok(Taken { step, input: Arc::clone(exec.input()) })
+    }
+
+    fn projection(&self, exec: &ProjectionExec, chain: &mut Chain) -> lower::Result<Taken> {
+        enabled(self.options.projection, "ProjectionExec", "weld.projection")?;
+        let exprs: Vec<_> = exec.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect();
+        let step = Step::Project { exprs: exprs.clone(), input: exec.input().schema() };
+        step.check(&exec.input().schema(), &chain.needed)?;
+        chain.exprs.extend(exprs);
+        Ok(Taken { step, input: Arc::clone(exec.input()) })
+    }
+
+    /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
+    fn join(&mut self, exec: &HashJoinExec, chain: &mut Chain) -> Result<lower::Result<Taken>> {
+        let declined = self.declined.len();
+        let taken = self.try_join(exec, chain)?;
+        if taken.is_err() {
+            // What was noted about the build side is noted again when it is visited by itself.
+            self.declined.truncate(declined);
+        }
+        Ok(taken)
+    }
+
+    fn try_join(&mut self, exec: &HashJoinExec, chain: &mut Chain) -> Result<lower::Result<Taken>> {
+        let join = match enabled(self.options.join, "HashJoinExec", "weld.join").and_then(|()| Join::of(exec)) {
+            Ok(join) => join,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let (_, columns) = join.needed(&chain.needed);
+        let sink = Sink::Build { join: join.clone(), columns, bounds: true };
+        let (build, table) = match self.build_side(exec, sink)? {
+            Ok(built) => built,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let exprs: Vec<_> = join.exprs().cloned().collect();
+        let step = Step::Probe { join, table };
+        if let Err(unsupported) = step.check(&exec.right().schema(), &chain.needed) {
+            return Ok(Err(unsupported));
+        }
+        chain.exprs.extend(exprs);
+        chain.builds.push((build, Arc::clone(exec.left())));
+        let input = match self.droppable_exchange(exec.right(), chain.keep_partitioning) {
+            Some(below) => {
+                chain.dropped_exchange = true;
+                below
+            }
+            None => Arc::clone(exec.right()),
+        };
+        Ok(Ok(Taken { step, input }))
+    }
+
+    /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor
+    /// exchanging rows is needed below it.
+    fn build_side(
+        &mut self,
+        exec: &HashJoinExec,
+        sink: Sink,
+    ) -> Result<lower::Result<(Arc<dyn ExecutionPlan>, Table)>> {
+        let left = exec.left();
+        let input = match (left.downcast_ref::<CoalescePartitionsExec>(), left.downcast_ref::<RepartitionExec>()) {
+            (Some(coalesce), _) if coalesce.fetch().is_none() => coalesce.input(),
+            (_, Some(exchange)) if matches!(exchange.partitioning(), Partitioning::Hash(..)) => exchange.input(),
+            _ => left,
+        };
+        if let Err(unsupported) = sink.check(&input.schema()) {
+            return Ok(Err(unsupported));
+        }
+        let mut chain = Chain::new(input, &sink, false);
+        self.extend(&mut chain)?;
+        let feeds = exec.dynamic_expressions_produced().into_iter().next().map(|filter| DynamicFilter {
+            filter,
+            probe_keys: exec.on().iter().map(|(_, right)| Arc::clone(right)).collect(),
+            probe_schema: exec.right().schema(),
+        });
+        Ok(self.finish(chain, sink, left, feeds)?.and_then(|build| {
+            let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.kernel.output.clone());
+            match exec {
+                Some(Output::Table(table)) => Ok((build, table)),
+                _ => Err(Unsupported::new("HashJoinExec", "its build side makes no table")),
+            }
+        }))
+    }
+
+    /// The input of a hash exchange that nobody needs: the table is shared by all partitions.
+    fn droppable_exchange(&self, plan: &Arc<dyn ExecutionPlan>, keep: bool) -> Option<Arc<dyn ExecutionPlan>> {
+        let exchange = plan.downcast_ref::<RepartitionExec>().filter(|_| self.options.drop_exchanges && !keep)?;
+        let Partitioning::Hash(_, partitions) = exchange.partitioning() else { return None };
+        let input = exchange.input();
+        (input.output_partitioning().partition_count() == *partitions).then(|| Arc::clone(input))
+    }
+
+    /// Lowers the chain and makes its plan node, which stands in the place of `plan`.
+    fn finish(
+        &mut self,
+        mut chain: Chain,
+        sink: Sink,
+        plan: &Arc<dyn ExecutionPlan>,
+        feeds: Option<DynamicFilter>,
+    ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
+        chain.steps.reverse();
+        chain.fused.reverse();
+        chain.builds.reverse();
+        let kernel = match lower::pipeline::lower(&chain.source.schema(), &chain.steps, &sink, chain.columns) {
+            Ok(kernel) => kernel,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let mut children = vec![self.rewrite(Arc::clone(&chain.source), chain.keep_partitioning)?];
+        let mut inputs = vec![chain.source];
+        for (build, replaced) in chain.builds {
+            children.push(build);
+            inputs.push(replaced);
+        }
+        let pipeline = Pipeline {
+            kernel,
+            fused: chain.fused,
+            dropped_exchange: chain.dropped_exchange,
+            fetch: chain.fetch,
+            feeds,
+            exprs: chain.exprs,
+            settings: Settings::of(&self.options),
+            cache: Arc::clone(&self.cache),
+        };
+        Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs }))))
+    }
+}
+
+fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {
+    if switch { Ok(()) } else { Err(Unsupported::new(operator, format!("{setting} is off"))) }
+}
+
+fn fused(plan: &dyn ExecutionPlan) -> Fused {
+    let display = displayable(plan).one_line().to_string().trim_end().to_owned();
+    Fused { operator: plan.name().to_owned(), display }
+}

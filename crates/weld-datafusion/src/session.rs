@@ -1,0 +1,26 @@
+//! One line switches Weld on: `SessionStateBuilder::new().with_default_features().with_weld()`.
+
+use std::sync::Arc;
+
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionConfig;
+
+use crate::config::WeldOptions;
+use crate::rule::WeldRule;
+
+/// Adds Weld to a session under construction.
+pub trait WeldSessionExt: Sized {
+    /// Registers the rule and the settings `weld.*`. Settings that the session's configuration has already are kept,
+    /// so call this after `with_config`.
+    fn with_weld(self) -> Self;
+}
+
+impl WeldSessionExt for SessionStateBuilder {
+    fn with_weld(mut self) -> Self {
+        let config = self.config().get_or_insert_with(SessionConfig::new);
+        if config.options().extensions.get::<WeldOptions>().is_none() {
+            config.options_mut().extensions.insert(WeldOptions::default());
+        }
+        self.with_physical_optimizer_rule(Arc::new(WeldRule::default()))
+    }
+}
