@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use weld_datafusion::WeldSessionExt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Engine {
@@ -30,7 +31,7 @@ pub(crate) fn session(engine: Engine, partitions: usize) -> SessionContext {
     let builder = SessionStateBuilder::new().with_config(config).with_default_features();
     let builder = match engine {
         Engine::Datafusion => builder,
-        Engine::Weld => builder,
+        Engine::Weld => builder.with_weld(),
     };
     SessionContext::new_with_state(builder.build())
 }
@@ -52,8 +53,18 @@ pub(crate) struct Declined {
     pub(crate) reason: String,
 }
 
-pub(crate) fn coverage(_plan: &Arc<dyn ExecutionPlan>) -> Coverage {
-    Coverage::default()
+pub(crate) fn coverage(plan: &Arc<dyn ExecutionPlan>) -> Coverage {
+    let summary = weld_datafusion::summary(plan);
+    let declined = |declined: weld_datafusion::Declined| Declined {
+        operator: declined.operator,
+        reason: declined.reason,
+    };
+    Coverage {
+        total: summary.operators_total,
+        compiled: summary.operators_compiled,
+        declined: summary.declined.into_iter().map(declined).collect(),
+        compile_ms: summary.compile_time.as_secs_f64() * 1e3,
+    }
 }
 
 /// A tokio runtime with as many workers as there are partitions, so that `--partitions 1` uses one core.

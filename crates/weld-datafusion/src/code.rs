@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use weld_codegen::{Compiled, OptLevel, Options};
 use weld_core::ir::Program;
+use weld_core::opt;
 
 use crate::config::WeldOptions;
 
@@ -49,7 +50,14 @@ impl Settings {
 
     /// The program as the compiler gets it.
     pub(crate) fn optimize(&self, program: &Program) -> Program {
-        program.clone()
+        let mut program = program.clone();
+        let config = opt::Config {
+            disabled: self.disabled_passes.iter().cloned().collect(),
+            verify: self.verify,
+            ..opt::Config::default()
+        };
+        opt::optimize(&mut program, &config);
+        program
     }
 
     fn compile(&self, program: &Program) -> Result<Code, String> {
