@@ -55,10 +55,8 @@ pub(crate) struct Declined {
 
 pub(crate) fn coverage(plan: &Arc<dyn ExecutionPlan>) -> Coverage {
     let summary = weld_datafusion::summary(plan);
-    let declined = |declined: weld_datafusion::Declined| Declined {
-        operator: declined.operator,
-        reason: declined.reason,
-    };
+    let declined =
+        |declined: weld_datafusion::Declined| Declined { operator: declined.operator, reason: declined.reason };
     Coverage {
         total: summary.operators_total,
         compiled: summary.operators_compiled,
