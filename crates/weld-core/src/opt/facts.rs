@@ -97,7 +97,7 @@ pub(super) fn cost(e: &Expr) -> u32 {
     sum
 }
 
-fn node_cost(e: &Expr) -> u32 {
+pub(super) fn node_cost(e: &Expr) -> u32 {
     match &e.kind {
         ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) | ExprKind::Let { .. } => 0,
         ExprKind::Field(..) | ExprKind::Struct(_) | ExprKind::Len(_) => 0,

@@ -9,13 +9,16 @@
 //!   never evaluated where it was not evaluated before, and never dropped where it was;
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
+mod eliminate_common;
 mod facts;
 mod fuse_loops;
+mod hoist_invariants;
 mod inline_lets;
 mod narrow_columns;
 mod narrow_integers;
 mod narrow_loop;
 mod predicate;
+mod prove_bounds;
 mod simplify;
 #[cfg(test)]
 mod smoke;
@@ -53,7 +56,10 @@ pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("split-structs", split_structs::run, "after the second fusion as after the first"),
     pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
-    pass("inline-lets", inline_lets::run, "stage splitting and narrowing want values used once in their place"),
+    pass("prove-bounds", prove_bounds::run, "a lookup that cannot fail may be moved by all that follow"),
+    pass("eliminate-common", eliminate_common::run, "after fusion, which brings the parts of producers together"),
+    pass("hoist-invariants", hoist_invariants::run, "loops are what they will be but for stages"),
+    pass("inline-lets", inline_lets::run, "names that turned out to be used once go back"),
     pass("split-stages", split_stages::run, "needs whole fused loops; makes the loops that narrowing guards"),
     pass("inline-lets", inline_lets::run, "drops what a stage does not need"),
     pass("narrow-integers", narrow_integers::run, "guards each stage by the columns that it reads"),
