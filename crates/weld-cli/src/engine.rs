@@ -1,12 +1,7 @@
 //! The two engines as DataFusion sessions: stock, and the same with Weld's rule.
-//!
-//! Everything that the command needs to know of `weld-datafusion` goes through this file.
-
-use std::sync::Arc;
 
 use clap::ValueEnum;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use weld_datafusion::WeldSessionExt;
 
@@ -34,35 +29,6 @@ pub(crate) fn session(engine: Engine, partitions: usize) -> SessionContext {
         Engine::Weld => builder.with_weld(),
     };
     SessionContext::new_with_state(builder.build())
-}
-
-/// What Weld did with a plan that has run.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Coverage {
-    /// Operators that Weld could have taken: all of the plan's but scans and exchanges.
-    pub(crate) total: usize,
-    pub(crate) compiled: usize,
-    pub(crate) declined: Vec<Declined>,
-    pub(crate) compile_ms: f64,
-}
-
-/// An operator left to DataFusion, and why.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Declined {
-    pub(crate) operator: String,
-    pub(crate) reason: String,
-}
-
-pub(crate) fn coverage(plan: &Arc<dyn ExecutionPlan>) -> Coverage {
-    let summary = weld_datafusion::summary(plan);
-    let declined =
-        |declined: weld_datafusion::Declined| Declined { operator: declined.operator, reason: declined.reason };
-    Coverage {
-        total: summary.operators_total,
-        compiled: summary.operators_compiled,
-        declined: summary.declined.into_iter().map(declined).collect(),
-        compile_ms: summary.compile_time.as_secs_f64() * 1e3,
-    }
 }
 
 /// A tokio runtime with as many workers as there are partitions, so that `--partitions 1` uses one core.

@@ -142,6 +142,12 @@ impl WeldExec {
         }
     }
 
+    /// Why this pipeline ran on the operators that it replaced, if it did: its own code or that of a build side failed.
+    pub fn compile_error(&self) -> Option<&str> {
+        let own = self.inner.code.get().and_then(|code| code.as_ref().err()).map(String::as_str);
+        own.or_else(|| self.inner.builds().find_map(WeldExec::compile_error))
+    }
+
     /// Whether its result is the table of a join rather than rows.
     pub fn builds_table(&self) -> bool {
         self.inner.builds_table()

@@ -40,10 +40,10 @@ pub struct Summary {
     pub compile_time: Duration,
 }
 
-/// Counts a final plan's operators.
+/// Counts a final plan's operators. After a run, those of pipelines that did not compile are among the declined.
 pub fn summary(plan: &Arc<dyn ExecutionPlan>) -> Summary {
     let mut summary = Summary::default();
-    summary.add(plan.as_ref());
+    summary.add(plan.as_ref(), None);
     summary
 }
 
@@ -65,17 +65,26 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
 }
 
 impl Summary {
-    fn add(&mut self, plan: &dyn ExecutionPlan) {
+    /// `failed` is why the pipeline above did not compile: it does not use the tables that were meant for it.
+    fn add(&mut self, plan: &dyn ExecutionPlan, failed: Option<&str>) {
+        let mut failed = failed;
         if let Some(exec) = as_weld(plan) {
+            failed = exec.compile_error().or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
-            self.operators_compiled += exec.fused().len();
             self.compile_time += exec.compile_time();
+            match failed {
+                None => self.operators_compiled += exec.fused().len(),
+                Some(reason) => self.declined.extend(exec.fused().iter().map(|fused| Declined {
+                    operator: fused.operator.clone(),
+                    reason: format!("its pipeline does not compile: {reason}"),
+                })),
+            }
         } else if let Some(declined) = (plan as &dyn std::any::Any).downcast_ref::<DeclinedExec>() {
             self.declined.extend(declined.declined.iter().cloned());
         } else if is_operator(plan) {
             self.operators_total += 1;
         }
-        plan.children().into_iter().for_each(|child| self.add(child.as_ref()));
+        plan.children().into_iter().for_each(|child| self.add(child.as_ref(), failed));
     }
 }
 

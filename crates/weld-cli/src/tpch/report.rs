@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use weld_datafusion::{Declined, Summary};
 
 use super::{Engines, Format, RunArgs, Storage};
-use crate::engine::{Coverage, Declined, Engine};
+use crate::engine::Engine;
 use crate::failure::{Failure, Result, one_line};
 use crate::output;
 
@@ -18,7 +19,8 @@ pub(super) struct Measured {
     pub(super) error: Option<String>,
     pub(super) datafusion: Side,
     pub(super) weld: Side,
-    pub(super) coverage: Option<Coverage>,
+    /// What became of the plan's operators in the first run.
+    pub(super) summary: Option<Summary>,
 }
 
 /// One engine's times.
@@ -31,7 +33,7 @@ pub(super) struct Side {
 impl Measured {
     pub(super) fn new(query: usize) -> Measured {
         let (datafusion, weld) = (Side::default(), Side::default());
-        Measured { query, rows: None, verified: None, error: None, datafusion, weld, coverage: None }
+        Measured { query, rows: None, verified: None, error: None, datafusion, weld, summary: None }
     }
 
     pub(super) fn side(&mut self, engine: Engine) -> &mut Side {
@@ -127,10 +129,10 @@ impl Report {
 
     /// The operators left to DataFusion, by reason.
     fn declined(&self) -> Result<()> {
-        let mut queries: BTreeMap<&Declined, Vec<usize>> = BTreeMap::new();
+        let mut queries: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
         for measured in &self.done {
-            for declined in measured.coverage.iter().flat_map(|coverage| &coverage.declined) {
-                let numbers = queries.entry(declined).or_default();
+            for Declined { operator, reason } in measured.summary.iter().flat_map(|summary| &summary.declined) {
+                let numbers = queries.entry((operator, reason)).or_default();
                 if numbers.last() != Some(&measured.query) {
                     numbers.push(measured.query);
                 }
@@ -139,7 +141,7 @@ impl Report {
         if !queries.is_empty() {
             output::line("Left to DataFusion:")?;
         }
-        for (Declined { operator, reason }, numbers) in queries {
+        for ((operator, reason), numbers) in queries {
             let numbers: Vec<String> = numbers.iter().map(|number| format!("q{number}")).collect();
             output::line(&format!("  {operator}: {} ({})", one_line(reason), numbers.join(" ")))?;
         }
@@ -147,8 +149,8 @@ impl Report {
     }
 
     fn json(&self, measured: &Measured) -> Value {
-        let coverage = measured.coverage.clone().unwrap_or_default();
-        let declined: Vec<Value> = (coverage.declined.iter())
+        let summary = measured.summary.clone().unwrap_or_default();
+        let declined: Vec<Value> = (summary.declined.iter())
             .map(|Declined { operator, reason }| json!({"operator": operator, "reason": reason}))
             .collect();
         let mut object = json!({
@@ -164,9 +166,9 @@ impl Report {
                 "datafusion": measured.datafusion.first_ms.map(microseconds),
                 "weld": measured.weld.first_ms.map(microseconds),
             },
-            "compile_ms": microseconds(coverage.compile_ms),
-            "operators_total": coverage.total,
-            "operators_compiled": coverage.compiled,
+            "compile_ms": microseconds(compile_ms(&summary)),
+            "operators_total": summary.operators_total,
+            "operators_compiled": summary.operators_compiled,
             "declined": declined,
         });
         if let Some(error) = &measured.error {
@@ -179,8 +181,9 @@ impl Report {
 const HEADER: &str = "  query  datafusion      weld   ratio  compiled  compile  first run      rows  same";
 
 fn table_line(measured: &Measured) -> String {
-    let Measured { query, rows, verified, datafusion, weld, coverage, .. } = measured;
-    let compiled = coverage.as_ref().map(|coverage| format!("{}/{}", coverage.compiled, coverage.total));
+    let Measured { query, rows, verified, datafusion, weld, summary, .. } = measured;
+    let compiled =
+        summary.as_ref().map(|summary| format!("{}/{}", summary.operators_compiled, summary.operators_total));
     let same = match (verified, &measured.error) {
         (_, Some(_)) => "NO",
         (Some(true), None) => "yes",
@@ -193,10 +196,14 @@ fn table_line(measured: &Measured) -> String {
         number(weld.median()),
         times(measured.ratio()),
         compiled.unwrap_or_default(),
-        number(coverage.as_ref().map(|coverage| coverage.compile_ms)),
+        number(summary.as_ref().map(compile_ms)),
         number(weld.first_ms.or(datafusion.first_ms)),
         rows.map(|rows| rows.to_string()).unwrap_or_default(),
     )
+}
+
+fn compile_ms(summary: &Summary) -> f64 {
+    summary.compile_time.as_secs_f64() * 1e3
 }
 
 fn number(ms: Option<f64>) -> String {

@@ -120,7 +120,7 @@ async fn measure(number: usize, sessions: &[Session], iterations: u16) -> Measur
         for (engine, run) in &runs {
             measured.side(*engine).record(round == 0, run.ms);
             if *engine == Engine::Weld && round == 0 {
-                measured.coverage = Some(engine::coverage(&run.plan));
+                measured.summary = Some(weld_datafusion::summary(&run.plan));
             }
         }
         measured.rows = runs.first().map(|(_, run)| run.answer.rows());
