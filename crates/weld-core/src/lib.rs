@@ -7,6 +7,8 @@
 
 pub mod builder;
 pub mod diag;
+mod frontend;
+pub mod infer;
 pub mod interp;
 pub mod ir;
 pub mod op;
@@ -16,4 +18,5 @@ mod runtime_error;
 pub mod syntax;
 pub mod ty;
 
+pub use frontend::{Frontend, Signature, parse_program, parse_type};
 pub use runtime_error::{RuntimeError, RuntimeErrorKind};

@@ -83,7 +83,12 @@ pub fn f64(value: f64) -> Expr {
 
 /// An integer (or `bool`: 0 or 1) of the given kind, wrapped to its width; for a float the number itself.
 pub fn number(kind: ScalarKind, value: i128) -> Expr {
-    lit(match kind {
+    lit(literal(kind, value))
+}
+
+/// The literal of [`number`].
+pub fn literal(kind: ScalarKind, value: i128) -> Literal {
+    match kind {
         ScalarKind::Bool => Literal::Bool(value != 0),
         ScalarKind::I8 => Literal::I8(value as i8),
         ScalarKind::I16 => Literal::I16(value as i16),
@@ -96,7 +101,7 @@ pub fn number(kind: ScalarKind, value: i128) -> Expr {
         ScalarKind::U64 => Literal::U64(value as u64),
         ScalarKind::F32 => Literal::F32(value as f32),
         ScalarKind::F64 => Literal::F64(value as f64),
-    })
+    }
 }
 
 /// A string of type `vec[u8]`, as SQL values are.

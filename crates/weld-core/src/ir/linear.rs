@@ -262,12 +262,9 @@ impl Checker<'_> {
                 .with_hint("a path that merges nothing returns the builder itself: `if(cond, merge(b, x), b)`");
             self.report(sym, problem);
         }
-        let vars = &self.vars;
-        let mut at = 0;
-        self.log.retain(|place| {
-            at += 1;
-            at <= mark || vars.contains_key(&place.0)
-        });
+        // What was bound inside the branches is of no interest outside.
+        let tail = self.log.split_off(mark);
+        self.log.extend(tail.into_iter().filter(|(sym, _)| self.vars.contains_key(sym)));
         match a {
             Some(a) if a.len() == b.len() => {
                 a.into_iter().zip(b).map(|(a, b)| if a == b { a } else { Origin::Other }).collect()

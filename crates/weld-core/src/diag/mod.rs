@@ -2,7 +2,11 @@
 //!
 //! Every front end reports through [`Diagnostic`]; rendering with source lines and carets is a separate step.
 
+mod render;
+
 use std::fmt;
+
+pub use render::{line_column, render};
 
 /// A half-open range of bytes of the source text. Made-up code carries the span of what it was made from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
