@@ -229,7 +229,7 @@ impl Eliminator<'_> {
     }
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -241,17 +241,28 @@ mod tests {
 
     #[test]
     fn twice_in_one_block() {
-        check("|x: i64, y: i64| {(x * y + 1L) * 2L, if(x > 0L, x * y + 1L, 0L)}", expect![[""]]);
+        check("|x: i64, y: i64| {(x * y + 1L) * 2L, if(x > 0L, x * y + 1L, 0L)}", expect![[r#"
+            |x: i64, y: i64|
+              let c = x * y + 1L;
+              {c * 2L, if(x > 0L, c, 0L)}
+        "#]]);
     }
 
     #[test]
     fn named_before() {
-        check("|x: i64, y: i64| let a = x * y + 1L; {a * a, (x * y + 1L) / a}", expect![[""]]);
+        check("|x: i64, y: i64| let a = x * y + 1L; {a * a, (x * y + 1L) / a}", expect![[r#"
+            |x: i64, y: i64|
+              let a = x * y + 1L;
+              {a * a, a / a}
+        "#]]);
     }
 
     #[test]
     fn nothing_leaves_a_branch() {
-        check("|x: i64, y: i64| {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}", expect![[""]]);
+        check("|x: i64, y: i64| {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}", expect![[r#"
+            |x: i64, y: i64|
+              {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}
+        "#]]);
     }
 
     #[test]
@@ -259,7 +270,11 @@ mod tests {
         check(
             "|v: vec[i64], x: i64| let a = x * x + 1L;
              result(for(v, merger[i64,+], |b, i, y| merge(b, (x * x + 1L) * (y * y + 2L) + (y * y + 2L)))) + a",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], x: i64|
+                  let a = x * x + 1L;
+                  result(for(v, merger[i64,+], |b, i, y| let c = y * y + 2L; merge(b, a * c + c))) + a
+            "#]],
         );
     }
 }

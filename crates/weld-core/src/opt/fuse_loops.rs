@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use super::Config;
 use super::facts::can_fail;
-use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build};
+use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::ty::{BuilderType, Type};
 
 /// How many nodes fusion may add by copying a consumer's body.
@@ -241,14 +241,14 @@ fn is_map(part: &Iter) -> bool {
 
 /// Whether every path merges exactly once into the builder `b`.
 fn merges_once(e: &Expr, b: Sym) -> bool {
-    match &e.kind {
+    deep(|| match &e.kind {
         ExprKind::Merge { builder, .. } => is_var(builder, b),
         ExprKind::Let { bindings, body } => {
             bindings.iter().all(|binding| !binding.value.ty.is_builder()) && merges_once(body, b)
         }
         ExprKind::If { on_true, on_false, .. } => merges_once(on_true, b) && merges_once(on_false, b),
         _ => false,
-    }
+    })
 }
 
 /// Checks that a producer's body is made of what [`Splice`] can rewrite, and counts its merges.
@@ -260,7 +260,7 @@ struct Sites {
 
 impl Sites {
     fn visit(&mut self, e: &Expr) -> bool {
-        match &e.kind {
+        deep(|| match &e.kind {
             ExprKind::Var(sym) => self.builders.contains(sym),
             ExprKind::Merge { builder, .. } => {
                 self.merges += 1;
@@ -288,7 +288,7 @@ impl Sites {
                 self.visit(&func.body)
             }
             _ => false,
-        }
+        })
     }
 }
 
@@ -308,7 +308,7 @@ struct Splice<'a> {
 impl Splice<'_> {
     /// `e` is of the producer's builder type and derived from its builder: [`Sites`] has seen it.
     fn visit(&mut self, e: &mut Expr) {
-        match &mut e.kind {
+        deep(|| match &mut e.kind {
             ExprKind::Var(sym) => *sym = self.renamed[sym],
             ExprKind::Merge { builder, value } => {
                 self.visit(builder);
@@ -334,7 +334,7 @@ impl Splice<'_> {
                 self.visit(&mut func.body);
             }
             _ => {}
-        }
+        });
         e.ty = self.ty.clone();
     }
 
@@ -367,7 +367,7 @@ pub(super) fn fresh_func(func: &Func, names: &mut Names) -> Func {
     Func { body: Box::new(func.apply(args, names)), params }
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -384,7 +384,10 @@ mod tests {
             "|v: vec[i64]|
              let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x * 2L), b)));
              result(for(f, merger[i64,+], |b, i, y| merge(b, y + y)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(v, merger[i64,+], |b, i, x| if(x > 0L, let y = x * 2L; merge(b, y + y), b)))
+            "#]],
         );
     }
 
@@ -395,7 +398,10 @@ mod tests {
              let f = result(for(s, appender[{i64,i64}], |b, i, r| if(r.$0 > 0L, merge(b, r), b)));
              let p = result(for(f, appender[{i64}], |b, i, r| merge(b, {r.$0 * r.$1})));
              result(for(p, dictmerger[i64,i64,+], |b, i, r| merge(b, {r.$0, 1L})))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}]|
+                  result(for(s, dictmerger[i64,i64,+], |b, i, r| if(r.$0 > 0L, merge(b, {{r.$0 * r.$1}.$0, 1L}), b)))
+            "#]],
         );
     }
 
@@ -407,7 +413,20 @@ mod tests {
                let m = optlookup(t, r.$0);
                if(m.$0, for(m.$1, b, |b2, j, v| merge(b2, {r.$1, v.$0})), b)));
              result(for(j, merger[i64,+], |b, i, r| if(r.$0 > r.$1, merge(b, r.$0), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}], t: dict[i64,vec[{i64}]]|
+                  result(for(
+                    s,
+                    merger[i64,+],
+                    |b, i, r|
+                      let m = optlookup(t, r.$0);
+                      if(
+                        m.$0,
+                        for(m.$1, b, |b2, j, v| let r_2 = {r.$1, v.$0}; if(r_2.$0 > r_2.$1, merge(b2, r_2.$0), b2)),
+                        b
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -417,7 +436,14 @@ mod tests {
             "|v: vec[i64]|
              let f = result(for(v, appender[i64], |b, i, x| merge(merge(b, x), x + 1L)));
              result(for(f, merger[i64,+], |b, i, y| let z = y * y; merge(b, z + z)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(
+                    v,
+                    merger[i64,+],
+                    |b, i, x| let y = x + 1L; let z = x * x; let z_2 = y * y; merge(merge(b, z + z), z_2 + z_2)
+                  ))
+            "#]],
         );
     }
 
@@ -426,7 +452,10 @@ mod tests {
         check(
             "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x), merge(b, i))));
              result(for(f, merger[i64,+], |b, i, y| merge(b, y * i)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(v, merger[i64,+], |b, i, x| if(x > 0L, merge(b, x * i), merge(b, i * i))))
+            "#]],
         );
     }
 
@@ -435,7 +464,14 @@ mod tests {
         check(
             "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x), b)));
              result(for(f, merger[i64,+], |b, i, y| merge(b, y * i)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(
+                    result(for(v, appender[i64], |b_2, i_2, x| if(x > 0L, merge(b_2, x), b_2))),
+                    merger[i64,+],
+                    |b, i, y| merge(b, y * i)
+                  ))
+            "#]],
         );
     }
 
@@ -444,7 +480,11 @@ mod tests {
         check(
             "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| merge(b, x * x)));
              {result(for(f, merger[i64,+], |b, i, y| merge(b, y))), len(f)}",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  let f = result(for(v, appender[i64], |b, i, x| merge(b, x * x)));
+                  {result(for(f, merger[i64,+], |b_2, i_2, y| merge(b_2, y))), len(f)}
+            "#]],
         );
     }
 
@@ -455,13 +495,29 @@ mod tests {
              let f = result(for(v, appender[i64], |b, i, x| merge(b, x + i)));
              let g = result(for(zip(v, w), appender[i64], |b, i, x| merge(b, x.$0 * x.$1)));
              result(for(zip(f, g, w), merger[i64,+], |b, i, x| merge(b, x.$0 + x.$1 + x.$2)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  result(for(
+                    zip(v, w),
+                    merger[i64,+],
+                    |b, i, x|
+                      let x_2 = {x.$0, x.$1};
+                      let x_3 = {x.$0 + i, x_2.$0 * x_2.$1, x.$1};
+                      merge(b, x_3.$0 + x_3.$1 + x_3.$2)
+                  ))
+            "#]],
         );
     }
 
     #[test]
     fn copies_vanish() {
-        check("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[""]]);
-        check("|v: stream[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[""]]);
+        check("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[r#"
+            |v: vec[i64]|
+              v
+        "#]]);
+        check("|v: stream[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[r#"
+            |v: stream[i64]|
+              result(for(v, appender[i64], |b, i, x| merge(b, x)))
+        "#]]);
     }
 }

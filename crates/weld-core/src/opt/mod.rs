@@ -17,11 +17,13 @@ mod inline_lets;
 mod narrow_columns;
 mod narrow_integers;
 mod narrow_loop;
+#[cfg(test)]
+mod pipelines;
 mod predicate;
 mod prove_bounds;
 mod simplify;
 #[cfg(test)]
-mod smoke;
+mod testing;
 mod split_stages;
 mod split_structs;
 

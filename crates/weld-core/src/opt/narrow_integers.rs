@@ -106,7 +106,7 @@ fn visit(e: &mut Expr, chunk: Option<&(Sym, Type)>, names: &mut Names) {
     })
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -121,7 +121,28 @@ mod tests {
         check(
             "|s: stream[{i64,i128,i128}]| tovec(result(for(s, dictmerger[i64,i128,+], |b, i, r|
                merge(b, {r.$0, checked_mul(r.$1, checked_sub(100LL, r.$2))}))))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i128,i128}]|
+                  tovec(result(for(
+                    chunkiter(s, 1024L),
+                    dictmerger[i64,i128,+],
+                    |b, k, c|
+                      let m = result(for(
+                        c,
+                        merger[{i128,i128},|],
+                        |b_2, i, x| merge(b_2, {magnitude(x.$1), magnitude(x.$2)})
+                      ));
+                      if(
+                        (f64(m.$0) + 1.0) * (100.0 + (f64(m.$1) + 1.0)) < 4.611686018427388e18,
+                        for(c, b, |b_3, i_2, r| merge(b_3, {r.$0, i128(i64(r.$1) * (100L - i64(r.$2)))})),
+                        for(
+                          c,
+                          b,
+                          |b_4, i_3, r_2| merge(b_4, {r_2.$0, checked_mul(r_2.$1, checked_sub(100LL, r_2.$2))})
+                        )
+                      )
+                  )))
+            "#]],
         );
     }
 
@@ -130,7 +151,30 @@ mod tests {
         check(
             "|s: stream[{i64,i128,i128}]| result(for(s, merger[{i128,i64},+], |b, i, r|
                if(r.$2 > 5LL, merge(b, {r.$1, 1L}), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i128,i128}]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    merger[{i128,i64},+],
+                    |b, k, c|
+                      let m = result(for(
+                        c,
+                        merger[{i128,i128},|],
+                        |b_2, i, x| merge(b_2, {magnitude(x.$2), magnitude(x.$1)})
+                      ));
+                      if(
+                        f64(m.$0) + 1.0 < 4.611686018427388e18 && 5.0 < 4.611686018427388e18 &&
+                        (f64(m.$1) + 1.0) * f64(len(c)) < 4.611686018427388e18,
+                        let local = result(for(
+                          c,
+                          merger[{i64,i64},+],
+                          |b_3, i_2, r| if(i64(r.$2) > 5L, merge(b_3, {i64(r.$1), 1L}), b_3)
+                        ));
+                        merge(b, {i128(local.$0), local.$1}),
+                        for(c, b, |b_4, i_3, r_2| if(r_2.$2 > 5LL, merge(b_4, {r_2.$1, 1L}), b_4))
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -140,7 +184,41 @@ mod tests {
             "|s: stream[{i64,i128}]| result(for(chunkiter(s, 1024L), appender[i128], |b, k, c|
                let sel = result(for(c, appender[i32](len(c)), |sb, i, r| if(r.$1 > 5LL, merge(sb, i32(i)), sb)));
                for(sel, b, |b2, i, j| let r = lookup(c, i64(j)); merge(b2, checked_add(r.$1, r.$1)))))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i128}]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[i128],
+                    |b, k, c|
+                      let sb = appender[i32](len(c));
+                      let sel = result(if(
+                        f64(result(for(c, merger[i128,|], |b_2, i, x| merge(b_2, magnitude(x.$1))))) + 1.0 <
+                        4.611686018427388e18 &&
+                        5.0 < 4.611686018427388e18,
+                        for(c, sb, |sb_2, i_2, r| if(i64(r.$1) > 5L, merge(sb_2, i32(i_2)), sb_2)),
+                        for(c, sb, |sb_3, i_3, r_2| if(r_2.$1 > 5LL, merge(sb_3, i32(i_3)), sb_3))
+                      ));
+                      let bound = f64(result(for(
+                        sel,
+                        merger[i128,|],
+                        |b_3, i_4, x_2| merge(b_3, magnitude((@(unchecked:true) lookup(c, i64(x_2))).$1))
+                      ))) +
+                      1.0;
+                      if(
+                        bound + bound < 4.611686018427388e18,
+                        for(
+                          sel,
+                          b,
+                          |b2, i_5, j| let r_3 = lookup(c, i64(j)); merge(b2, i128(i64(r_3.$1) + i64(r_3.$1)))
+                        ),
+                        for(
+                          sel,
+                          b,
+                          |b2_2, i_6, j_2| let r_4 = lookup(c, i64(j_2)); merge(b2_2, checked_add(r_4.$1, r_4.$1))
+                        )
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -149,7 +227,37 @@ mod tests {
         check(
             "|s: stream[{i64,{i128,bool}}], p: i128| result(for(s, appender[{i128,i128}], |b, i, r|
                let x = checked_sub(p, r.$1.$0); let y = checked_mul(x, x); merge(b, {y, checked_mul(y, i128(7))})))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,{i128,bool}}], p: i128|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[{i128,i128}],
+                    |b, k, c|
+                      let bound = f64(magnitude(p)) + 1.0 +
+                      (f64(result(for(c, merger[i128,|], |b_2, i, x| merge(b_2, magnitude(x.$1.$0))))) + 1.0);
+                      let bound_2 = bound * bound;
+                      if(
+                        bound < 4.611686018427388e18 && bound_2 < 4.611686018427388e18 &&
+                        bound_2 * 4294967296.0 < 4.611686018427388e18,
+                        for(
+                          c,
+                          b,
+                          |b_3, i_2, r|
+                            let x_2 = i64(p) - i64(r.$1.$0);
+                            let y = x_2 * x_2;
+                            merge(b_3, {i128(y), i128(y * i64(7))})
+                        ),
+                        for(
+                          c,
+                          b,
+                          |b_4, i_3, r_2|
+                            let x_3 = checked_sub(p, r_2.$1.$0);
+                            let y_2 = checked_mul(x_3, x_3);
+                            merge(b_4, {y_2, checked_mul(y_2, i128(7))})
+                        )
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -157,7 +265,10 @@ mod tests {
     fn copies_are_not_touched() {
         check(
             "|s: stream[{i64,i128}]| tovec(result(for(s, dictmerger[i64,i128,+], |b, i, r| merge(b, {r.$0, r.$1}))))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i128}]|
+                  tovec(result(for(s, dictmerger[i64,i128,+], |b, i, r| merge(b, {r.$0, r.$1}))))
+            "#]],
         );
     }
 
@@ -166,7 +277,20 @@ mod tests {
         check(
             "|s: stream[{i64,i128}], t: dict[i64,vec[i128]]| result(for(s, appender[i128], |b, i, r|
                if(r.$0 > 0L, for(lookup(t, r.$0), b, |b2, j, v| merge(b2, checked_mul(r.$1, v))), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i128}], t: dict[i64,vec[i128]]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[i128],
+                    |b, k, c|
+                      for(
+                        c,
+                        b,
+                        |b_2, i, r|
+                          if(r.$0 > 0L, for(lookup(t, r.$0), b_2, |b2, j, v| merge(b2, checked_mul(r.$1, v))), b_2)
+                      )
+                  ))
+            "#]],
         );
     }
 }

@@ -93,7 +93,7 @@ impl Prover {
     }
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -103,10 +103,16 @@ mod tests {
 
     #[test]
     fn the_index_of_the_same_vector() {
-        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i) * x)))", expect![[""]]);
+        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i) * x)))", expect![[r#"
+            |v: vec[i64]|
+              result(for(v, merger[i64,+], |b, i, x| merge(b, @(unchecked:true) lookup(v, i) * x)))
+        "#]]);
         check(
             "|v: vec[i64], w: vec[i64]| result(for(zip(v, w), merger[i64,+], |b, i, x| merge(b, lookup(w, i))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  result(for(zip(v, w), merger[i64,+], |b, i, x| merge(b, @(unchecked:true) lookup(w, i))))
+            "#]],
         );
     }
 
@@ -114,7 +120,15 @@ mod tests {
     fn a_range_up_to_the_length() {
         check(
             "|v: vec[i64]| let n = len(v); result(for(rangeiter(0L, n, 2L), merger[i64,+], |b, i, j| merge(b, lookup(v, j))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  let n = len(v);
+                  result(for(
+                    rangeiter(0L, n, 2L),
+                    merger[i64,+],
+                    |b, i, j| merge(b, @(unchecked:true) lookup(v, j))
+                  ))
+            "#]],
         );
     }
 
@@ -122,12 +136,21 @@ mod tests {
     fn another_vector_or_place_is_checked() {
         check(
             "|v: vec[i64], w: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(w, i))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(w, i))))
+            "#]],
         );
-        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))", expect![[""]]);
+        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))", expect![[r#"
+            |v: vec[i64]|
+              result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))
+        "#]]);
         check(
             "|v: vec[i64]| result(for(rangeiter(-1L, len(v), 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(rangeiter(-1L, len(v), 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j))))
+            "#]],
         );
     }
 }

@@ -302,6 +302,13 @@ fn select(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Ex
     if same(on_true, on_false) && !can_fail(cond) {
         return Some(on_true.take());
     }
+    // Under a condition that is known: `select(c, select(c, a, b), d)`.
+    if let ExprKind::Select { cond: inner, on_true: a, on_false: b } = &mut on_true.kind
+        && same(inner, cond)
+        && !can_fail(b)
+    {
+        return Some(build::select(cond.take(), a.take(), on_false.take()));
+    }
     match (literal(on_true), literal(on_false)) {
         _ if cond.ty != Type::BOOL => None,
         (Some(Literal::Bool(true)), Some(Literal::Bool(false))) => Some(cond.take()),
@@ -334,7 +341,7 @@ fn whole(fields: &mut [Expr]) -> Option<Expr> {
     all.then(|| (**of).clone())
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -344,61 +351,100 @@ mod tests {
 
     #[test]
     fn constants() {
-        check("|| (1 + 2 * 3 < 8, 1)", expect![[""]]);
-        check("|| {1 + 2 * 3, 7 / 2, -7 % 3, 1.5 + 2.0, i8(300), 2147483647 + 1, f64(3)}", expect![[""]]);
-        check("|| {checked_add(1L, 2L), checked_mul(9223372036854775807L, 1L)}", expect![[""]]);
+        check("|| {1 + 2 * 3, 7 / 2, -7 % 3, 1.5 + 2.0, i8(300), 2147483647 + 1, f64(3)}", expect![[r#"
+            {7, 3, -1, 3.5, 44c, -2147483648, 3.0}
+        "#]]);
+        check("|| {checked_add(1L, 2L), checked_mul(9223372036854775807L, 1L)}", expect![[r#"
+            {3L, 9223372036854775807L}
+        "#]]);
     }
 
     #[test]
     fn errors_are_not_folded() {
-        check("|x: i64| {1 / 0, checked_add(9223372036854775807L, 1L), (x / 0L) * 0L}", expect![[""]]);
+        check("|x: i64| {1 / 0, checked_add(9223372036854775807L, 1L), (x / 0L) * 0L}", expect![[r#"
+            |x: i64|
+              {1 / 0, checked_add(9223372036854775807L, 1L), x / 0L * 0L}
+        "#]]);
     }
 
     #[test]
     fn units_and_zeros() {
-        check("|x: i64| {x + 0L, 0L + x, x * 1L, x * 0L, x - 0L, x / 1L, checked_mul(x, 1L)}", expect![[""]]);
+        check("|x: i64| {x + 0L, 0L + x, x * 1L, x * 0L, x - 0L, x / 1L, checked_mul(x, 1L)}", expect![[r#"
+            |x: i64|
+              {x, x, x, 0L, x, x, x}
+        "#]]);
     }
 
     #[test]
     fn floats_keep_their_zeros_and_nans() {
-        check("|x: f64| {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}", expect![[""]]);
-        check("|x: f64| {x * 1.0, x / 1.0, x - 0.0}", expect![[""]]);
+        check("|x: f64| {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}", expect![[r#"
+            |x: f64|
+              {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}
+        "#]]);
+        check("|x: f64| {x * 1.0, x / 1.0, x - 0.0}", expect![[r#"
+            |x: f64|
+              {x, x, x}
+        "#]]);
     }
 
     #[test]
     fn logic() {
         check(
             "|a: bool, b: bool| {a && true, a || true, false && b, !(!a), a & a, if(a, true, b), if(a, b, false)}",
-            expect![[""]],
+            expect![[r#"
+                |a: bool, b: bool|
+                  {a, true, false, a, a, a || b, a && b}
+            "#]],
         );
-        check("|a: i64, b: f64| {!(a < 1L), !(b == 1.0), (a == 1L) == false}", expect![[""]]);
+        check("|a: i64, b: f64| {!(a < 1L), !(b == 1.0), (a == 1L) == false}", expect![[r#"
+            |a: i64, b: f64|
+              {a >= 1L, b != 1.0, a != 1L}
+        "#]]);
     }
 
     #[test]
     fn a_branch_that_may_fail_stays_a_branch() {
-        check("|c: bool, x: i64| select(c, 1L, 1L / x)", expect![[""]]);
-        check("|c: bool, x: i64| (1L / x > 0L) && false", expect![[""]]);
+        check("|c: bool, x: i64| select(c, 1L, 1L / x)", expect![[r#"
+            |c: bool, x: i64|
+              select(c, 1L, 1L / x)
+        "#]]);
+        check("|c: bool, x: i64| (1L / x > 0L) && false", expect![[r#"
+            |c: bool, x: i64|
+              1L / x > 0L && false
+        "#]]);
     }
 
     #[test]
     fn casts() {
-        check("|x: i32| {i32(i64(x)), i8(i64(x)), u64(i64(x)), i64(i8(x)), i32(x)}", expect![[""]]);
+        check("|x: i32| {i32(i64(x)), i8(i64(x)), u64(i64(x)), i64(i8(x)), i32(x)}", expect![[r#"
+            |x: i32|
+              {x, i8(x), u64(x), i64(i8(x)), x}
+        "#]]);
     }
 
     #[test]
     fn structs() {
-        check("|x: i64, s: {i64,i64}| {{x, 2L}.$0, {s.$0, s.$1}, {s.$1, s.$0}, {1L / x, x}.$1}", expect![[""]]);
+        check("|x: i64, s: {i64,i64}| {{x, 2L}.$0, {s.$0, s.$1}, {s.$1, s.$0}, {1L / x, x}.$1}", expect![[r#"
+            |x: i64, s: {i64,i64}|
+              {x, s, {s.$1, s.$0}, {1L / x, x}.$1}
+        "#]]);
     }
 
     #[test]
     fn merges_and_filters_join() {
         check(
             "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x), merge(b, 0L - x))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(v, appender[i64], |b, i, x| merge(b, if(x > 0L, x, 0L - x))))
+            "#]],
         );
         check(
             "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 0L, if(x < 9L, merge(b, x), b), b)))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(v, appender[i64], |b, i, x| if(x > 0L && x < 9L, merge(b, x), b)))
+            "#]],
         );
     }
 }

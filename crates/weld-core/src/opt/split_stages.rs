@@ -28,7 +28,7 @@ use std::collections::HashSet;
 
 use super::Config;
 use super::facts::{can_fail, cost, is_path};
-use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build};
+use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::op::{BinaryOp, Intrinsic};
 use crate::ty::{BuilderType, ScalarKind, Type};
 
@@ -312,13 +312,13 @@ fn is_var(e: &Expr, sym: Sym) -> bool {
 }
 
 fn conjuncts<'a>(e: &'a Expr, out: &mut Vec<&'a Expr>) {
-    match &e.kind {
+    deep(|| match &e.kind {
         ExprKind::Binary(BinaryOp::And, a, b) => {
             conjuncts(a, out);
             conjuncts(b, out);
         }
         _ => out.push(e),
-    }
+    })
 }
 
 /// The table and the key when the condition is whether an `optlookup` has hit.
@@ -357,7 +357,7 @@ fn is_cheap_merge(e: &Expr) -> bool {
     is_merger && sum <= MERGE_CHEAP && !reads_bytes(value)
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
@@ -372,7 +372,23 @@ mod tests {
         check(
             "|s: stream[{i64,i32,i64}]| tovec(result(for(s, dictmerger[i64,i64,+], |b, i, r|
                if(r.$1 < 9 && r.$1 > 2, merge(b, {r.$0, r.$2}), b))))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i32,i64}]|
+                  tovec(result(for(
+                    chunkiter(s, 1024L),
+                    dictmerger[i64,i64,+],
+                    |b, k, c|
+                      for(
+                        result(for(
+                          c,
+                          appender[i32](len(c)),
+                          |b_3, i_2, x| if(x.$1 < 9 && x.$1 > 2, merge(b_3, i32(i_2)), b_3)
+                        )),
+                        b,
+                        |b_2, i, j| let r = @(unchecked:true) lookup(c, i64(j)); merge(b_2, {r.$0, r.$2})
+                      )
+                  )))
+            "#]],
         );
     }
 
@@ -387,7 +403,48 @@ mod tests {
                    let n = optlookup(u, r.$2);
                    if(n.$0, for(n.$1, b2, |b3, j3, w| merge(b3, {v, w})), b2)), b),
                  b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i32,i64}], t: dict[i64,vec[i64]], u: dict[i64,vec[i64]]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[{i64,i64}],
+                    |b, k, c|
+                      let sel = result(for(
+                        c,
+                        appender[i32](len(c)),
+                        |b_2, i, x| if(x.$1 < 9, merge(b_2, i32(i)), b_2)
+                      ));
+                      let sel_2 = result(for(
+                        sel,
+                        appender[i32](len(sel)),
+                        |b_3, i_2, x_2|
+                          if(may_contain(t, (@(unchecked:true) lookup(c, i64(x_2))).$0), merge(b_3, x_2), b_3)
+                      ));
+                      for(
+                        result(for(
+                          sel_2,
+                          appender[i32](len(sel_2)),
+                          |b_5, i_4, x_3|
+                            if(may_contain(u, (@(unchecked:true) lookup(c, i64(x_3))).$2), merge(b_5, x_3), b_5)
+                        )),
+                        b,
+                        |b_4, i_3, j|
+                          let r = @(unchecked:true) lookup(c, i64(j));
+                          let m = optlookup(t, r.$0);
+                          if(
+                            m.$0,
+                            for(
+                              m.$1,
+                              b_4,
+                              |b2, j_2, v|
+                                let n = optlookup(u, r.$2);
+                                if(n.$0, for(n.$1, b2, |b3, j3, w| merge(b3, {v, w})), b2)
+                            ),
+                            b_4
+                          )
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -396,7 +453,29 @@ mod tests {
         check(
             "|s: stream[{vec[u8],i32,i64}], p: vec[u8]| result(for(s, appender[i64], |b, i, r|
                if(like(r.$0, p) && r.$1 < 9, merge(b, r.$2), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{vec[u8],i32,i64}], p: vec[u8]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[i64],
+                    |b, k, c|
+                      let sel = result(for(
+                        c,
+                        appender[i32](len(c)),
+                        |b_2, i, x| if(x.$1 < 9, merge(b_2, i32(i)), b_2)
+                      ));
+                      for(
+                        result(for(
+                          sel,
+                          appender[i32](len(sel)),
+                          |b_4, i_3, x_2|
+                            if(like((@(unchecked:true) lookup(c, i64(x_2))).$0, p), merge(b_4, x_2), b_4)
+                        )),
+                        b,
+                        |b_3, i_2, j| merge(b_3, (@(unchecked:true) lookup(c, i64(j))).$2)
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -406,7 +485,32 @@ mod tests {
             "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r|
                let q = r.$0 / r.$1; let p = r.$0 * r.$0;
                if(p > 3L && 1L / r.$0 > 0L && r.$1 > 3L, merge(b, q + p), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[i64],
+                    |b, k, c|
+                      let sel = result(for(
+                        c,
+                        appender[i32](len(c)),
+                        |b_2, i, x| let q = x.$0 / x.$1; if(x.$0 * x.$0 > 3L, merge(b_2, i32(i)), b_2)
+                      ));
+                      for(
+                        result(for(
+                          sel,
+                          appender[i32](len(sel)),
+                          |b_4, i_3, x_2|
+                            let r = @(unchecked:true) lookup(c, i64(x_2));
+                            if(1L / r.$0 > 0L && r.$1 > 3L, merge(b_4, x_2), b_4)
+                        )),
+                        b,
+                        |b_3, i_2, j|
+                          let r_2 = @(unchecked:true) lookup(c, i64(j));
+                          merge(b_3, r_2.$0 / r_2.$1 + r_2.$0 * r_2.$0)
+                      )
+                  ))
+            "#]],
         );
     }
 
@@ -414,7 +518,10 @@ mod tests {
     fn a_sum_is_left_to_predication() {
         check(
             "|s: stream[{i64,i64}]| result(for(s, merger[i64,+], |b, i, r| if(r.$0 > 3L, merge(b, r.$1), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}]|
+                  result(for(s, merger[i64,+], |b, i, r| if(r.$0 > 3L, merge(b, r.$1), b)))
+            "#]],
         );
     }
 
@@ -423,7 +530,14 @@ mod tests {
         check(
             "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r|
                @(branch_selectivity:0.98) if(r.$0 > 3L, merge(b, r.$1), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}]|
+                  result(for(
+                    s,
+                    appender[i64],
+                    |b, i, r| @(branch_selectivity:"0.98") if(r.$0 > 3L, merge(b, r.$1), b)
+                  ))
+            "#]],
         );
     }
 
@@ -431,7 +545,10 @@ mod tests {
     fn an_index_forbids() {
         check(
             "|s: stream[{i64,i64}]| result(for(s, appender[i64], |b, i, r| if(r.$0 > 3L, merge(b, i), b)))",
-            expect![[""]],
+            expect![[r#"
+                |s: stream[{i64,i64}]|
+                  result(for(s, appender[i64], |b, i, r| if(r.$0 > 3L, merge(b, i), b)))
+            "#]],
         );
     }
 }
