@@ -4,7 +4,7 @@
 //! freed with it. A program without a stream parameter is [run](Compiled::run) at once; one with a stream gets a
 //! [`Stream`] for each partition, which is fed [chunks](Chunk) and [finished](Stream::finish).
 //!
-//! ```no_run
+//! ```
 //! use std::sync::Arc;
 //! use weld_codegen::{Options, Value, compile};
 //! use weld_core::{ir, op::BinaryOp, ty::Type};
@@ -31,15 +31,16 @@
 //! The levels inside: [`layout`] says how values look in memory, `emit` turns expressions into LLVM IR, `builder` has
 //! what each kind of builder does, `jit` makes machine code of it. Nothing outside this crate sees LLVM.
 
-#[allow(dead_code, unused_imports, reason = "the entry points come next")]
 mod builder;
 mod chunk;
 mod compiled;
-#[allow(dead_code, unused_imports, reason = "the entry points come next")]
 mod emit;
 mod error;
+mod jit;
 pub mod layout;
 mod options;
+mod program;
+mod target;
 mod value;
 
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};

@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, strings, vector};
+use crate::{dict_abi, hash, math, nd, strings, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -150,6 +150,12 @@ functions! {
     weld_resize => vector::resize, (_, _, _, _), Effects::Any;
     /// `(run, block or null)`
     weld_free => vector::free, (_, _), Effects::Any;
+    weld_erf_f64 => math::erf_f64, (_), Effects::None;
+    weld_erf_f32 => math::erf_f32, (_), Effects::None;
+    /// `(dims, rank, len, start, end, step, shape, strides) -> positions, or -1`
+    weld_nd_start => nd::start, (_, _, _, _, _, _, _, _), Effects::Any;
+    /// `(dims, rank, i) -> position`
+    weld_nd_position => nd::position, (_, _, _), Effects::Reads;
     /// `(run, region, value offset, row bytes) -> dictmerger or null`
     weld_dict_new => dict_abi::dict_new, (_, _, _, _), Effects::Any;
     /// `(run, dictmerger, hash) -> row or null`

@@ -155,6 +155,13 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Binds all of a value, whatever the program reads of it.
+    pub(crate) fn bind_whole(&mut self, binding: &Binding) -> Res<()> {
+        let value = self.emit(&binding.value)?;
+        self.vars.insert(binding.sym, value);
+        Ok(())
+    }
+
     fn emit_binary(&mut self, expr: &Expr, op: BinaryOp, a: &Expr, b: &Expr) -> Res<Val<'c>> {
         if matches!(op, BinaryOp::And | BinaryOp::Or) && expr.ty == Type::BOOL && speculatable(b, AND_BUDGET).is_none()
         {

@@ -37,6 +37,23 @@ impl<'c> Emitter<'c, '_> {
         Ok(builders)
     }
 
+    /// The loop over a chunk of a stream; its indices go on from `counted`. Gives how many iterations there were.
+    pub(crate) fn emit_stream_loop(
+        &mut self,
+        iter: &Iter,
+        builders: &Val<'c>,
+        func: &Func,
+        counted: IntValue<'c>,
+        strict: bool,
+        span: Span,
+    ) -> Res<IntValue<'c>> {
+        let source = self.emit_iter(iter, span)?;
+        self.strict = strict;
+        self.index_base = Some(counted);
+        self.run_loop(&source, builders, func, span)?;
+        Ok(source.count)
+    }
+
     /// The loop itself, from its evaluated iterator.
     pub(super) fn run_loop(&mut self, source: &Source<'c>, builders: &Val<'c>, func: &Func, span: Span) -> Res<()> {
         let (zero, count) = (self.i64(0), source.count);
@@ -56,6 +73,7 @@ impl<'c> Emitter<'c, '_> {
         let [(b_sym, b_ty), (i_sym, _), (x_sym, _)] = &func.params[..] else {
             return Err(internal("an update function of other than three parameters"));
         };
+        let index_base = self.index_base.take();
         let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
         let fills = merges(&func.body);
         let inner_loops = any(&func.body, &mut |e| {
@@ -98,7 +116,11 @@ impl<'c> Emitter<'c, '_> {
         let index = i.as_basic_value().into_int_value();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         self.vars.insert(*b_sym, builders.clone());
-        self.vars.insert(*i_sym, Val::int(index));
+        let number = match index_base {
+            Some(base) => self.add(base, index)?,
+            None => index,
+        };
+        self.vars.insert(*i_sym, Val::int(number));
         self.loop_depth += 1;
         let escaping = escaping_types(b_ty);
         self.with_scratch(escaping, &func.body, |e| {

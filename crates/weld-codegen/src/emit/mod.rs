@@ -64,7 +64,7 @@ use crate::options::Options;
 
 pub(crate) use analysis::{Demand, demands};
 pub(crate) use trap::Site;
-pub(crate) use val::{BytesVal, Columns, Handle, Val, VecVal};
+pub(crate) use val::{BytesVal, Columns, Handle, Val, VecVal, register_count};
 
 pub(crate) type Res<T> = Result<T, CompileError>;
 
@@ -242,6 +242,8 @@ pub(crate) struct Emitter<'c, 'u> {
     pub(crate) scratch: Vec<Scratch<'c>>,
     /// Whether a loop around asked for sums of floats in order.
     pub(crate) strict: bool,
+    /// Where the indices of the next loop start, if not at zero.
+    index_base: Option<IntValue<'c>>,
     /// How many loops enclose the current position.
     pub(crate) loop_depth: u32,
     /// Holds allocas; ends with a branch to the body.
@@ -288,6 +290,7 @@ impl<'c, 'u> Emitter<'c, 'u> {
             vars: HashMap::new(),
             scratch: Vec::new(),
             strict: false,
+            index_base: None,
             loop_depth: 0,
             entry,
             exit,
@@ -552,6 +555,16 @@ impl<'c, 'u> Emitter<'c, 'u> {
         }
         let cancelled = self.cmp(IntPredicate::NE, value.into_int_value(), self.unit.ll.i8_type().const_zero())?;
         self.trap_if(cancelled, weld_runtime::Status::Cancelled, span, &[])
+    }
+
+    // ---- parameters ----
+
+    pub(crate) fn pointer_param(&self, index: u32) -> Res<PointerValue<'c>> {
+        Ok(self.function.get_nth_param(index).ok_or_else(|| internal("no such parameter"))?.into_pointer_value())
+    }
+
+    pub(crate) fn int_param(&self, index: u32) -> Res<IntValue<'c>> {
+        Ok(self.function.get_nth_param(index).ok_or_else(|| internal("no such parameter"))?.into_int_value())
     }
 
     // ---- expressions of known shape ----

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use inkwell::types::BasicTypeEnum;
-use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{BuilderType, Type};
 
 use super::stream::StreamColumn;
@@ -150,7 +150,44 @@ pub(crate) fn register_types<'c>(e: &Emitter<'c, '_>, ty: &Type, out: &mut Vec<B
     }
 }
 
+/// How many registers a value has.
+pub(crate) fn register_count(ty: &Type) -> usize {
+    match ty {
+        Type::Scalar(_) | Type::Simd(_) | Type::Dict(..) => 1,
+        Type::Struct(fields) => fields.iter().map(register_count).sum(),
+        Type::Vec(_) if ty.is_bytes() => 2,
+        Type::Vec(element) => 1 + layout::columns(element).len(),
+        Type::Builder(_) => 0,
+    }
+}
+
 impl<'c> Emitter<'c, '_> {
+    /// Stores the registers of a value sixteen bytes apart, for [`Emitter::load_registers`].
+    pub(crate) fn store_registers(&self, ty: &Type, ptr: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
+        let mut registers = Vec::new();
+        self.flatten(value, ty, &mut registers)?;
+        for (i, register) in registers.into_iter().enumerate() {
+            let store = self.store(self.offset(ptr, 16 * i as u64)?, register)?;
+            store.set_alignment(8).map_err(|error| internal(&error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Loads what another entry point stored; vectors among it do not change any more.
+    pub(crate) fn load_registers(&self, ty: &Type, ptr: PointerValue<'c>) -> Res<Val<'c>> {
+        let mut types = Vec::new();
+        register_types(self, ty, &mut types);
+        let mut registers = Vec::with_capacity(types.len());
+        for (i, ty) in types.into_iter().enumerate() {
+            let value = self.load(ty, self.offset(ptr, 16 * i as u64)?)?;
+            if let Some(load) = value.as_instruction_value() {
+                load.set_alignment(8).map_err(|error| internal(&error.to_string()))?;
+            }
+            registers.push(value);
+        }
+        Ok(constant(self.unflatten(ty, &mut registers.into_iter(), &Val::Absent)?))
+    }
+
     /// The registers of a value, as [`register_types`] orders them.
     pub(crate) fn flatten(&self, value: &Val<'c>, ty: &Type, out: &mut Vec<BasicValueEnum<'c>>) -> Res<()> {
         match (value, ty) {
@@ -223,6 +260,15 @@ impl<'c> Emitter<'c, '_> {
         let mut types = Vec::new();
         register_types(self, ty, &mut types);
         self.unflatten(ty, &mut types.into_iter().map(zero_of), &Val::Absent)
+    }
+}
+
+/// The value with its vectors marked as not changing.
+fn constant(value: Val<'_>) -> Val<'_> {
+    match value {
+        Val::Vec(vec) => Val::Vec(VecVal { input: true, ..vec }),
+        Val::Struct(fields) => Val::Struct(fields.iter().cloned().map(constant).collect()),
+        other => other,
     }
 }
 

@@ -1,0 +1,82 @@
+//! From an LLVM module to an object file in memory: passes and instruction selection for one machine.
+
+use std::sync::OnceLock;
+
+use inkwell::OptimizationLevel;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
+
+use crate::error::CompileError;
+use crate::options::{Cpu, OptLevel, Options};
+
+/// Name and features of a processor, as LLVM writes them.
+struct Processor {
+    name: String,
+    features: String,
+}
+
+fn host() -> &'static Processor {
+    static HOST: OnceLock<Processor> = OnceLock::new();
+    HOST.get_or_init(|| Processor {
+        name: TargetMachine::get_host_cpu_name().to_string(),
+        features: TargetMachine::get_host_cpu_features().to_string(),
+    })
+}
+
+/// The machine that the options ask for.
+pub(crate) fn machine(options: &Options) -> Result<TargetMachine, CompileError> {
+    static READY: OnceLock<Result<(), String>> = OnceLock::new();
+    READY
+        .get_or_init(|| Target::initialize_native(&InitializationConfig::default()))
+        .clone()
+        .map_err(CompileError::Llvm)?;
+    let triple = TargetMachine::get_default_triple();
+    let target = Target::from_triple(&triple)?;
+    let level = match options.level {
+        OptLevel::O0 => OptimizationLevel::None,
+        OptLevel::O1 => OptimizationLevel::Less,
+        OptLevel::O2 => OptimizationLevel::Default,
+    };
+    let (cpu, features) = match options.cpu {
+        Cpu::Host => (host().name.as_str(), host().features.as_str()),
+        Cpu::Portable => ("", ""),
+    };
+    target
+        .create_target_machine(&triple, cpu, features, level, RelocMode::PIC, CodeModel::JITDefault)
+        .ok_or_else(|| CompileError::Llvm("no code generator for this machine".into()))
+}
+
+/// Runs the passes of the level.
+pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &Options) -> Result<(), CompileError> {
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    if cfg!(debug_assertions) {
+        module.verify().map_err(|error| CompileError::Llvm(format!("invalid IR: {error}")))?;
+    }
+    let mut passes = match options.level {
+        OptLevel::O0 => String::new(),
+        OptLevel::O1 => "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)".to_string(),
+        OptLevel::O2 => "default<O2>".to_string(),
+    };
+    if options.sanitize {
+        let separator = if passes.is_empty() { "" } else { "," };
+        passes.push_str(separator);
+        passes.push_str("asan");
+    }
+    if passes.is_empty() {
+        return Ok(());
+    }
+    Ok(module.run_passes(&passes, machine, PassBuilderOptions::create())?)
+}
+
+/// Machine code of an optimised module.
+pub(crate) fn object(module: &Module<'_>, machine: &TargetMachine) -> Result<MemoryBuffer<'static>, CompileError> {
+    Ok(machine.write_to_memory_buffer(module, FileType::Object)?)
+}
+
+pub(crate) fn assembly(module: &Module<'_>, machine: &TargetMachine) -> Result<String, CompileError> {
+    let buffer = machine.write_to_memory_buffer(module, FileType::Assembly)?;
+    Ok(String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0').to_string())
+}
