@@ -54,6 +54,7 @@ impl Jit {
     }
 
     fn new() -> Result<Jit, CompileError> {
+        crate::target::initialize();
         // SAFETY: the calls follow the C API's ownership: the builder goes into the LLJIT, symbols into the dylib.
         unsafe {
             let mut lljit = std::ptr::null_mut();

@@ -25,13 +25,21 @@ fn host() -> &'static Processor {
     })
 }
 
+/// Makes LLVM's code generator for this machine known.
+pub(crate) fn initialize() {
+    static READY: OnceLock<()> = OnceLock::new();
+    READY.get_or_init(|| {
+        let config = InitializationConfig::default();
+        #[cfg(target_arch = "x86_64")]
+        Target::initialize_x86(&config);
+        #[cfg(target_arch = "aarch64")]
+        Target::initialize_aarch64(&config);
+    });
+}
+
 /// The machine that the options ask for.
 pub(crate) fn machine(options: &Options) -> Result<TargetMachine, CompileError> {
-    static READY: OnceLock<Result<(), String>> = OnceLock::new();
-    READY
-        .get_or_init(|| Target::initialize_native(&InitializationConfig::default()))
-        .clone()
-        .map_err(CompileError::Llvm)?;
+    initialize();
     let triple = TargetMachine::get_default_triple();
     let target = Target::from_triple(&triple)?;
     let level = match options.level {

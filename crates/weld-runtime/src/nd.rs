@@ -3,7 +3,7 @@
 /// One dimension: the coordinate runs from `start` by `step`, `count` times; each unit of it is `stride` elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Dim {
+pub(crate) struct Dim {
     start: i64,
     step: i64,
     count: i64,

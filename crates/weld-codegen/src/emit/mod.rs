@@ -60,7 +60,6 @@ use weld_runtime::Run;
 use weld_runtime::abi::{self, AbiKind, Effects};
 
 use crate::error::CompileError;
-use crate::options::Options;
 
 pub(crate) use analysis::{Demand, demands};
 pub(crate) use trap::Site;
@@ -72,7 +71,6 @@ pub(crate) type Res<T> = Result<T, CompileError>;
 pub(crate) struct Unit<'c> {
     pub(crate) ll: &'c Context,
     pub(crate) module: Module<'c>,
-    pub(crate) options: Options,
     /// Which parts of each symbol's value the program reads.
     pub(crate) demands: HashMap<Sym, Demand>,
     /// Places that can trap; a status is one plus an index.
@@ -95,13 +93,12 @@ struct Kinds {
 }
 
 impl<'c> Unit<'c> {
-    pub(crate) fn new(ll: &'c Context, name: &str, options: &Options) -> Unit<'c> {
+    pub(crate) fn new(ll: &'c Context, name: &str) -> Unit<'c> {
         let domain = ll.metadata_node(&[ll.metadata_string("weld").into()]);
         let scope = ll.metadata_node(&[ll.metadata_string("weld.input").into(), domain.into()]);
         Unit {
             ll,
             module: ll.create_module(name),
-            options: options.clone(),
             demands: HashMap::new(),
             sites: RefCell::new(Vec::new()),
             scopes: Scopes {
@@ -204,10 +201,6 @@ impl<'c> Unit<'c> {
     pub(crate) fn attribute(&self, function: FunctionValue<'c>, at: AttributeLoc, name: &str, value: u64) {
         let kind = Attribute::get_named_enum_kind_id(name);
         function.add_attribute(at, self.ll.create_enum_attribute(kind, value));
-    }
-
-    pub(crate) fn string_attribute(&self, function: FunctionValue<'c>, name: &str, value: &str) {
-        function.add_attribute(AttributeLoc::Function, self.ll.create_string_attribute(name, value));
     }
 
     /// A constant array of bytes; the address of its first.

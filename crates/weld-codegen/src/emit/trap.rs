@@ -57,15 +57,4 @@ impl<'c> Emitter<'c, '_> {
         self.at(go_on);
         Ok(())
     }
-
-    /// Passes on the status of another generated function.
-    pub(crate) fn propagate(&self, status: IntValue<'c>) -> Res<()> {
-        let failed = self.b.build_int_compare(inkwell::IntPredicate::NE, status, self.i32(0), "")?;
-        let go_on = self.new_block("");
-        let from = self.current_block()?;
-        self.branch_if_rare(failed, self.exit, go_on)?;
-        self.status.add_incoming(&[(&status, from)]);
-        self.at(go_on);
-        Ok(())
-    }
 }
