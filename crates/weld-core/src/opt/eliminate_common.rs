@@ -241,28 +241,37 @@ mod tests {
 
     #[test]
     fn twice_in_one_block() {
-        check("|x: i64, y: i64| {(x * y + 1L) * 2L, if(x > 0L, x * y + 1L, 0L)}", expect![[r#"
+        check(
+            "|x: i64, y: i64| {(x * y + 1L) * 2L, if(x > 0L, x * y + 1L, 0L)}",
+            expect![[r#"
             |x: i64, y: i64|
               let c = x * y + 1L;
               {c * 2L, if(x > 0L, c, 0L)}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn named_before() {
-        check("|x: i64, y: i64| let a = x * y + 1L; {a * a, (x * y + 1L) / a}", expect![[r#"
+        check(
+            "|x: i64, y: i64| let a = x * y + 1L; {a * a, (x * y + 1L) / a}",
+            expect![[r#"
             |x: i64, y: i64|
               let a = x * y + 1L;
               {a * a, a / a}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn nothing_leaves_a_branch() {
-        check("|x: i64, y: i64| {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}", expect![[r#"
+        check(
+            "|x: i64, y: i64| {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}",
+            expect![[r#"
             |x: i64, y: i64|
               {if(x > 0L, y / x + 1L, 0L), if(x > 1L, y / x + 1L, 0L)}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

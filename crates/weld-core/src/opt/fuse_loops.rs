@@ -511,13 +511,19 @@ mod tests {
 
     #[test]
     fn copies_vanish() {
-        check("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[r#"
+        check(
+            "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))",
+            expect![[r#"
             |v: vec[i64]|
               v
-        "#]]);
-        check("|v: stream[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))", expect![[r#"
+        "#]],
+        );
+        check(
+            "|v: stream[i64]| result(for(v, appender[i64], |b, i, x| merge(b, x)))",
+            expect![[r#"
             |v: stream[i64]|
               result(for(v, appender[i64], |b, i, x| merge(b, x)))
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -133,10 +133,13 @@ mod tests {
 
     #[test]
     fn out_of_one_loop() {
-        check("|v: vec[f64], m: f64| result(for(v, appender[f64], |b, i, x| merge(b, x * sqrt(m))))", expect![[r#"
+        check(
+            "|v: vec[f64], m: f64| result(for(v, appender[f64], |b, i, x| merge(b, x * sqrt(m))))",
+            expect![[r#"
             |v: vec[f64], m: f64|
               result(let h = sqrt(m); for(v, appender[f64], |b, i, x| merge(b, x * h)))
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -203,72 +203,102 @@ mod tests {
 
     #[test]
     fn used_once_and_trivial() {
-        check("|x: i64| let a = x * 2L; let b = a + 1L; let c = x; b - c * c", expect![[r#"
+        check(
+            "|x: i64| let a = x * 2L; let b = a + 1L; let c = x; b - c * c",
+            expect![[r#"
             |x: i64|
               x * 2L + 1L - x * x
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn fields_of_variables_go_everywhere() {
-        check("|s: {i64,i64}| let a = s.$0; a * a + s.$1", expect![[r#"
+        check(
+            "|s: {i64,i64}| let a = s.$0; a * a + s.$1",
+            expect![[r#"
             |s: {i64,i64}|
               s.$0 * s.$0 + s.$1
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn nested_blocks_are_flattened() {
-        check("|x: i64| let a = (let b = x * x; b + b); a * a", expect![[r#"
+        check(
+            "|x: i64| let a = (let b = x * x; b + b); a * a",
+            expect![[r#"
             |x: i64|
               let b = x * x;
               let a = b + b;
               a * a
-        "#]]);
-        check("|x: i64| (let b = x * x; b + b) * (let c = x + 1L; c * c)", expect![[r#"
+        "#]],
+        );
+        check(
+            "|x: i64| (let b = x * x; b + b) * (let c = x + 1L; c * c)",
+            expect![[r#"
             |x: i64|
               let b = x * x;
               let c = x + 1L;
               (b + b) * (c * c)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn dead_code_goes() {
-        check("|x: i64| let a = x * x; let b = a + a; x", expect![[r#"
+        check(
+            "|x: i64| let a = x * x; let b = a + a; x",
+            expect![[r#"
             |x: i64|
               x
-        "#]]);
-        check("|v: vec[i64]| let a = result(for(v, appender[i64], |b,i,x| merge(b, x * x))); len(v)", expect![[r#"
+        "#]],
+        );
+        check(
+            "|v: vec[i64]| let a = result(for(v, appender[i64], |b,i,x| merge(b, x * x))); len(v)",
+            expect![[r#"
             |v: vec[i64]|
               len(v)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn an_error_is_not_dropped() {
-        check("|x: i64, y: i64| let a = x / y; x", expect![[r#"
+        check(
+            "|x: i64, y: i64| let a = x / y; x",
+            expect![[r#"
             |x: i64, y: i64|
               let a = x / y;
               x
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn into_a_branch_only_what_cannot_fail() {
-        check("|x: i64, y: i64| let a = x * y; if(x > 0L, a, 0L)", expect![[r#"
+        check(
+            "|x: i64, y: i64| let a = x * y; if(x > 0L, a, 0L)",
+            expect![[r#"
             |x: i64, y: i64|
               if(x > 0L, x * y, 0L)
-        "#]]);
-        check("|x: i64, y: i64| let a = x / y; if(x > 0L, a, 0L)", expect![[r#"
+        "#]],
+        );
+        check(
+            "|x: i64, y: i64| let a = x / y; if(x > 0L, a, 0L)",
+            expect![[r#"
             |x: i64, y: i64|
               let a = x / y;
               if(x > 0L, a, 0L)
-        "#]]);
-        check("|x: i64, y: i64| let a = x / 7L; if(x > 0L, a, 0L)", expect![[r#"
+        "#]],
+        );
+        check(
+            "|x: i64, y: i64| let a = x / 7L; if(x > 0L, a, 0L)",
+            expect![[r#"
             |x: i64, y: i64|
               if(x > 0L, x / 7L, 0L)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -285,10 +315,13 @@ mod tests {
 
     #[test]
     fn blocks_stay_in_branches() {
-        check("|x: i64| 1L + if(x > 0L, let a = x * x; a + a, 0L)", expect![[r#"
+        check(
+            "|x: i64| 1L + if(x > 0L, let a = x * x; a + a, 0L)",
+            expect![[r#"
             |x: i64|
               1L + if(x > 0L, let a = x * x; a + a, 0L)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

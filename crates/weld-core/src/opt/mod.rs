@@ -22,10 +22,10 @@ mod pipelines;
 mod predicate;
 mod prove_bounds;
 mod simplify;
-#[cfg(test)]
-mod testing;
 mod split_stages;
 mod split_structs;
+#[cfg(test)]
+mod testing;
 
 use std::collections::BTreeSet;
 use std::fmt;

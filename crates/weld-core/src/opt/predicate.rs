@@ -212,9 +212,12 @@ mod tests {
 
     #[test]
     fn float_minima_stay_branches() {
-        check("|v: vec[f64]| result(for(v, merger[f64,min], |b, i, x| if(x > 0.0, merge(b, x), b)))", expect![[r#"
+        check(
+            "|v: vec[f64]| result(for(v, merger[f64,min], |b, i, x| if(x > 0.0, merge(b, x), b)))",
+            expect![[r#"
             |v: vec[f64]|
               result(for(v, merger[f64,min], |b, i, x| if(x > 0.0, merge(b, x), b)))
-        "#]]);
+        "#]],
+        );
     }
 }

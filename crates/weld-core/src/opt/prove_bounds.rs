@@ -103,10 +103,13 @@ mod tests {
 
     #[test]
     fn the_index_of_the_same_vector() {
-        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i) * x)))", expect![[r#"
+        check(
+            "|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i) * x)))",
+            expect![[r#"
             |v: vec[i64]|
               result(for(v, merger[i64,+], |b, i, x| merge(b, @(unchecked:true) lookup(v, i) * x)))
-        "#]]);
+        "#]],
+        );
         check(
             "|v: vec[i64], w: vec[i64]| result(for(zip(v, w), merger[i64,+], |b, i, x| merge(b, lookup(w, i))))",
             expect![[r#"
@@ -141,10 +144,13 @@ mod tests {
                   result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(w, i))))
             "#]],
         );
-        check("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))", expect![[r#"
+        check(
+            "|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))",
+            expect![[r#"
             |v: vec[i64]|
               result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(v, i + 1L))))
-        "#]]);
+        "#]],
+        );
         check(
             "|v: vec[i64]| result(for(rangeiter(-1L, len(v), 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j))))",
             expect![[r#"

@@ -351,40 +351,58 @@ mod tests {
 
     #[test]
     fn constants() {
-        check("|| {1 + 2 * 3, 7 / 2, -7 % 3, 1.5 + 2.0, i8(300), 2147483647 + 1, f64(3)}", expect![[r#"
+        check(
+            "|| {1 + 2 * 3, 7 / 2, -7 % 3, 1.5 + 2.0, i8(300), 2147483647 + 1, f64(3)}",
+            expect![[r#"
             {7, 3, -1, 3.5, 44c, -2147483648, 3.0}
-        "#]]);
-        check("|| {checked_add(1L, 2L), checked_mul(9223372036854775807L, 1L)}", expect![[r#"
+        "#]],
+        );
+        check(
+            "|| {checked_add(1L, 2L), checked_mul(9223372036854775807L, 1L)}",
+            expect![[r#"
             {3L, 9223372036854775807L}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn errors_are_not_folded() {
-        check("|x: i64| {1 / 0, checked_add(9223372036854775807L, 1L), (x / 0L) * 0L}", expect![[r#"
+        check(
+            "|x: i64| {1 / 0, checked_add(9223372036854775807L, 1L), (x / 0L) * 0L}",
+            expect![[r#"
             |x: i64|
               {1 / 0, checked_add(9223372036854775807L, 1L), x / 0L * 0L}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn units_and_zeros() {
-        check("|x: i64| {x + 0L, 0L + x, x * 1L, x * 0L, x - 0L, x / 1L, checked_mul(x, 1L)}", expect![[r#"
+        check(
+            "|x: i64| {x + 0L, 0L + x, x * 1L, x * 0L, x - 0L, x / 1L, checked_mul(x, 1L)}",
+            expect![[r#"
             |x: i64|
               {x, x, x, 0L, x, x, x}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn floats_keep_their_zeros_and_nans() {
-        check("|x: f64| {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}", expect![[r#"
+        check(
+            "|x: f64| {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}",
+            expect![[r#"
             |x: f64|
               {x + 0.0, x * 0.0, x - x, x == x, !(x < 1.0)}
-        "#]]);
-        check("|x: f64| {x * 1.0, x / 1.0, x - 0.0}", expect![[r#"
+        "#]],
+        );
+        check(
+            "|x: f64| {x * 1.0, x / 1.0, x - 0.0}",
+            expect![[r#"
             |x: f64|
               {x, x, x}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -396,38 +414,53 @@ mod tests {
                   {a, true, false, a, a, a || b, a && b}
             "#]],
         );
-        check("|a: i64, b: f64| {!(a < 1L), !(b == 1.0), (a == 1L) == false}", expect![[r#"
+        check(
+            "|a: i64, b: f64| {!(a < 1L), !(b == 1.0), (a == 1L) == false}",
+            expect![[r#"
             |a: i64, b: f64|
               {a >= 1L, b != 1.0, a != 1L}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_branch_that_may_fail_stays_a_branch() {
-        check("|c: bool, x: i64| select(c, 1L, 1L / x)", expect![[r#"
+        check(
+            "|c: bool, x: i64| select(c, 1L, 1L / x)",
+            expect![[r#"
             |c: bool, x: i64|
               select(c, 1L, 1L / x)
-        "#]]);
-        check("|c: bool, x: i64| (1L / x > 0L) && false", expect![[r#"
+        "#]],
+        );
+        check(
+            "|c: bool, x: i64| (1L / x > 0L) && false",
+            expect![[r#"
             |c: bool, x: i64|
               1L / x > 0L && false
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn casts() {
-        check("|x: i32| {i32(i64(x)), i8(i64(x)), u64(i64(x)), i64(i8(x)), i32(x)}", expect![[r#"
+        check(
+            "|x: i32| {i32(i64(x)), i8(i64(x)), u64(i64(x)), i64(i8(x)), i32(x)}",
+            expect![[r#"
             |x: i32|
               {x, i8(x), u64(x), i64(i8(x)), x}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn structs() {
-        check("|x: i64, s: {i64,i64}| {{x, 2L}.$0, {s.$0, s.$1}, {s.$1, s.$0}, {1L / x, x}.$1}", expect![[r#"
+        check(
+            "|x: i64, s: {i64,i64}| {{x, 2L}.$0, {s.$0, s.$1}, {s.$1, s.$0}, {1L / x, x}.$1}",
+            expect![[r#"
             |x: i64, s: {i64,i64}|
               {x, s, {s.$1, s.$0}, {1L / x, x}.$1}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

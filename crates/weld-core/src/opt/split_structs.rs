@@ -219,47 +219,65 @@ mod tests {
 
     #[test]
     fn literals() {
-        check("|x: i64| let s = {x * x, {x + 1L, 3L}}; s.$0 + s.$1.$0 * s.$1.$0", expect![[r#"
+        check(
+            "|x: i64| let s = {x * x, {x + 1L, 3L}}; s.$0 + s.$1.$0 * s.$1.$0",
+            expect![[r#"
             |x: i64|
               let s = x + 1L;
               x * x + s * s
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn whole_uses_are_rebuilt() {
-        check("|x: i64| let s = {x * x, x}; {s, s.$0}", expect![[r#"
+        check(
+            "|x: i64| let s = {x * x, x}; {s, s.$0}",
+            expect![[r#"
             |x: i64|
               let s = x * x;
               {{s, x}, s}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn conditions() {
-        check("|c: i64, x: i64| let s = if(c > 0L, {x * x, true}, {0L, false}); if(s.$1, s.$0, 1L)", expect![[r#"
+        check(
+            "|c: i64, x: i64| let s = if(c > 0L, {x * x, true}, {0L, false}); if(s.$1, s.$0, 1L)",
+            expect![[r#"
             |c: i64, x: i64|
               let c_2 = c > 0L;
               if(if(c_2, true, false), if(c_2, x * x, 0L), 1L)
-        "#]]);
-        check("|c: bool, r: {i64,i64}| let s = if(c, r, {0L, 0L}); s.$0 * s.$0 + s.$1", expect![[r#"
+        "#]],
+        );
+        check(
+            "|c: bool, r: {i64,i64}| let s = if(c, r, {0L, 0L}); s.$0 * s.$0 + s.$1",
+            expect![[r#"
             |c: bool, r: {i64,i64}|
               let s = if(c, r.$0, 0L);
               s * s + if(c, r.$1, 0L)
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_field_that_may_fail_is_evaluated_still() {
-        check("|x: i64| let s = {1L / x, x}; s.$1", expect![[r#"
+        check(
+            "|x: i64| let s = {1L / x, x}; s.$1",
+            expect![[r#"
             |x: i64|
               let s = 1L / x;
               x
-        "#]]);
-        check("|x: i64| {1L / x, x}.$1", expect![[r#"
+        "#]],
+        );
+        check(
+            "|x: i64| {1L / x, x}.$1",
+            expect![[r#"
             |x: i64|
               {1L / x, x}.$1
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

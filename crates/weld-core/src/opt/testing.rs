@@ -49,8 +49,11 @@ fn parse(text: &str) -> Program {
 
 /// Both give the same value, or both an error, for a range of arguments.
 fn assert_same(before: &Program, after: &Program, what: &str) {
-    for seed in 0..12u64 {
-        let mut source = Source { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1, rows: [0, 1, 3, 40, 1500][seed as usize % 5] };
+    for seed in 0..10u64 {
+        let mut source = Source {
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1,
+            rows: [0, 1, 3, 40, 1100][seed as usize % 5],
+        };
         let args: Vec<Value> = before.params.iter().map(|param| source.value(&param.ty)).collect();
         let outcome = |program: &Program| run(program, &args, &Limits::default()).map(|value| to_json(&value));
         let (expected, found) = (outcome(before), outcome(after));
@@ -121,8 +124,8 @@ impl Source {
 pub(super) fn check_each_pass(text: &str) {
     let original = parse(text);
     let names = super::pass_names();
-    for pass in super::PASSES {
-        let Pass { name, run, .. } = *pass;
+    let mut seen = std::collections::BTreeSet::new();
+    for Pass { name, run, .. } in super::PASSES.iter().filter(|pass| seen.insert(pass.name)) {
         let mut alone = original.clone();
         run(&mut alone, &Config::default());
         assert!(verify(&alone).is_ok(), "{name} alone broke the program\n{alone}");
