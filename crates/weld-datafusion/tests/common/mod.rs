@@ -1,0 +1,184 @@
+//! Two sessions over the same tables, stock DataFusion and Weld, and the comparison of their answers.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, RecordBatchReader};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use parquet::arrow::ArrowWriter;
+use tpchgen::generators as rows;
+use weld_datafusion::{Summary, WeldSessionExt, pipelines, summary};
+
+/// The same tables in both.
+pub(crate) struct Engines {
+    pub(crate) stock: SessionContext,
+    pub(crate) weld: SessionContext,
+}
+
+/// What Weld made of a query.
+pub(crate) struct Run {
+    pub(crate) summary: Summary,
+    /// Pipelines that ran on DataFusion's operators after all.
+    pub(crate) fallbacks: usize,
+    pub(crate) rows: Vec<String>,
+}
+
+pub(crate) fn config(partitions: usize) -> SessionConfig {
+    SessionConfig::new().with_target_partitions(partitions).with_information_schema(true)
+}
+
+pub(crate) fn session(config: SessionConfig, weld: bool) -> SessionContext {
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    SessionContext::new_with_state(if weld { builder.with_weld() } else { builder }.build())
+}
+
+impl Engines {
+    pub(crate) fn new(config: SessionConfig) -> Engines {
+        Engines { stock: session(config.clone(), false), weld: session(config, true) }
+    }
+
+    /// An in-memory table of as many partitions as the sessions have.
+    pub(crate) fn table(&self, name: &str, batches: Vec<RecordBatch>) {
+        let schema = batches[0].schema();
+        for context in [&self.stock, &self.weld] {
+            let partitions = context.state().config().target_partitions();
+            let mut parts = vec![Vec::new(); partitions];
+            for (index, batch) in batches.iter().enumerate() {
+                parts[index % partitions].push(batch.clone());
+            }
+            let table = MemTable::try_new(schema.clone(), parts).expect("batches of one schema");
+            context.register_table(name, Arc::new(table)).expect("a new name");
+        }
+    }
+
+    /// A table from SQL, cut into batches of `batch_rows`.
+    pub(crate) async fn table_from(&self, name: &str, sql: &str, batch_rows: usize) {
+        let frame = self.stock.sql(sql).await.expect("valid SQL");
+        let schema: SchemaRef = Arc::new(frame.schema().as_arrow().clone());
+        let whole =
+            arrow::compute::concat_batches(&schema, &frame.collect().await.expect("it runs")).expect("one schema");
+        let batches: Vec<RecordBatch> = (0..whole.num_rows())
+            .step_by(batch_rows)
+            .map(|start| whole.slice(start, batch_rows.min(whole.num_rows() - start)))
+            .collect();
+        self.table(name, if batches.is_empty() { vec![whole] } else { batches });
+    }
+
+    /// Runs on Weld; the error's text if it fails.
+    pub(crate) async fn run(&self, sql: &str) -> Result<Run, String> {
+        let plan = self.weld.sql(sql).await.map_err(|e| e.to_string())?;
+        let plan = plan.create_physical_plan().await.map_err(|e| e.to_string())?;
+        let batches = collect(Arc::clone(&plan), self.weld.task_ctx()).await.map_err(|e| e.to_string())?;
+        Ok(Run { summary: summary(&plan), fallbacks: fallbacks(&plan), rows: sorted_rows(&batches) })
+    }
+
+    pub(crate) async fn stock_rows(&self, sql: &str) -> Result<Vec<String>, String> {
+        let frame = self.stock.sql(sql).await.map_err(|e| e.to_string())?;
+        Ok(sorted_rows(&frame.collect().await.map_err(|e| e.to_string())?))
+    }
+
+    /// Both give the same rows, and Weld compiled at least `compiled` operators.
+    pub(crate) async fn check(&self, sql: &str, compiled: usize) -> Run {
+        let expected = self.stock_rows(sql).await.unwrap_or_else(|error| panic!("{sql}\nstock: {error}"));
+        let run = self.run(sql).await.unwrap_or_else(|error| panic!("{sql}\nweld: {error}"));
+        assert_eq!(run.rows, expected, "{sql}");
+        assert!(run.summary.operators_compiled >= compiled, "{sql}\nleft: {:?}", run.summary.declined);
+        assert_eq!(run.fallbacks, 0, "{sql}\nran on DataFusion's operators");
+        run
+    }
+
+    /// Both fail, Weld with `message` in its error.
+    pub(crate) async fn check_error(&self, sql: &str, message: &str) {
+        let stock = self.stock_rows(sql).await;
+        assert!(stock.is_err(), "{sql}\nstock gives {stock:?}");
+        match self.run(sql).await {
+            Ok(run) => panic!("{sql}\nweld gives {:?}", run.rows),
+            Err(error) => assert!(error.contains(message), "{sql}\n{error}"),
+        }
+    }
+}
+
+fn fallbacks(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let of = |exec: &weld_datafusion::WeldExec| {
+        let metrics = exec.metrics()?;
+        metrics.sum_by_name("fallbacks").map(|count| count.as_usize())
+    };
+    pipelines(plan).iter().filter_map(of).sum()
+}
+
+/// One line a row, in an order that only the values decide. Floats to ten digits.
+pub(crate) fn sorted_rows(batches: &[RecordBatch]) -> Vec<String> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let cells = batch.columns().iter().map(|column| cell(column.as_ref(), row));
+            rows.push(cells.collect::<Vec<_>>().join("|"));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+fn cell(column: &dyn Array, row: usize) -> String {
+    if column.is_null(row) {
+        return "null".to_owned();
+    }
+    let text = array_value_to_string(column, row).expect("a printable value");
+    match column.data_type() {
+        DataType::Float32 | DataType::Float64 => text.parse::<f64>().map_or(text, |value| format!("{value:.9e}")),
+        _ => text,
+    }
+}
+
+/// The eight tables of TPC-H.
+pub(crate) fn tpch(scale: f64) -> Vec<(&'static str, Vec<RecordBatch>)> {
+    use tpchgen_arrow as arrow;
+    fn all(reader: impl RecordBatchReader) -> Vec<RecordBatch> {
+        reader.collect::<Result<_, _>>().expect("generated data")
+    }
+    vec![
+        ("region", all(arrow::RegionArrow::new(rows::RegionGenerator::new(scale, 1, 1)))),
+        ("nation", all(arrow::NationArrow::new(rows::NationGenerator::new(scale, 1, 1)))),
+        ("supplier", all(arrow::SupplierArrow::new(rows::SupplierGenerator::new(scale, 1, 1)))),
+        ("customer", all(arrow::CustomerArrow::new(rows::CustomerGenerator::new(scale, 1, 1)))),
+        ("part", all(arrow::PartArrow::new(rows::PartGenerator::new(scale, 1, 1)))),
+        ("partsupp", all(arrow::PartSuppArrow::new(rows::PartSuppGenerator::new(scale, 1, 1)))),
+        ("orders", all(arrow::OrderArrow::new(rows::OrderGenerator::new(scale, 1, 1)))),
+        ("lineitem", all(arrow::LineItemArrow::new(rows::LineItemGenerator::new(scale, 1, 1)))),
+    ]
+}
+
+pub(crate) fn tpch_query(number: usize) -> String {
+    let path = format!("{}/../../queries/tpch/q{number}.sql", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+pub(crate) fn tpch_in_memory(partitions: usize, scale: f64) -> Engines {
+    let engines = Engines::new(config(partitions));
+    for (name, batches) in tpch(scale) {
+        engines.table(name, batches);
+    }
+    engines
+}
+
+/// The files are in `folder`, which must outlive the sessions.
+pub(crate) async fn tpch_in_parquet(partitions: usize, scale: f64, folder: &std::path::Path) -> Engines {
+    let engines = Engines::new(config(partitions));
+    for (name, batches) in tpch(scale) {
+        let path = folder.join(format!("{name}.parquet"));
+        let file = std::fs::File::create(&path).expect("a temporary folder is writable");
+        let mut writer = ArrowWriter::try_new(file, batches[0].schema(), None).expect("a plain schema");
+        batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
+        writer.close().expect("a temporary folder is writable");
+        let path = path.to_str().expect("a temporary folder has a plain name");
+        for context in [&engines.stock, &engines.weld] {
+            context.register_parquet(name, path, ParquetReadOptions::default()).await.expect("the file just written");
+        }
+    }
+    engines
+}

@@ -1,0 +1,236 @@
+//! Where engines differ: nulls, empty inputs, overflow, division by zero, wrapping, limits, memory, cancellation.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Engines, config, session};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+use weld_datafusion::WeldSessionExt;
+
+/// Every type, every third row null.
+const NULLS: &str = "
+    SELECT CASE WHEN v % 3 = 0 THEN NULL ELSE v END AS i,
+           CASE WHEN v % 3 = 1 THEN NULL ELSE v * 10 END AS j,
+           CASE WHEN v % 4 = 0 THEN NULL ELSE CAST(v AS DECIMAL(15, 2)) / 4 END AS d,
+           CASE WHEN v % 5 = 0 THEN NULL ELSE v % 2 = 0 END AS b,
+           CASE WHEN v % 4 = 1 THEN NULL ELSE concat('a string of some length ', CAST(v % 7 AS VARCHAR)) END AS s,
+           CASE WHEN v % 6 = 0 THEN NULL ELSE CAST(v AS DOUBLE) / 3 END AS f,
+           CASE WHEN v % 3 = 2 THEN NULL ELSE arrow_cast(v, 'Date32') END AS t,
+           v AS k
+    FROM generate_series(1, 100) AS g(v)";
+
+async fn nulls(batch_rows: usize, partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    engines.table_from("n", NULLS, batch_rows).await;
+    engines.table_from("none", &format!("{NULLS} WHERE v < 0"), batch_rows).await;
+    engines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nulls_everywhere() {
+    for (batch_rows, partitions) in [(100, 1), (7, 2), (1, 1)] {
+        let engines = nulls(batch_rows, partitions).await;
+        for sql in [
+            "SELECT i + j, i * 2, i - k FROM n WHERE i > 5 OR j < 300",
+            "SELECT i, s FROM n WHERE NOT (i > 20 AND b)",
+            "SELECT i FROM n WHERE b OR i IS NULL",
+            "SELECT k, b AND i > 10, b OR i > 10, NOT b FROM n WHERE k > 0",
+            "SELECT k, i IS NULL, j IS NOT NULL, i IS DISTINCT FROM j, i IS NOT DISTINCT FROM NULL FROM n WHERE k > 1",
+            "SELECT k, CASE WHEN i > 50 THEN i WHEN b THEN j ELSE NULL END FROM n WHERE k < 90",
+            "SELECT k, CASE i WHEN 4 THEN 'four' WHEN 5 THEN 'five' END FROM n WHERE k > 2",
+            "SELECT k FROM n WHERE i IN (1, 2, 4, NULL) OR s IN ('a string of some length 3')",
+            "SELECT k, i IN (1, 4, 7), i NOT IN (1, NULL) FROM n WHERE k > 2",
+            "SELECT k, d + 1, d * d, d / 3, d - 0.5 FROM n WHERE d BETWEEN 1 AND 20",
+            "SELECT f * 2, f / 0, -f FROM n WHERE f > 3.0",
+            "SELECT s, k FROM n WHERE s LIKE '%length 3' OR s LIKE 'a str%' AND k < 10",
+            "SELECT s NOT LIKE '%of%4', k FROM n WHERE k > 7",
+            "SELECT t, k, date_part('year', t), date_part('month', t) FROM n WHERE t > DATE '1970-01-20'",
+            "SELECT s, k FROM n WHERE s > 'a string of some length 2'",
+            "SELECT count(*), count(i), sum(i), min(i), max(i), avg(d), sum(d), min(d), max(t) FROM n WHERE k > 3",
+            "SELECT b, count(*), count(i), sum(i), avg(d), avg(f), min(j), max(j) FROM n GROUP BY b",
+            "SELECT s, b, sum(k), min(t) FROM n GROUP BY s, b",
+            "SELECT i % 4, sum(i) FILTER (WHERE b), count(*) FILTER (WHERE j > 100) FROM n GROUP BY i % 4",
+            "SELECT DISTINCT s FROM n",
+            "SELECT DISTINCT i % 5, b FROM n WHERE k > 0",
+            "SELECT a.k, b.s FROM n a JOIN n b ON a.i = b.j",
+            "SELECT a.k, b.k, a.s FROM n a JOIN n b ON a.s = b.s AND a.i = b.i WHERE a.k + b.k > 20",
+            "SELECT a.k, b.k FROM n a JOIN n b ON a.i = b.i AND a.k < b.j",
+            "SELECT a.k, b.k FROM n a JOIN n b ON a.i IS NOT DISTINCT FROM b.j",
+            "SELECT b.b, sum(a.d * b.k) FROM n a JOIN n b ON a.i = b.j GROUP BY b.b",
+        ] {
+            engines.check(sql, 1).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_input() {
+    let engines = nulls(100, 2).await;
+    for sql in [
+        "SELECT i + 1 FROM none WHERE i > 2",
+        "SELECT count(*), sum(i), min(d), avg(d), count(s) FROM none WHERE k > 0",
+        "SELECT b, count(*), sum(i) FROM none GROUP BY b",
+        "SELECT a.k, b.s FROM none a JOIN n b ON a.i = b.j",
+        "SELECT a.k, b.s FROM n a JOIN none b ON a.i = b.j",
+        "SELECT sum(a.k) FROM n a JOIN none b ON a.i = b.j",
+        "SELECT i FROM n WHERE k > 1000",
+    ] {
+        engines.check(sql, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_are_datafusions() {
+    let engines = nulls(10, 1).await;
+    engines.check_error("SELECT k / (k - 50) FROM n WHERE k > 10", "Divide by zero").await;
+    engines.check_error("SELECT k % (k - 50) FROM n WHERE k > 10", "Divide by zero").await;
+    engines.check_error("SELECT d / (d - d) FROM n WHERE k > 10", "Divide by zero").await;
+    engines.table_from("big", "SELECT CAST('9' || repeat('9', 37) AS DECIMAL(38, 0)) AS d, 1 AS k", 10).await;
+    engines.check_error("SELECT d * d FROM big WHERE k > 0", "verflow").await;
+    engines.check_error("SELECT d + d + d FROM big WHERE k > 0", "verflow").await;
+    engines.check_error("SELECT arrow_cast(k * 1000, 'Int8') FROM n WHERE k > 0", "cast").await;
+    // The operand that would fail is not evaluated.
+    engines.check("SELECT k FROM n WHERE k <> 50 AND 100 / (k - 50) >= 0", 0).await;
+    engines.check("SELECT CASE WHEN k = 50 THEN 0 ELSE k / (k - 50) END FROM n WHERE k > 10", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn integers_wrap_and_decimals_do_not() {
+    let engines = Engines::new(config(1));
+    engines
+        .table_from(
+            "w",
+            "SELECT arrow_cast(v, 'Int8') AS a, arrow_cast(v, 'UInt8') AS u, CAST(9223372036854775800 + v AS BIGINT) AS x,
+                    CAST(v AS DECIMAL(38, 0)) * 10000000000000000000000000000000000 AS d
+             FROM (SELECT unnest([1, 2, 3, 4, 5, 6, 7]) AS v)",
+            3,
+        )
+        .await;
+    engines.check("SELECT a + a, a * arrow_cast(100, 'Int8'), x + x, -x FROM w WHERE a > 0", 1).await;
+    engines.check("SELECT sum(x), sum(a), sum(u) FROM w WHERE a > 0", 1).await;
+    engines
+        .check("SELECT a % arrow_cast(2, 'Int8'), sum(x), max(x), min(a) FROM w GROUP BY a % arrow_cast(2, 'Int8')", 1)
+        .await;
+    engines.check("SELECT sum(d), max(d) FROM w WHERE a > 0", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floats_order_as_datafusions() {
+    let engines = Engines::new(config(1));
+    engines
+        .table_from(
+            "f",
+            "SELECT x, x * 0 AS z FROM (SELECT unnest([0.0, -0.0, 1.5, 'NaN'::double, 'Infinity'::double, NULL]) AS x)",
+            2,
+        )
+        .await;
+    for sql in [
+        "SELECT x FROM f WHERE x = 0",
+        "SELECT x FROM f WHERE x > 1",
+        "SELECT x, x = x, x < 'NaN'::double, z <> z, x >= 'Infinity'::double FROM f WHERE x IS NULL OR x IS NOT NULL",
+    ] {
+        engines.check(sql, 1).await;
+    }
+    // Keys of floats stay with DataFusion: the answers must agree all the same.
+    engines.check("SELECT x, count(*) FROM f GROUP BY x", 0).await;
+    engines.check("SELECT min(x), max(x) FROM f", 0).await;
+    engines.check("SELECT a.x, b.x FROM f a JOIN f b ON a.x = b.x", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_stop() {
+    let engines = nulls(10, 1).await;
+    for (sql, rows) in [
+        ("SELECT k FROM n WHERE k > 10 LIMIT 7", 7),
+        ("SELECT k FROM n WHERE k > 95 LIMIT 7", 5),
+        ("SELECT k + 1 FROM n WHERE k > 10 LIMIT 3 OFFSET 2", 3),
+    ] {
+        assert_eq!(engines.run(sql).await.expect("it runs").rows.len(), rows, "{sql}");
+    }
+    engines.check("SELECT k FROM n WHERE k > 10 ORDER BY k DESC LIMIT 5", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_is_kept() {
+    let engines = nulls(7, 2).await;
+    let sql = "SELECT k, k * 2 FROM (SELECT * FROM n ORDER BY k LIMIT 60) WHERE k % 3 = 1";
+    let frame = engines.weld.sql(sql).await.expect("valid SQL");
+    let batches = frame.collect().await.expect("it runs");
+    let keys: Vec<String> = batches
+        .iter()
+        .flat_map(|batch| common::sorted_rows(std::slice::from_ref(batch)).into_iter().map(|_| String::new()))
+        .collect();
+    assert_eq!(keys.len(), 20);
+    let column: Vec<i64> = batches
+        .iter()
+        .flat_map(|batch| {
+            let column = batch.column(0).as_any().downcast_ref::<arrow::array::Int64Array>().expect("BIGINT");
+            column.values().to_vec()
+        })
+        .collect();
+    assert!(column.is_sorted(), "{column:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dictionary_columns_are_read_in_place() {
+    let engines = Engines::new(config(1));
+    let sql = "SELECT arrow_cast('key ' || CAST(v % 5 AS VARCHAR), 'Dictionary(Int32, Utf8)') AS s, v
+               FROM generate_series(1, 50) AS g(v)";
+    engines.table_from("d", sql, 9).await;
+    engines.check("SELECT v FROM d WHERE v > 3", 1).await;
+    engines.check("SELECT sum(v), count(*) FROM d WHERE v > 3", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_limits_are_errors() {
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(200_000, 1.0).build_arc().expect("a valid limit");
+    let builder = SessionStateBuilder::new().with_config(config(1)).with_runtime_env(runtime).with_default_features();
+    let context = SessionContext::new_with_state(builder.with_weld().build());
+    let sql = "SELECT k, count(*) FROM (SELECT v % 90000 AS k FROM generate_series(1, 200000) AS g(v)) GROUP BY k";
+    let frame = context.sql(sql).await.expect("valid SQL");
+    let error = frame.collect().await.expect_err("more groups than memory").to_string();
+    assert!(error.contains("Resources exhausted"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_stream_stops() {
+    let context = session(config(2), true);
+    let sql = "SELECT v * 2 AS w FROM generate_series(1, 100000000000) AS g(v) WHERE v % 3 = 0";
+    let mut stream = context.sql(sql).await.expect("valid SQL").execute_stream().await.expect("it starts");
+    let first = stream.next().await.expect("rows").expect("rows");
+    assert!(first.num_rows() > 0);
+    drop(stream);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn switches_leave_operators_to_datafusion() {
+    let engines = nulls(10, 1).await;
+    let sql = "SELECT b, sum(i) FROM n WHERE k > 3 GROUP BY b";
+    assert!(engines.check(sql, 2).await.summary.declined.is_empty());
+    for (setting, operator) in [("weld.filter", "FilterExec"), ("weld.aggregate", "AggregateExec")] {
+        engines.weld.sql(&format!("SET {setting} = false")).await.expect("a setting");
+        let run = engines.check(sql, 0).await;
+        let reason = format!("{setting} is off");
+        let noted = |declined: &weld_datafusion::Declined| declined.operator == operator && declined.reason == reason;
+        assert!(run.summary.declined.iter().any(noted), "{:?}", run.summary.declined);
+        engines.weld.sql(&format!("SET {setting} = true")).await.expect("a setting");
+    }
+    engines.weld.sql("SET weld.enabled = false").await.expect("a setting");
+    assert_eq!(engines.check(sql, 0).await.summary.operators_compiled, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_can_run_again() {
+    let engines = nulls(10, 2).await;
+    let frame = engines.weld.sql("SELECT a.k, b.s FROM n a JOIN n b ON a.i = b.j").await.expect("valid SQL");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    let context = engines.weld.task_ctx();
+    let first = datafusion::physical_plan::collect(Arc::clone(&plan), Arc::clone(&context)).await.expect("it runs");
+    let plan = datafusion::physical_plan::execution_plan::reset_plan_states(plan).expect("a fresh plan");
+    let second = datafusion::physical_plan::collect(plan, context).await.expect("it runs again");
+    assert_eq!(common::sorted_rows(&first), common::sorted_rows(&second));
+}
