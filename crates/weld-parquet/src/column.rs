@@ -1,0 +1,558 @@
+//! Reading one column chunk: any rows, in ascending order, as Arrow arrays.
+//!
+//! ```text
+//! let mut column = ColumnReader::open(chunk, rows, target, &ranges, None, &options)?;
+//! column.filter(&mut |values| lt(values, &day), &mut selection)?;   // once per dictionary entry
+//! column.rewind();
+//! let array = column.read(&selection, 0..selection.len())?;         // survivors only
+//! ```
+//!
+//! Pages without wanted rows are never decompressed. Pages that will be read one after the other
+//! are decompressed two at a time, where the codec gains from it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
+
+use crate::batch::Batch;
+use crate::decompress::Decompressor;
+use crate::dictionary::Dictionary;
+use crate::error::{Error, Result, unsupported};
+use crate::hybrid::{BLOCK, Piece};
+use crate::levels::{Levels, Validity};
+use crate::pages::{FileRanges, Pages};
+use crate::pool::BufferPool;
+use crate::selection::{Selection, Span};
+use crate::target::Target;
+use crate::values::Values;
+
+/// A predicate over the values of one column: true, false or null for each. It is called with the
+/// values of a dictionary, with a batch of plain values, or with a single null.
+pub type Predicate<'a> = dyn FnMut(&ArrayRef) -> Result<BooleanArray, ArrowError> + 'a;
+
+/// What a decoded column looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// Values.
+    #[default]
+    Flat,
+    /// A dictionary array (`Int32` codes) where the whole chunk is coded, values otherwise.
+    Encoded,
+}
+
+/// What columns share while they are read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// Where memory comes from and returns to.
+    pub pool: Arc<BufferPool>,
+    /// A page that claims to be larger is refused.
+    pub page_bytes_max: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { pool: BufferPool::new(64 << 20), page_bytes_max: 1 << 30 }
+    }
+}
+
+/// A cursor over one column chunk.
+#[derive(Debug)]
+pub struct ColumnReader {
+    target: Target,
+    rows: usize,
+    encoded: bool,
+    pages: Pages,
+    dictionary: Option<Dictionary>,
+    decompressor: Decompressor,
+    options: ReadOptions,
+    cursor: Option<Cursor>,
+    /// Keep decompressed pages: they are going to be read again.
+    keep: bool,
+}
+
+/// A place in an open page.
+#[derive(Debug)]
+struct Cursor {
+    page: usize,
+    next: usize,
+    end: usize,
+    levels: Option<Levels>,
+    values: Values,
+}
+
+impl ColumnReader {
+    /// Opens a column chunk of a row group of `rows` rows, decoding to `target`. The whole chunk is
+    /// in `ranges`, or the offset index says where those pages are that were fetched.
+    pub fn open(
+        chunk: &ColumnChunkMetaData,
+        rows: usize,
+        target: Target,
+        form: Form,
+        ranges: &FileRanges,
+        locations: Option<&[PageLocation]>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        if rows >= u32::MAX as usize {
+            return unsupported(format!("a row group of {rows} rows"));
+        }
+        let pages = Pages::find(chunk, rows, ranges, locations)?;
+        pages.data.iter().try_for_each(|page| page.check_supported(&target))?;
+        let encoded = form == Form::Encoded
+            && pages.dictionary.is_some()
+            && pages.data.iter().all(|p| p.encoding().is_none() || p.is_dictionary_coded());
+        let decompressor = Decompressor::new(chunk.compression(), &options.pool, options.page_bytes_max)?;
+        Ok(Self {
+            target,
+            rows,
+            encoded,
+            pages,
+            dictionary: None,
+            decompressor,
+            options: options.clone(),
+            cursor: None,
+            keep: false,
+        })
+    }
+
+    /// Whether arrays will be dictionary arrays.
+    pub fn is_encoded(&self) -> bool {
+        self.encoded
+    }
+
+    /// The type of the arrays that [`Self::read`] returns.
+    pub fn data_type(&self) -> DataType {
+        let values = self.target.data_type().clone();
+        match self.encoded {
+            true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(values)),
+            false => values,
+        }
+    }
+
+    /// Keeps decompressed pages, for a column that is read again after [`Self::rewind`].
+    pub fn keep_pages(&mut self) {
+        self.keep = true;
+    }
+
+    /// Goes back to the first row.
+    pub fn rewind(&mut self) {
+        self.cursor = None;
+    }
+
+    /// The chunk's dictionary, if it has one; decoded once.
+    pub fn dictionary(&mut self) -> Result<Option<&ArrayRef>> {
+        self.load_dictionary()?;
+        Ok(self.dictionary.as_ref().map(Dictionary::values))
+    }
+
+    /// Decompresses and decodes the dictionaries of several columns, of one row group or several:
+    /// two at a time, which is where Snappy's waiting can be hidden.
+    pub fn load_dictionaries<'a>(columns: impl IntoIterator<Item = &'a mut ColumnReader>) -> Result<()> {
+        let mut waiting: Vec<_> =
+            columns.into_iter().filter(|c| c.dictionary.is_none() && c.pages.dictionary.is_some()).collect();
+        // Neighbours of similar size leave the least to decode alone.
+        waiting.sort_by_key(|c| std::cmp::Reverse(c.pages.dictionary.as_ref().map_or(0, |d| d.len)));
+        for pair in waiting.chunks_mut(2) {
+            match pair {
+                [a, b] if a.decompressor.pairs() && b.decompressor.pairs() => {
+                    let (Some(first), Some(second)) = (a.pages.dictionary.take(), b.pages.dictionary.take()) else {
+                        continue;
+                    };
+                    let stored = [(first.stored, first.len), (second.stored, second.len)];
+                    let [x, y] = a.decompressor.pair(stored)?;
+                    a.set_dictionary(x, first.values)?;
+                    b.set_dictionary(y, second.values)?;
+                }
+                alone => alone.iter_mut().try_for_each(|c| c.load_dictionary())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn load_dictionary(&mut self) -> Result<()> {
+        if let Some(page) = self.pages.dictionary.take() {
+            let body = self.decompressor.page(page.stored, page.len)?;
+            self.set_dictionary(body, page.values)?;
+        }
+        Ok(())
+    }
+
+    fn set_dictionary(&mut self, body: bytes::Bytes, values: usize) -> Result<()> {
+        let ReadOptions { pool, page_bytes_max } = &self.options;
+        self.dictionary = Some(Dictionary::decode(body, values, &self.target, pool, *page_bytes_max)?);
+        Ok(())
+    }
+
+    /// Decodes the selected rows number `positions` of `selection`; calls ascend.
+    pub fn read(&mut self, selection: &Selection, positions: Range<usize>) -> Result<ArrayRef> {
+        if positions.start > positions.end || positions.end > selection.len() {
+            return Err(Error::Usage("positions past the end of a selection".into()));
+        }
+        self.read_span(selection.nth(positions))
+    }
+
+    fn read_span(&mut self, span: Span<'_>) -> Result<ArrayRef> {
+        let rows = span.len();
+        let mut batch = if self.encoded {
+            self.load_dictionary()?;
+            Batch::codes(rows, &self.options.pool)
+        } else {
+            // Only text needs the dictionary first: its buffers come before those of plain pages.
+            let max = self.options.page_bytes_max;
+            if self.pages.dictionary.is_some() && self.any_coded() {
+                self.load_dictionary()?;
+            }
+            Batch::values(rows, &self.target, self.dictionary.as_ref(), &self.options.pool, max)
+        };
+        let mut rest = span;
+        while let Some(first) = rest.first() {
+            let (now, later) = rest.split_before(self.seek(first, true)?);
+            let Some(cursor) = &mut self.cursor else {
+                break;
+            };
+            cursor.fill(now, &self.target, self.dictionary.as_ref(), &mut batch)?;
+            rest = later;
+        }
+        // An encoded chunk in which nothing was asked for may have no dictionary yet.
+        batch.finish(self.target.data_type(), self.dictionary.as_ref())
+    }
+
+    fn any_coded(&self) -> bool {
+        self.pages.data.iter().any(|p| p.is_dictionary_coded())
+    }
+
+    /// Opens the page that holds `row`, unless it is open; returns the row behind that page.
+    fn seek(&mut self, row: usize, pairs: bool) -> Result<usize> {
+        if row >= self.rows {
+            return Err(Error::Usage(format!("row {row} of {}", self.rows)));
+        }
+        if let Some(cursor) = &self.cursor {
+            if row < cursor.next {
+                return Err(Error::Usage("rows must be read in ascending order".into()));
+            }
+            if row < cursor.end {
+                return Ok(cursor.end);
+            }
+            if !self.keep {
+                self.pages.data[cursor.page].release();
+            }
+        }
+        let index = self.pages.data.partition_point(|p| p.rows.end <= row);
+        self.decompress(index, pairs)?;
+        let page = &self.pages.data[index];
+        let (levels, values) = page.open(&self.target)?;
+        if page.is_dictionary_coded() {
+            self.load_dictionary()?;
+        }
+        let Range { start: next, end } = self.pages.data[index].rows;
+        self.cursor = Some(Cursor { page: index, next, end, levels, values });
+        Ok(end)
+    }
+
+    /// Decompresses page `index`, and the one behind it with it if that pays.
+    fn decompress(&mut self, index: usize, pairs: bool) -> Result<()> {
+        let (page, next) = match &mut self.pages.data[index..] {
+            [page, next, ..] if pairs && self.decompressor.pairs() => (page, next),
+            [page, ..] => return page.decompress(&mut self.decompressor),
+            [] => return Ok(()),
+        };
+        if page.is_decompressed() || next.is_decompressed() {
+            return page.decompress(&mut self.decompressor);
+        }
+        match (page.compressed()?, next.compressed()) {
+            // Errors of the next page are reported when it is its turn.
+            (Some(a), Ok(Some(b))) if b.1 > 0 && a.1 > 0 => {
+                match self.decompressor.pair([a, b]) {
+                    Ok([a, b]) => {
+                        page.set_content(a);
+                        next.set_content(b);
+                    }
+                    Err(_) => page.decompress(&mut self.decompressor)?,
+                }
+                Ok(())
+            }
+            _ => page.decompress(&mut self.decompressor),
+        }
+    }
+
+    /// Keeps those rows of `selection` whose values satisfy `predicate`.
+    ///
+    /// A dictionary's entries are judged once; if all fail, no data page is even decompressed.
+    pub fn filter(&mut self, predicate: &mut Predicate<'_>, selection: &mut Selection) -> Result<()> {
+        selection.check(self.rows)?;
+        let verdicts = self.verdicts(predicate)?;
+        if let Some(verdicts) = &verdicts
+            && self.pages.data.iter().all(|p| p.is_dictionary_coded())
+        {
+            if verdicts.all(true) {
+                return Ok(());
+            }
+            if verdicts.all(false) {
+                *selection = Selection::Rows(vec![]);
+                return Ok(());
+            }
+        }
+        let mut kept = Vec::new();
+        for index in 0..self.pages.data.len() {
+            let page = &self.pages.data[index];
+            let span = selection.within(page.rows.clone());
+            let Some(first) = span.first() else { continue };
+            let coded = page.is_dictionary_coded();
+            match (&verdicts, coded) {
+                (Some(verdicts), true) => {
+                    self.seek(first, matches!(selection, Selection::All(_)))?;
+                    if let Some(cursor) = &mut self.cursor {
+                        cursor.judge(span, verdicts, &mut kept)?;
+                    }
+                }
+                _ => self.judge_values(span, predicate, &mut kept)?,
+            }
+        }
+        *selection = if kept.len() == self.rows { Selection::All(self.rows) } else { Selection::Rows(kept) };
+        Ok(())
+    }
+
+    /// What `predicate` says about each dictionary entry and about null.
+    fn verdicts(&mut self, predicate: &mut Predicate<'_>) -> Result<Option<Verdicts>> {
+        if !self.any_coded() {
+            return Ok(None);
+        }
+        self.load_dictionary()?;
+        let Some(dictionary) = &self.dictionary else {
+            return Ok(None);
+        };
+        let mut entries = judged(predicate, dictionary.values())?;
+        entries.truncate(dictionary.len());
+        let null = match self.target.nullable {
+            true => judged(predicate, &new_null_array(self.target.data_type(), 1))?.first().copied(),
+            false => None,
+        };
+        Ok(Some(Verdicts { entries, null }))
+    }
+
+    /// Judges rows of plain pages by their values.
+    fn judge_values(&mut self, span: Span<'_>, predicate: &mut Predicate<'_>, kept: &mut Vec<u32>) -> Result<()> {
+        let encoded = std::mem::replace(&mut self.encoded, false);
+        let mut rest = span;
+        let done = loop {
+            let Some(first) = rest.first() else {
+                break Ok(());
+            };
+            let (now, later) = rest.split_before(first + JUDGED_ROWS);
+            let row = |i: usize| match &now {
+                Span::Range(range) => (range.start + i) as u32,
+                Span::Rows(rows) => rows[i],
+            };
+            let verdict = self.read_span(now.clone()).and_then(|values| judged(predicate, &values));
+            match verdict {
+                Ok(verdict) => kept.extend((0..verdict.len()).filter(|&i| verdict[i] != 0).map(row)),
+                Err(error) => break Err(error),
+            }
+            rest = later;
+        };
+        self.encoded = encoded;
+        done
+    }
+}
+
+/// Plain values judged at a time.
+const JUDGED_ROWS: usize = 8192;
+
+/// One byte a value: 1 where the predicate is true.
+fn judged(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<Vec<u8>> {
+    let verdict = predicate(values)?;
+    if verdict.len() != values.len() {
+        return Err(Error::Usage("a predicate returned another number of rows".into()));
+    }
+    let bits = match verdict.nulls() {
+        Some(nulls) => verdict.values() & nulls.inner(),
+        None => verdict.values().clone(),
+    };
+    Ok(bits.iter().map(u8::from).collect())
+}
+
+#[derive(Debug)]
+struct Verdicts {
+    entries: Vec<u8>,
+    /// Absent where the column cannot be null.
+    null: Option<u8>,
+}
+
+impl Verdicts {
+    fn all(&self, verdict: bool) -> bool {
+        self.entries.iter().chain(&self.null).all(|&v| (v != 0) == verdict)
+    }
+}
+
+impl Cursor {
+    /// Appends the rows of `span`, which lies in this page.
+    fn fill(
+        &mut self,
+        span: Span<'_>,
+        target: &Target,
+        dictionary: Option<&Dictionary>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let at = batch.validity.len();
+        let present = match span {
+            Span::Range(range) => {
+                self.skip_to(range.start, target)?;
+                let present = read_levels(&mut self.levels, range.len(), &mut batch.validity)?;
+                self.values.read(present, target, dictionary, &batch.validity, &mut batch.data, at)?;
+                self.next = range.end;
+                present
+            }
+            Span::Rows(rows) => {
+                let Some(&last) = rows.last() else {
+                    return Ok(());
+                };
+                let offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
+                self.next = last as usize + 1;
+                let (offsets, behind) = value_offsets(&mut self.levels, offsets, &mut batch.validity)?;
+                self.values.pick(&offsets, target, dictionary, &batch.validity, &mut batch.data, at)?;
+                self.values.skip(behind, target)?;
+                offsets.len()
+            }
+        };
+        batch.spread(target, at, present);
+        Ok(())
+    }
+
+    fn skip_to(&mut self, row: usize, target: &Target) -> Result<()> {
+        let rows = row - self.next;
+        let values = match &mut self.levels {
+            Some(levels) => levels.skip(rows)?,
+            None => rows,
+        };
+        self.next = row;
+        self.values.skip(values, target)
+    }
+
+    /// Appends to `kept` the rows of `span` whose codes pass; the values are codes.
+    fn judge(&mut self, span: Span<'_>, verdicts: &Verdicts, kept: &mut Vec<u32>) -> Result<()> {
+        let Values::Codes(codes) = &mut self.values else {
+            return Err(Error::Usage("judged a page without codes".into()));
+        };
+        let mut sieve = Sieve { verdicts: &verdicts.entries, kept };
+        match (span, &mut self.levels) {
+            (Span::Range(range), None) => {
+                codes.skip(range.start - self.next)?;
+                let mut row = range.start;
+                self.next = range.end;
+                let mut scratch = [0; BLOCK];
+                let width = codes.width();
+                while row < range.end {
+                    let piece = codes.next((range.end - row).min(BLOCK))?;
+                    let count = piece.count();
+                    match piece {
+                        Piece::Repeat { value, .. } => {
+                            if sieve.verdict(value)? {
+                                sieve.kept.extend(row as u32..(row + count) as u32);
+                            }
+                        }
+                        Piece::Packed { data, start, .. } => {
+                            crate::bitpack::unpack(data, width, start, &mut scratch[..count]);
+                            sieve.range(row, &scratch[..count])?;
+                        }
+                    }
+                    row += count;
+                }
+            }
+            (span, levels) => {
+                let target_rows = match span {
+                    Span::Range(range) => range.map(|row| row as u32).collect(),
+                    Span::Rows(rows) => rows.to_vec(),
+                };
+                for rows in target_rows.chunks(BLOCK) {
+                    let offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
+                    self.next = rows.last().map_or(self.next, |&row| row as usize + 1);
+                    let mut validity = Validity::default();
+                    let (offsets, behind) = value_offsets(levels, offsets, &mut validity)?;
+                    let mut picked = vec![0; offsets.len()];
+                    codes.pick(&offsets, &mut picked)?;
+                    codes.skip(behind)?;
+                    sieve.rows(rows, &picked, validity, verdicts.null)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// From offsets of rows to offsets of their values, where present; also how many values lie between
+/// the last of those and the last row, for the cursor to pass.
+fn value_offsets(levels: &mut Option<Levels>, rows: Vec<u32>, validity: &mut Validity) -> Result<(Vec<u32>, usize)> {
+    match levels {
+        Some(levels) => {
+            let mut values = Vec::with_capacity(rows.len());
+            let passed = levels.pick(&rows, validity, &mut values)?;
+            let behind = passed - values.last().map_or(0, |&v| v as usize + 1);
+            Ok((values, behind))
+        }
+        None => {
+            validity.append_n(rows.len(), true);
+            Ok((rows, 0))
+        }
+    }
+}
+
+fn read_levels(levels: &mut Option<Levels>, rows: usize, validity: &mut Validity) -> Result<usize> {
+    match levels {
+        Some(levels) => levels.read(rows, validity),
+        None => {
+            validity.append_n(rows, true);
+            Ok(rows)
+        }
+    }
+}
+
+/// Collects the rows whose codes pass.
+struct Sieve<'a> {
+    verdicts: &'a [u8],
+    kept: &'a mut Vec<u32>,
+}
+
+impl Sieve<'_> {
+    fn verdict(&self, code: u32) -> Result<bool> {
+        match self.verdicts.get(code as usize) {
+            Some(verdict) => Ok(*verdict != 0),
+            None => Err(Error::Corrupt(format!("code {code} in a dictionary of {}", self.verdicts.len()))),
+        }
+    }
+
+    /// Rows `first ..` with `codes`, without branching on the outcome.
+    fn range(&mut self, first: usize, codes: &[u32]) -> Result<()> {
+        let mut passed = [0; BLOCK];
+        let mut count = 0;
+        for (row, &code) in (first as u32..).zip(codes) {
+            let Some(&verdict) = self.verdicts.get(code as usize) else {
+                return self.verdict(code).map(drop);
+            };
+            passed[count % BLOCK] = row;
+            count += verdict as usize;
+        }
+        self.kept.extend_from_slice(&passed[..count]);
+        Ok(())
+    }
+
+    /// Chosen rows; `codes` are those of the valid ones.
+    fn rows(&mut self, rows: &[u32], codes: &[u32], validity: Validity, null: Option<u8>) -> Result<()> {
+        let mut codes = codes.iter();
+        let nulls = validity.finish();
+        for (i, &row) in rows.iter().enumerate() {
+            let pass = if nulls.as_ref().is_some_and(|n| n.is_null(i)) {
+                null.unwrap_or(0) != 0
+            } else {
+                self.verdict(*codes.next().unwrap_or(&u32::MAX))?
+            };
+            if pass {
+                self.kept.push(row);
+            }
+        }
+        Ok(())
+    }
+}

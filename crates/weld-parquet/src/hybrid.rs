@@ -1,0 +1,254 @@
+//! The RLE / bit-packed hybrid: runs of one repeated value and runs of packed values.
+//!
+//! ```text
+//! header varint h:  h & 1 == 0  ->  (h >> 1) times the value in the next ceil(width / 8) bytes
+//!                   h & 1 == 1  ->  (h >> 1) * 8 values, packed into (h >> 1) * width bytes
+//! ```
+//!
+//! Everything is built on [`Hybrid::next`], which hands out pieces of runs; nothing is ever
+//! materialised for a run's claimed length, so a lying header costs nothing.
+
+use bytes::Bytes;
+
+use crate::bitpack;
+use crate::error::{Result, corrupt};
+
+/// A cursor over the values of one hybrid sequence.
+#[derive(Debug, Clone)]
+pub(crate) struct Hybrid {
+    data: Bytes,
+    at: usize,
+    width: u8,
+    run: Run,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Repeat { value: u32, left: usize },
+    Packed { start: usize, next: usize, left: usize },
+}
+
+/// A part of a run.
+#[derive(Debug)]
+pub(crate) enum Piece<'a> {
+    Repeat {
+        value: u32,
+        count: usize,
+    },
+    /// Values `start .. start + count` of the packed `data`.
+    Packed {
+        data: &'a [u8],
+        start: usize,
+        count: usize,
+    },
+}
+
+impl Piece<'_> {
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Piece::Repeat { count, .. } | Piece::Packed { count, .. } => *count,
+        }
+    }
+}
+
+impl Hybrid {
+    pub(crate) fn new(data: Bytes, width: u8) -> Result<Self> {
+        if width > 32 {
+            return corrupt(format!("bit width {width} of a run-length sequence"));
+        }
+        let run = Run::Repeat { value: 0, left: 0 };
+        Ok(Self { data, at: 0, width, run })
+    }
+
+    pub(crate) fn width(&self) -> u8 {
+        self.width
+    }
+
+    /// The next one to `max` values, all of one run; `max` is not zero.
+    pub(crate) fn next(&mut self, max: usize) -> Result<Piece<'_>> {
+        loop {
+            match &mut self.run {
+                Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } => self.load()?,
+                Run::Repeat { value, left } => {
+                    let count = max.min(*left);
+                    *left -= count;
+                    return Ok(Piece::Repeat { value: *value, count });
+                }
+                Run::Packed { start, next, left } => {
+                    let count = max.min(*left);
+                    let first = *next;
+                    *left -= count;
+                    *next += count;
+                    let data = &self.data[*start..];
+                    return Ok(Piece::Packed { data, start: first, count });
+                }
+            }
+        }
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let header = self.varint()?;
+        let count = (header >> 1) as usize;
+        let rest = self.data.len() - self.at;
+        self.run = if header & 1 == 0 {
+            let bytes = self.width.div_ceil(8) as usize;
+            if bytes > rest {
+                return corrupt("a run's value is cut off");
+            }
+            let mut value = [0; 4];
+            value[..bytes].copy_from_slice(&self.data[self.at..self.at + bytes]);
+            self.at += bytes;
+            let value = u32::from_le_bytes(value);
+            Run::Repeat { value, left: count }
+        } else {
+            let start = self.at;
+            // Some writers cut the padding of the last group; what is missing cannot be read.
+            let (values, bytes) = match count.checked_mul(8) {
+                Some(values) if self.width == 0 => (values, 0),
+                Some(values) if count.saturating_mul(self.width as usize) <= rest => {
+                    (values, count * self.width as usize)
+                }
+                _ if self.width == 0 => return corrupt("a packed run's length overflows"),
+                _ => (rest * 8 / self.width as usize, rest),
+            };
+            self.at += bytes;
+            Run::Packed { start, next: 0, left: values }
+        };
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let Some(&byte) = self.data.get(self.at) else {
+                return corrupt("a run-length sequence ends early");
+            };
+            self.at += 1;
+            value |= ((byte & 0x7f) as u64) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        corrupt("a run header is too long")
+    }
+
+    /// The next `out.len()` values.
+    pub(crate) fn read(&mut self, mut out: &mut [u32]) -> Result<()> {
+        let width = self.width;
+        while !out.is_empty() {
+            let piece = self.next(out.len())?;
+            let (now, later) = out.split_at_mut(piece.count());
+            match piece {
+                Piece::Repeat { value, .. } => now.fill(value),
+                Piece::Packed { data, start, .. } => bitpack::unpack(data, width, start, now),
+            }
+            out = later;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
+        while count > 0 {
+            count -= self.next(count)?.count();
+        }
+        Ok(())
+    }
+
+    /// The values at ascending `offsets` from here, leaving the cursor behind the last one.
+    pub(crate) fn pick(&mut self, offsets: &[u32], out: &mut [u32]) -> Result<()> {
+        debug_assert_eq!(offsets.len(), out.len());
+        let width = self.width;
+        let Some(&last) = offsets.last() else {
+            return Ok(());
+        };
+        let end = last as usize + 1;
+        let (mut at, mut done) = (0, 0);
+        let mut scratch = [0; BLOCK];
+        while at < end {
+            // Blocks, so that a dense selection unpacks each block once.
+            let piece = self.next((end - at).min(BLOCK))?;
+            let stop = at + piece.count();
+            let wanted = offsets[done..].partition_point(|&o| (o as usize) < stop);
+            let slots = &mut out[done..done + wanted];
+            let offsets = &offsets[done..done + wanted];
+            match piece {
+                Piece::Repeat { value, .. } => slots.fill(value),
+                Piece::Packed { data, start, count } if wanted * SPARSE > count => {
+                    bitpack::unpack(data, width, start, &mut scratch[..count]);
+                    for (slot, &o) in slots.iter_mut().zip(offsets) {
+                        *slot = scratch[(o as usize - at) % BLOCK];
+                    }
+                }
+                Piece::Packed { data, start, .. } => {
+                    for (slot, &o) in slots.iter_mut().zip(offsets) {
+                        *slot = bitpack::get(data, width, start + o as usize - at);
+                    }
+                }
+            }
+            at = stop;
+            done += wanted;
+        }
+        Ok(())
+    }
+}
+
+/// Values unpacked at a time: they stay in the first-level cache.
+pub(crate) const BLOCK: usize = 1024;
+
+/// Below one wanted value in this many, values are fetched one by one.
+const SPARSE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 3 x 7, then 8 packed values 0..8 of width 3, then 2 x 1.
+    fn sample() -> Hybrid {
+        let data = [3 << 1, 7, 1 << 1 | 1, 0x88, 0xc6, 0xfa, 2 << 1, 1];
+        Hybrid::new(Bytes::copy_from_slice(&data), 3).unwrap()
+    }
+
+    const VALUES: [u32; 13] = [7, 7, 7, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1];
+
+    #[test]
+    fn reads_any_split() {
+        for cut in 0..=13 {
+            let mut out = [0; 13];
+            let mut hybrid = sample();
+            hybrid.read(&mut out[..cut]).unwrap();
+            hybrid.read(&mut out[cut..]).unwrap();
+            assert_eq!(out, VALUES);
+            let mut hybrid = sample();
+            hybrid.skip(cut).unwrap();
+            let mut out = vec![0; 13 - cut];
+            hybrid.read(&mut out).unwrap();
+            assert_eq!(out, VALUES[cut..]);
+        }
+        assert!(sample().skip(14).is_err());
+    }
+
+    #[test]
+    fn picks_any_subset() {
+        for set in 0u32..1 << 13 {
+            let offsets: Vec<u32> = (0..13).filter(|i| set >> i & 1 == 1).collect();
+            let mut out = vec![0; offsets.len()];
+            sample().pick(&offsets, &mut out).unwrap();
+            let expected: Vec<u32> = offsets.iter().map(|&o| VALUES[o as usize]).collect();
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn lies_are_errors_or_cheap() {
+        let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 2];
+        for width in [0, 1, 7, 32] {
+            for start in 0..huge.len() {
+                let data = Bytes::copy_from_slice(&huge[start..]);
+                let mut hybrid = Hybrid::new(data, width).unwrap();
+                let _ = hybrid.read(&mut [0; 100]);
+                let _ = hybrid.skip(1 << 40);
+            }
+        }
+        assert!(Hybrid::new(Bytes::new(), 33).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Which rows of a row group are wanted.
+//!
+//! ```
+//! use weld_parquet::Selection;
+//! use arrow::buffer::BooleanBuffer;
+//! let some = Selection::from_mask(&BooleanBuffer::from(vec![true, false, true]));
+//! assert_eq!(some, Selection::Rows(vec![0, 2]));
+//! assert_eq!(Selection::All(3).len(), 3);
+//! ```
+
+use std::ops::Range;
+
+use arrow::buffer::BooleanBuffer;
+
+use crate::error::{Error, Result};
+
+/// The rows of a row group to decode, ascending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every row; the number says how many there are.
+    All(usize),
+    /// These rows, strictly ascending.
+    Rows(Vec<u32>),
+}
+
+/// A part of a selection that lies in one range of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Span<'a> {
+    Range(Range<usize>),
+    Rows(&'a [u32]),
+}
+
+impl Selection {
+    /// The rows whose bits are set.
+    pub fn from_mask(mask: &BooleanBuffer) -> Self {
+        let set = mask.count_set_bits();
+        if set == mask.len() {
+            return Selection::All(set);
+        }
+        Selection::Rows(mask.set_indices().map(|row| row as u32).collect())
+    }
+
+    /// The rows of `ranges`, which ascend and do not overlap, of a row group of `total` rows.
+    pub fn from_ranges(total: usize, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let rows: Vec<u32> = ranges.into_iter().flatten().map(|row| row as u32).collect();
+        if rows.len() == total { Selection::All(total) } else { Selection::Rows(rows) }
+    }
+
+    /// How many rows are selected.
+    pub fn len(&self) -> usize {
+        match self {
+            Selection::All(rows) => *rows,
+            Selection::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// Whether no row is selected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks that the rows ascend and lie in a row group of `total` rows.
+    pub(crate) fn check(&self, total: usize) -> Result<()> {
+        let good = match self {
+            Selection::All(rows) => *rows == total,
+            Selection::Rows(rows) => {
+                rows.is_sorted_by(|a, b| a < b) && rows.last().is_none_or(|&r| (r as usize) < total)
+            }
+        };
+        if good { Ok(()) } else { Err(Error::Usage("a selection does not fit its row group".into())) }
+    }
+
+    /// The selected rows in `range`.
+    pub(crate) fn within(&self, range: Range<usize>) -> Span<'_> {
+        match self {
+            Selection::All(_) => Span::Range(range),
+            Selection::Rows(rows) => {
+                let start = rows.partition_point(|&r| (r as usize) < range.start);
+                let len = rows[start..].partition_point(|&r| (r as usize) < range.end);
+                Span::Rows(&rows[start..start + len])
+            }
+        }
+    }
+
+    /// The selected rows number `from .. to`, as a span.
+    pub(crate) fn nth(&self, positions: Range<usize>) -> Span<'_> {
+        match self {
+            Selection::All(_) => Span::Range(positions),
+            Selection::Rows(rows) => Span::Rows(&rows[positions]),
+        }
+    }
+}
+
+impl Span<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Span::Range(range) => range.len(),
+            Span::Rows(rows) => rows.len(),
+        }
+    }
+
+    /// The first row, if there is any.
+    pub(crate) fn first(&self) -> Option<usize> {
+        match self {
+            Span::Range(range) => Some(range.start).filter(|_| !range.is_empty()),
+            Span::Rows(rows) => rows.first().map(|&r| r as usize),
+        }
+    }
+
+    /// Splits off the part before row `end`.
+    pub(crate) fn split_before(self, end: usize) -> (Self, Self) {
+        match self {
+            Span::Range(r) => {
+                let cut = end.clamp(r.start, r.end);
+                (Span::Range(r.start..cut), Span::Range(cut..r.end))
+            }
+            Span::Rows(rows) => {
+                let (a, b) = rows.split_at(rows.partition_point(|&r| (r as usize) < end));
+                (Span::Rows(a), Span::Rows(b))
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Bit for bit what arrow-rs reads: every type, encoding, codec, page version, null density, batch
+//! size and selection.
+
+mod common;
+
+use arrow::array::{Array, AsArray, BooleanArray};
+use common::{Rng, Shape, arrow_rs, assert_same, metadata, ours, select};
+use proptest::prelude::*;
+use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupScan, ScanColumn, Selection};
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let page_rows = prop_oneof![1..100usize, 100..3000usize];
+    let dictionary_bytes = prop_oneof![Just(1 << 20), 10..2000usize];
+    (any::<u64>(), 0..3000usize, 0..6u8, 0..4u8, 0..7u8, any::<bool>(), page_rows, dictionary_bytes).prop_map(
+        |(seed, rows, nulls, values, codec, v2, page_rows, dictionary_bytes)| Shape {
+            seed,
+            rows,
+            nulls,
+            values,
+            codec,
+            v2,
+            page_rows,
+            dictionary_bytes,
+        },
+    )
+}
+
+/// Nothing, everything, scattered rows of some density, or runs.
+fn selection(kind: u8, rows: usize, rng: &mut Rng) -> Selection {
+    let density = [2, 10, 100, 1000][rng.below(4) as usize];
+    let mut on = false;
+    let kept = (0..rows as u32).filter(|_| match kind {
+        0 => true,
+        1 => rng.below(density) == 0,
+        2 => {
+            if rng.below(density) == 0 {
+                on = !on;
+            }
+            on
+        }
+        _ => rng.below(20) > 0,
+    });
+    match kind {
+        0 => Selection::All(rows),
+        _ => Selection::Rows(kept.collect()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_what_arrow_rs_reads(shape in shapes(), kind in 0..4u8, batch_rows in 1..4000usize) {
+        let file = shape.write();
+        if shape.rows == 0 {
+            return Ok(());
+        }
+        let theirs = arrow_rs(&file, 0).unwrap();
+        let options = ReadOptions::default();
+        let chosen = selection(kind, shape.rows, &mut Rng(shape.seed ^ 5));
+        for form in [Form::Flat, Form::Encoded] {
+            let read = ours(&file, 0, form, Some(&chosen), batch_rows, &options).unwrap();
+            assert_same(&read, &select(&theirs, &chosen), &format!("{form:?}"));
+        }
+    }
+
+    /// A predicate keeps the rows that the same predicate keeps of arrow-rs's array.
+    #[test]
+    fn filters_what_arrow_rs_filters(shape in shapes(), kind in 0..4u8, pick in 0..7u64, nulls_pass: bool) {
+        let file = shape.write();
+        if shape.rows == 0 {
+            return Ok(());
+        }
+        let theirs = arrow_rs(&file, 0).unwrap();
+        let chosen = selection(kind, shape.rows, &mut Rng(shape.seed ^ 6));
+        let whole = FileRanges::whole(file.clone());
+        // Any pure function of the value does; some rows pass whatever the type.
+        let mut verdict = |values: &arrow::array::ArrayRef| {
+            let hash = |i: usize| {
+                let one = format!("{:?}", values.slice(i, 1));
+                one.bytes().fold(pick, |h, b| h.wrapping_mul(31).wrapping_add(b as u64)) % 7 > pick % 3
+            };
+            Ok((0..values.len())
+                .map(|i| if values.is_null(i) { nulls_pass.then_some(true) } else { Some(hash(i)) })
+                .collect::<BooleanArray>())
+        };
+        for index in (0..theirs.num_columns() - 1).step_by(12) {
+            let name = format!("c{}", (index as u64 + shape.seed) % (theirs.num_columns() as u64 - 1));
+            let columns = vec![ScanColumn::new(&name, Form::Encoded)];
+            let mut scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
+            scan.select(chosen.clone()).unwrap();
+            scan.filter(&name, &whole, &mut verdict).unwrap();
+            let column = theirs.column_by_name(&name).unwrap();
+            let mask = verdict(column).unwrap();
+            let kept: Vec<u32> = match &chosen {
+                Selection::All(rows) => (0..*rows as u32).collect(),
+                Selection::Rows(rows) => rows.clone(),
+            };
+            let kept: Vec<u32> = kept.into_iter().filter(|&r| mask.is_valid(r as usize) && mask.value(r as usize)).collect();
+            let expected = select(&theirs.project(&[theirs.schema().index_of(&name).unwrap()]).unwrap(), &Selection::Rows(kept.clone()));
+            prop_assert_eq!(scan.selection().len(), kept.len());
+            // Reading the filtered column again uses the pages that the filter opened.
+            let mut at = 0;
+            for batch in scan.batches(&whole, 500).unwrap() {
+                let batch = common::flatten(&batch.unwrap()).unwrap();
+                let part = expected.slice(at, batch.num_rows());
+                assert_same(&batch, &part, &name);
+                at += batch.num_rows();
+            }
+            prop_assert_eq!(at, kept.len());
+        }
+    }
+}
+
+#[test]
+fn coded_columns_stay_coded_and_are_judged_once() {
+    let shape = Shape {
+        seed: 3,
+        rows: 2000,
+        nulls: 1,
+        values: 0,
+        codec: 1,
+        v2: false,
+        page_rows: 300,
+        dictionary_bytes: 1 << 20,
+    };
+    let file = shape.write();
+    let columns = vec![ScanColumn::new("c8", Form::Encoded)];
+    let mut scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
+    let mut calls = vec![];
+    let whole = FileRanges::whole(file);
+    scan.filter("c8", &whole, &mut |values| {
+        calls.push(values.len());
+        Ok((0..values.len()).map(|i| Some(i == 1)).collect())
+    })
+    .unwrap();
+    assert_eq!(calls, [5, 1], "the dictionary, then null");
+    let batch = scan.batches(&whole, 10_000).unwrap().next().unwrap().unwrap();
+    let column = batch.column(0).as_any_dictionary();
+    assert_eq!(column.values().len(), 5);
+    assert_eq!(column.null_count(), 0);
+    assert!(column.normalized_keys().iter().all(|&k| k == 1));
+}
