@@ -1,4 +1,21 @@
 //! A Parquet scan that keeps columns encoded and decodes late.
+//!
+//! ```text
+//! bytes that the caller fetched ── FileRanges ─┐
+//! RowGroupScan: filter(column, predicate)* ────┤ dictionary entries judged once, pages without
+//!                                              │ surviving rows never decompressed
+//!               batches() ─────────────────────┴─► RecordBatch of the rows that are left:
+//!                                                  dictionary arrays, Decimal64, Utf8View, ...
+//! ```
+//!
+//! [`RowGroupScan`] has a worked example; [`ColumnReader`] is one column of it. Flat columns of every
+//! type that Parquet stores directly are decoded here; nested columns, INT96, wide decimals and legacy
+//! level encodings go to arrow-rs, column by column, and [`RowGroupBatches::declined`] says why.
+//!
+//! Relies on the `parquet` crate for metadata and for codecs other than Snappy. Never trusts a file: a
+//! lying count, length, offset or code is an [`Error`], and memory is bounded by what pages really hold
+//! and by [`ReadOptions::page_bytes_max`]. Unsafe code is confined to `pool` (typed views of blocks),
+//! `bitpack/x86`, `snappy`, `dictionary` (the gather) and `batch` (arrays built without a second check).
 
 mod batch;
 mod bitpack;

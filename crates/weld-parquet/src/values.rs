@@ -91,7 +91,7 @@ impl Values {
                 None => return corrupt("boolean runs reach past their page"),
             },
             (Encoding::BYTE_STREAM_SPLIT, Stored::Fixed(len)) => {
-                if body.len() % len != 0 {
+                if !body.len().is_multiple_of(len) {
                     return corrupt("split streams of different lengths");
                 }
                 Values::Split { body, at: 0 }
