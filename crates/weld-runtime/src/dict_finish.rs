@@ -13,9 +13,9 @@ use crate::dict_merger::{ROWS_MAX, slots_for};
 use crate::memory::OutOfMemory;
 
 /// Hashes `count` keys that lie one after the other.
-pub type HashKeys = unsafe extern "C" fn(keys: *const u8, count: u64, hashes: *mut u32);
-/// Whether two keys are equal.
-pub type EqualKeys = unsafe extern "C" fn(a: *const u8, b: *const u8) -> bool;
+pub type HashKeys = unsafe extern "C" fn(keys: *const u8, count: u64, hashes: *mut u32) -> u32;
+/// Whether two keys are equal: 0 or 1.
+pub type EqualKeys = unsafe extern "C" fn(a: *const u8, b: *const u8) -> u32;
 
 /// How keys are hashed and compared; compiled code provides both.
 #[derive(Clone, Copy, Debug)]
@@ -276,7 +276,7 @@ unsafe fn find_or_insert(dict: &mut Dict, key_bytes: usize, key: *const u8, hash
                 *directory.add(at as usize) = u64::from(hash) << 32 | dict.len;
                 return dict.len as u32;
             }
-            if (slot >> 32) as u32 == hash && equal(key, dict.rows.add(slot as u32 as usize * row_bytes)) {
+            if (slot >> 32) as u32 == hash && equal(key, dict.rows.add(slot as u32 as usize * row_bytes)) != 0 {
                 return slot as u32;
             }
             at = (at + 1) & dict.mask;
@@ -458,16 +458,17 @@ mod tests {
         }
     }
 
-    unsafe extern "C" fn hash<K: Key>(keys: *const u8, count: u64, hashes: *mut u32) {
+    unsafe extern "C" fn hash<K: Key>(keys: *const u8, count: u64, hashes: *mut u32) -> u32 {
         for index in 0..count as usize {
             // SAFETY: the caller gives `count` keys and room for their hashes.
             unsafe { *hashes.add(index) = slot_hash(hash_words(&[(*keys.cast::<K>().add(index)).word()])) };
         }
+        0
     }
 
-    unsafe extern "C" fn equal<K: Key>(a: *const u8, b: *const u8) -> bool {
+    unsafe extern "C" fn equal<K: Key>(a: *const u8, b: *const u8) -> u32 {
         // SAFETY: the caller gives two keys.
-        unsafe { *a.cast::<K>() == *b.cast::<K>() }
+        unsafe { (*a.cast::<K>() == *b.cast::<K>()).into() }
     }
 
     fn functions<K: Key>() -> KeyFunctions {

@@ -36,10 +36,10 @@ pub fn hash_words(words: &[u64]) -> u64 {
     }
 }
 
-/// What a table uses of [`hash_words`].
+/// What a table uses of [`hash_words`]. Never zero, so that no free slot looks like it.
 #[inline]
 pub fn slot_hash(hash: u64) -> u32 {
-    ((hash ^ hash >> 32).wrapping_mul(SPREAD) >> 32) as u32
+    ((hash ^ hash >> 32).wrapping_mul(SPREAD) >> 32) as u32 | 1
 }
 
 /// The word that stands for the bytes of a string too long for its view. At least 8 bytes.

@@ -25,7 +25,7 @@ pub mod vector;
 
 pub use abi::{ColumnAbi, StringView};
 pub use context::Context;
-pub use dict::{Dict, DictError, DictKind, KeyKind, RowLayout};
+pub use dict::{Dict, DictError, DictKind, KeyKind, Offsets as DictOffsets, RowLayout};
 pub use dict_filter::{BIT_SHIFTS as FILTER_BIT_SHIFTS, BITS_FACTOR as FILTER_BITS_FACTOR};
 pub use dict_finish::{EqualKeys, HashKeys, KeyFunctions};
 pub use dict_group::{GroupBuilder, GroupLayout, GroupOffsets};

@@ -1,61 +1,144 @@
-//! Dictmergers: a hash table whose values are combined.
+//! Dictmergers: a hash table whose values are combined in place.
+//!
+//! State: the address of the table. Finding a key's row is inlined; a new key takes a call, which enters it into the
+//! directory and gives a zero row to fill.
 
-use inkwell::values::PointerValue;
+use inkwell::IntPredicate;
+use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::op::MergeOp;
 use weld_core::ty::Type;
+use weld_runtime::{DictOffsets, RowLayout};
 
+use crate::emit::dict::row_layout;
+use crate::emit::hash::KeyMemory;
 use crate::emit::{Emitter, Handle, Res, Val};
-use crate::error::CompileError;
-
-fn missing<T>(span: Span) -> Res<T> {
-    Err(CompileError::unsupported("dictmerger", span))
-}
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn start_dict_merger(
         &mut self,
-        _handle: &Handle<'c>,
-        _key: &Type,
-        _value: &Type,
+        handle: &Handle<'c>,
+        key: &Type,
+        value: &Type,
         _op: &MergeOp,
         span: Span,
     ) -> Res<()> {
-        missing(span)
+        let RowLayout { value_offset, row_bytes } = row_layout(key, value);
+        let i32 = self.unit.ll.i32_type();
+        let number = |value: u32| i32.const_int(value.into(), false);
+        let args = [self.run.into(), handle.region.into(), number(value_offset).into(), number(row_bytes).into()];
+        let table = self.call_value("weld_dict_new", &args)?.into_pointer_value();
+        self.trap_noted_if(self.b.build_is_null(table, "")?, span)?;
+        self.store(handle.state, table)?;
+        Ok(())
     }
 
     pub(super) fn merge_dict_merger(
         &mut self,
-        _handle: &Handle<'c>,
-        _key: &Type,
-        _ty: &Type,
-        _op: &MergeOp,
-        _value: &Val<'c>,
+        handle: &Handle<'c>,
+        key_ty: &Type,
+        ty: &Type,
+        op: &MergeOp,
+        value: &Val<'c>,
         span: Span,
     ) -> Res<()> {
-        missing(span)
+        let key = self.canonical_key(key_ty, &value.field(0)?)?;
+        let hash = self.hash_key(key_ty, &key)?;
+        let table = self.load_ptr(handle.state)?;
+        let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: handle.copies_bytes };
+        self.merge_entry(&memory, (key_ty, ty, op), &key, hash, &value.field(1)?, span)
     }
 
     pub(super) fn result_dict_merger(
         &mut self,
-        _handle: &Handle<'c>,
+        handle: &Handle<'c>,
         _key: &Type,
         _value: &Type,
         _op: &MergeOp,
-        span: Span,
+        _span: Span,
     ) -> Res<Val<'c>> {
-        missing(span)
+        let table = self.load_ptr(handle.state)?;
+        Ok(Val::Dict(self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value()))
     }
 
+    /// Takes the other table's rows in the order of its slots, which have their hashes.
     pub(super) fn combine_dict_merger(
         &mut self,
-        _handle: &Handle<'c>,
-        _key: &Type,
-        _value: &Type,
-        _op: &MergeOp,
-        _other: PointerValue<'c>,
+        handle: &Handle<'c>,
+        key_ty: &Type,
+        ty: &Type,
+        op: &MergeOp,
+        other: PointerValue<'c>,
         span: Span,
     ) -> Res<()> {
-        missing(span)
+        let table = self.load_ptr(handle.state)?;
+        let other = self.load_ptr(other)?;
+        let reserved = self.call_value("weld_dict_reserve", &[self.run.into(), table.into(), other.into()])?;
+        self.trap_noted_if(self.b.build_not(reserved.into_int_value(), "")?, span)?;
+        let directory = self.load_ptr(self.offset(other, DictOffsets::DIRECTORY as u64)?)?;
+        let rows = self.load_ptr(self.offset(other, DictOffsets::ROWS as u64)?)?;
+        let last = self.load_i64(self.offset(other, DictOffsets::MASK as u64)?)?;
+        // The other's memory goes with it: long strings are copied.
+        let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: true };
+        self.count_loop(self.add_nw(last, self.i64(1))?, |e, i| {
+            let slot = e.load_i64(e.element_ptr(e.unit.i64_type().into(), directory, i)?)?;
+            let (used, next) = (e.new_block("used"), e.new_block("free"));
+            let is_used = e.cmp(IntPredicate::NE, slot, e.i64(0))?;
+            e.branch_if(is_used, used, next)?;
+            e.at(used);
+            let number = e.and(slot, e.i64(u32::MAX.into()))?;
+            let hash = e.b.build_right_shift(slot, e.i64(32), false, "")?;
+            let hash = e.b.build_int_truncate(hash, e.unit.ll.i32_type(), "")?;
+            let row = e.row_ptr(rows, key_ty, ty, number)?;
+            let key = e.load_row(key_ty, row, false)?;
+            let value = e.load_row(ty, e.offset(row, row_layout(key_ty, ty).value_offset.into())?, false)?;
+            e.merge_entry(&memory, (key_ty, ty, op), &key, hash, &value, span)?;
+            e.branch(next)?;
+            e.at(next);
+            Ok(())
+        })?;
+        self.call("weld_free", &[self.run.into(), other.into()])?;
+        Ok(())
+    }
+
+    /// Merges a value under a canonical key of this hash.
+    fn merge_entry(
+        &mut self,
+        memory: &KeyMemory<'c>,
+        (key_ty, ty, op): (&Type, &Type, &MergeOp),
+        key: &Val<'c>,
+        hash: IntValue<'c>,
+        value: &Val<'c>,
+        span: Span,
+    ) -> Res<()> {
+        let table = memory.object;
+        let value_offset = u64::from(row_layout(key_ty, ty).value_offset);
+        let (found, number) = self.find_row(table, key_ty, ty, key, hash, false)?;
+        let (old, new, done) = (self.new_block("old"), self.new_block("new"), self.new_block("row"));
+        self.branch_if(found, old, new)?;
+
+        self.at(old);
+        let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
+        let old_row = self.row_ptr(rows, key_ty, ty, number)?;
+        self.branch(done)?;
+
+        self.at(new);
+        let args = [self.run.into(), table.into(), hash.into()];
+        let new_row = self.call_value("weld_dict_insert", &args)?.into_pointer_value();
+        self.trap_noted_if(self.b.build_is_null(new_row, "")?, span)?;
+        let owned = self.own_key(key_ty, key, memory, span)?;
+        self.store_row(key_ty, new_row, &owned)?;
+        let identity = self.identity_of(ty, op)?;
+        self.store_row(ty, self.offset(new_row, value_offset)?, &identity)?;
+        let new_end = self.current_block()?;
+        self.branch(done)?;
+
+        self.at(done);
+        let row = self.b.build_phi(self.unit.ptr_type(), "row")?;
+        row.add_incoming(&[(&old_row, old), (&new_row, new_end)]);
+        let at = self.offset(row.as_basic_value().into_pointer_value(), value_offset)?;
+        let now = self.load_row(ty, at, false)?;
+        let merged = self.reduce(ty, op, &now, value)?;
+        self.store_row(ty, at, &merged)
     }
 }

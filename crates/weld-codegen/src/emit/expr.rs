@@ -4,7 +4,7 @@ use weld_core::ir::deep;
 use weld_core::ir::{Binding, Expr, ExprKind};
 use weld_core::op::{BinaryOp, UnaryOp};
 use weld_core::ty::Type;
-use weld_runtime::Status;
+use weld_runtime::{Status, StringView};
 
 use super::analysis::speculatable;
 use super::trap::Site;
@@ -28,6 +28,14 @@ impl<'c> Emitter<'c, '_> {
         let span = expr.span;
         match &expr.kind {
             ExprKind::Literal(literal) => Ok(Val::Scalar(self.literal(*literal))),
+            // A short one is its view, so that comparing it compares words.
+            ExprKind::Bytes(bytes) if bytes.len() <= StringView::INLINE_MAX => {
+                let view = StringView::new(bytes).unwrap_or_default();
+                let low =
+                    u64::from(view.len) | (0..4).fold(0, |word, i| word | u64::from(view.bytes[i]) << (32 + 8 * i));
+                let high = (0..8).fold(0, |word, i| word | u64::from(view.bytes[4 + i]) << (8 * i));
+                Ok(Val::Bytes(BytesVal::View { low: self.i64(low as i64), high: self.i64(high as i64) }))
+            }
             ExprKind::Bytes(bytes) => {
                 let ptr = self.unit.constant_bytes(bytes);
                 Ok(Val::Bytes(BytesVal::Slice { ptr, len: self.i64(bytes.len() as i64) }))

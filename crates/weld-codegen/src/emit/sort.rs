@@ -1,15 +1,193 @@
-//! `sort`.
+//! `sort`: a stable bottom-up merge sort of row numbers, with the comparator inlined.
+//!
+//! ```text
+//! for width = 1, 2, 4, ..:  for each pair of neighbouring runs of that width:
+//!     while both have rows: take the right one if compare(left, right) > 0, else the left one
+//! ```
+//!
+//! Both runs are bounded whatever the comparator says, so one that is no order gives some permutation. A comparator that
+//! traps ends the run as anything else does.
 
+use inkwell::IntPredicate;
+use inkwell::values::{IntValue, PhiValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ir::Func;
 use weld_core::ty::Type;
+use weld_runtime::Status;
 
-use super::{Emitter, Res, Val};
-use crate::error::CompileError;
+use super::vector::element_of;
+use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
 
 impl<'c> Emitter<'c, '_> {
     /// A stably sorted copy of a vector.
-    pub(crate) fn emit_sort(&mut self, _data: &Val<'c>, _ty: &Type, _compare: &Func, span: Span) -> Res<Val<'c>> {
-        Err(CompileError::unsupported("sort", span))
+    pub(crate) fn emit_sort(&mut self, data: &Val<'c>, ty: &Type, compare: &Func, span: Span) -> Res<Val<'c>> {
+        let element = element_of(ty)?;
+        let vec = self.as_vec(data)?;
+        let len = vec.len;
+        let too_many = self.cmp(IntPredicate::UGT, len, self.i64(u32::MAX.into()))?;
+        self.trap_if(too_many, Status::TooLarge, span, &[len])?;
+        let bytes = self.mul(len, self.i64(4))?;
+        let a = self.allocate(self.region, bytes, span)?;
+        let b = self.allocate(self.region, bytes, span)?;
+        self.count_loop(len, |e, i| {
+            let number = e.b.build_int_truncate(i, e.unit.ll.i32_type(), "")?;
+            e.store(e.row_number_ptr(a, i)?, number)?;
+            Ok(())
+        })?;
+        let sorted = self.merge_runs(&vec, element, (a, b), compare, span)?;
+
+        let region = self.region_for(ty);
+        let result = self.allocate_vec(element, len, region, span)?;
+        let Columns::Dense(columns) = &result.columns else { return Err(internal("a new vector in a chunk")) };
+        let columns = columns.clone();
+        self.count_loop(len, |e, i| {
+            let from = e.row_number(sorted, i)?;
+            let value = e.load_element(&vec, element, from, &Demand::All)?;
+            e.store_element(element, &mut columns.iter().copied(), i, &value)
+        })?;
+        for block in [a, b] {
+            self.call("weld_free", &[self.run.into(), block.into()])?;
+        }
+        self.from_vec(ty, result)
     }
+
+    /// Doubles the width of sorted runs until there is one. The rows are in one of the two arrays.
+    fn merge_runs(
+        &mut self,
+        vec: &VecVal<'c>,
+        element: &Type,
+        (a, b): (PointerValue<'c>, PointerValue<'c>),
+        compare: &Func,
+        span: Span,
+    ) -> Res<PointerValue<'c>> {
+        let (i64, ptr) = (self.unit.i64_type(), self.unit.ptr_type());
+        let (pass, pair) = (self.new_block("pass"), self.new_block("pair"));
+        let (merge, next_pass, done) = (self.new_block("merge"), self.new_block("passed"), self.new_block("sorted"));
+        let entry = self.current_block()?;
+        self.branch(pass)?;
+
+        self.at(pass);
+        let width = self.b.build_phi(i64, "width")?;
+        let (from, to) = (self.b.build_phi(ptr, "from")?, self.b.build_phi(ptr, "to")?);
+        let (source, target) = (pointer(from), pointer(to));
+        let more = self.cmp(IntPredicate::ULT, int(width), vec.len)?;
+        self.branch_if(more, pair, done)?;
+
+        self.at(pair);
+        let start = self.b.build_phi(i64, "start")?;
+        let left = self.cmp(IntPredicate::ULT, int(start), vec.len)?;
+        self.branch_if(left, merge, next_pass)?;
+
+        self.at(merge);
+        self.poll_cancel(span)?;
+        let middle = self.umin(self.add_nw(int(start), int(width))?, vec.len)?;
+        let end = self.umin(self.add_nw(middle, int(width))?, vec.len)?;
+        self.merge_pair(vec, element, (source, target), (int(start), middle, end), compare)?;
+        start.add_incoming(&[(&self.i64(0), pass), (&end, self.current_block()?)]);
+        self.branch(pair)?;
+
+        self.at(next_pass);
+        let doubled = self.add_nw(int(width), int(width))?;
+        width.add_incoming(&[(&self.i64(1), entry), (&doubled, next_pass)]);
+        from.add_incoming(&[(&a, entry), (&target, next_pass)]);
+        to.add_incoming(&[(&b, entry), (&source, next_pass)]);
+        self.branch(pass)?;
+        self.at(done);
+        Ok(source)
+    }
+
+    /// Merges the runs `start .. middle` and `middle .. end`.
+    fn merge_pair(
+        &mut self,
+        vec: &VecVal<'c>,
+        element: &Type,
+        (source, target): (PointerValue<'c>, PointerValue<'c>),
+        (start, middle, end): (IntValue<'c>, IntValue<'c>, IntValue<'c>),
+        compare: &Func,
+    ) -> Res<()> {
+        let i64 = self.unit.i64_type();
+        let (head, take, rest) = (self.new_block("runs"), self.new_block("take"), self.new_block("rest"));
+        let entry = self.current_block()?;
+        self.branch(head)?;
+        self.at(head);
+        let (left, right) = (self.b.build_phi(i64, "left")?, self.b.build_phi(i64, "right")?);
+        let out = self.b.build_phi(i64, "out")?;
+        let left_more = self.cmp(IntPredicate::ULT, int(left), middle)?;
+        let right_more = self.cmp(IntPredicate::ULT, int(right), end)?;
+        let both = self.and(left_more, right_more)?;
+        self.branch_if(both, take, rest)?;
+
+        self.at(take);
+        let (left_row, right_row) = (self.row_number(source, int(left))?, self.row_number(source, int(right))?);
+        let greater = self.compare_rows(vec, element, left_row, right_row, compare)?;
+        let chosen = self.choose_int(greater, right_row, left_row)?;
+        let chosen = self.b.build_int_truncate(chosen, self.unit.ll.i32_type(), "")?;
+        self.store(self.row_number_ptr(target, int(out))?, chosen)?;
+        let from_right = self.to_i64(greater)?;
+        let from_left = self.sub(self.i64(1), from_right)?;
+        let take_end = self.current_block()?;
+        left.add_incoming(&[(&start, entry), (&self.add_nw(int(left), from_left)?, take_end)]);
+        right.add_incoming(&[(&middle, entry), (&self.add_nw(int(right), from_right)?, take_end)]);
+        out.add_incoming(&[(&start, entry), (&self.add_nw(int(out), self.i64(1))?, take_end)]);
+        self.branch(head)?;
+
+        // One run is used up: what is left of the other follows.
+        self.at(rest);
+        let mut at = int(out);
+        for (position, end) in [(int(left), middle), (int(right), end)] {
+            let count = self.sub(end, position)?;
+            let bytes = self.mul(count, self.i64(4))?;
+            self.b.build_memcpy(
+                self.row_number_ptr(target, at)?,
+                4,
+                self.row_number_ptr(source, position)?,
+                4,
+                bytes,
+            )?;
+            at = self.add_nw(at, count)?;
+        }
+        Ok(())
+    }
+
+    /// Whether `compare(left, right) > 0`.
+    fn compare_rows(
+        &mut self,
+        vec: &VecVal<'c>,
+        element: &Type,
+        left: IntValue<'c>,
+        right: IntValue<'c>,
+        compare: &Func,
+    ) -> Res<IntValue<'c>> {
+        let [(a, _), (b, _)] = &compare.params[..] else {
+            return Err(internal("a comparator of other than two parameters"));
+        };
+        self.loop_depth += 1;
+        let order = self.with_scratch(Vec::new(), &compare.body, |e| {
+            for (sym, row) in [(a, left), (b, right)] {
+                let demand = e.unit.demands.get(sym).cloned().unwrap_or_default();
+                let value = e.load_element(vec, element, row, &demand)?;
+                e.vars.insert(*sym, value);
+            }
+            e.emit_int(&compare.body)
+        })?;
+        self.loop_depth -= 1;
+        self.cmp(IntPredicate::SGT, order, self.i32(0))
+    }
+
+    fn row_number_ptr(&self, rows: PointerValue<'c>, index: IntValue<'c>) -> Res<PointerValue<'c>> {
+        self.element_ptr(self.unit.ll.i32_type().into(), rows, index)
+    }
+
+    fn row_number(&self, rows: PointerValue<'c>, index: IntValue<'c>) -> Res<IntValue<'c>> {
+        let number = self.load(self.unit.ll.i32_type(), self.row_number_ptr(rows, index)?)?;
+        self.to_i64(number.into_int_value())
+    }
+}
+
+fn int<'c>(phi: PhiValue<'c>) -> IntValue<'c> {
+    phi.as_basic_value().into_int_value()
+}
+
+fn pointer<'c>(phi: PhiValue<'c>) -> PointerValue<'c> {
+    phi.as_basic_value().into_pointer_value()
 }

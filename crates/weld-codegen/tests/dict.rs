@@ -1,0 +1,258 @@
+//! Dictionaries, sorting and string search: what the compiled program gives against the interpreter.
+
+use std::sync::Arc;
+
+use weld_codegen::{Options, Value, compile};
+use weld_core::interp;
+use weld_core::ir::{Literal, Program};
+use weld_core::opt::{self, Config};
+use weld_core::ty::Type;
+use weld_core::{RuntimeErrorKind, parse_program};
+use weld_runtime::Context;
+
+fn parse(source: &str) -> Program {
+    parse_program(source).unwrap_or_else(|errors| panic!("{errors:?}\n{source}"))
+}
+
+/// Scalars of a scalar or of a (nested) struct of them.
+fn scalars(value: &Value) -> Vec<Literal> {
+    match value.ty() {
+        Type::Struct(fields) => (0..fields.len()).flat_map(|i| scalars(&value.field(i).unwrap())).collect(),
+        _ => value.as_scalar().into_iter().collect(),
+    }
+}
+
+fn expected_scalars(value: &interp::Value) -> Vec<Literal> {
+    match value {
+        interp::Value::Struct(fields) => fields.iter().flat_map(expected_scalars).collect(),
+        interp::Value::Scalar(literal) => vec![*literal],
+        _ => Vec::new(),
+    }
+}
+
+/// A program of no arguments whose result is made of scalars: the same from interpreter and compiler.
+fn check(source: &str) {
+    let program = parse(source);
+    let expected = interp::run(&program, &[], &interp::Limits::default());
+    let mut optimized = program.clone();
+    opt::optimize(&mut optimized, &Config::default());
+    for program in [&program, &optimized] {
+        let compiled = compile(program, &Options::default()).unwrap_or_else(|error| panic!("{error}\n{source}"));
+        let result = compiled.run(&Arc::new(Context::unlimited()), &[]);
+        match (&expected, result) {
+            (Ok(expected), Ok(result)) => assert_eq!(scalars(&result), expected_scalars(expected), "{source}"),
+            (Err(expected), Err(error)) => assert_eq!(expected.kind, error.kind, "{source}"),
+            (expected, result) => panic!("{expected:?} is expected, not {result:?}\n{source}"),
+        }
+    }
+}
+
+/// Sums up a dictionary of integer values in a way that does not depend on its order.
+const SUM: &str = "let entries = tovec(d);
+    let n = len(entries);
+    result(for(entries, merger[{i64,i64},+], |b,i,e| merge(b, {i64(e.$1), n})))";
+
+#[test]
+fn dictmergers_of_all_key_types() {
+    for (ty, key) in [
+        ("i64", "x % 37L"),
+        ("i64", "x * 1000003L"),
+        ("i32", "i32(x % 37L)"),
+        ("u8", "u8(x)"),
+        ("i8", "i8(x)"),
+        ("u64", "u64(x) * u64(9223372036854775807L)"),
+        ("i128", "i128(x % 5L) * i128(9223372036854775807L)"),
+        ("bool", "x % 3L == 0L"),
+        ("f64", "f64(x % 7L) / 2.0"),
+        ("f64", "if(x % 3L == 0L, 0.0 / 0.0, if(x % 3L == 1L, 0.0, -0.0))"),
+        ("f32", "f32(x % 7L)"),
+        ("{i32,i64}", "{i32(x % 5L), x % 7L}"),
+        ("{i8,{f64,bool}}", "{i8(x % 5L), {f64(x % 3L), x % 2L == 0L}}"),
+        ("vec[i64]", "result(for(rangeiter(0L, x % 5L, 1L), appender[i64], |b,i,y| merge(b, y)))"),
+        ("vec[f64]", "if(x % 2L == 0L, [0.0, 1.0], [-0.0, 1.0])"),
+        ("vec[i8]", "if(x % 2L == 0L, \"short\", \"a string that is longer than twelve\")"),
+        (
+            "{vec[i8],vec[i8]}",
+            "{if(x % 2L == 0L, \"A\", \"B\"), if(x % 3L == 0L, \"exactly twlve\", \"thirteen char\")}",
+        ),
+        ("vec[vec[i8]]", "if(x % 2L == 0L, [\"a\", \"a longer string than that\"], [\"a\"])"),
+    ] {
+        for n in [0, 1, 100, 1500] {
+            check(&format!(
+                "let d = result(for(rangeiter(0L, {n}L, 1L), dictmerger[{ty},i64,+], |b,i,x| merge(b, {{{key}, x}}))); {SUM}"
+            ));
+        }
+    }
+}
+
+#[test]
+fn dictmergers_of_struct_values_and_ops() {
+    check(
+        "let d = result(for(rangeiter(0L, 1000L, 1L),
+            dictmerger[i64,{i64,f64,i32,i128,u8,bool},{+,min,max,+,&,|}],
+            |b,i,x| merge(b, {x % 10L, {x, f64(x), i32(x), i128(x), u8(x), x == 55L}})));
+        let v = lookup(d, 5L);
+        {v.$0, v.$1, v.$2, v.$3, v.$4, v.$5, keyexists(d, 10L), optlookup(d, 11L).$0, optlookup(d, 11L).$1}",
+    );
+    check(
+        "let d = result(merge(merge(dictmerger[i64,{i64,i64},*], {1L, {2L, 3L}}), {1L, {5L, 7L}}));
+        {lookup(d, 1L), optlookup(d, 2L)}",
+    );
+}
+
+#[test]
+fn lookups() {
+    check("let d = result(merge(dictmerger[i64,i64,+], {1L, 2L})); lookup(d, 3L)");
+    check(
+        "let d = result(for(rangeiter(0L, 100000L, 1L), dictmerger[i64,i64,+], |b,i,x| merge(b, {x * 77L, x})));
+        let hits = result(for(rangeiter(0L, 300000L, 1L), merger[{i64,i64},+], |b,i,x|
+            let m = optlookup(d, x * 7L);
+            merge(b, {if(m.$0, 1L, 0L), m.$1})));
+        let may = result(for(rangeiter(0L, 7700000L, 77L), merger[i64,+], |b,i,x|
+            merge(b, if(may_contain(d, x), 1L, 0L))));
+        {hits, may}",
+    );
+    check(
+        "let d = result(merge(merge(dictmerger[vec[i8],i64,+], {\"\", 2L}), {\"twelve chars\", 3L}));
+        {lookup(d, \"\"), lookup(d, \"twelve chars\"), keyexists(d, \"twelve charz\"), optlookup(d, \"thirteen char\")}",
+    );
+}
+
+#[test]
+fn groupbuilders() {
+    for (ty, key, probe) in [
+        ("i64", "x", "y"),
+        ("i64", "x % 13L", "y"),
+        ("i64", "x * 1000003L", "y * 1000003L"),
+        ("i64", "x % 13L * 1000003L", "y * 1000003L"),
+        ("i32", "i32(x * 5L) - 1000", "i32(y) - 1000"),
+        ("u16", "u16(x % 100L)", "u16(y)"),
+        ("i8", "i8(x)", "i8(y)"),
+        ("u64", "u64(x) + u64(-1L)", "u64(y) + u64(-1L)"),
+        ("i128", "i128(x)", "i128(y)"),
+        ("{i64,i32}", "{x % 10L, i32(x % 3L)}", "{y, 1}"),
+        ("f64", "f64(x)", "f64(y)"),
+        (
+            "vec[i8]",
+            "if(x % 2L == 0L, \"even\", \"odd numbers are longer\")",
+            "if(y % 2L == 0L, \"even\", \"odd numbers are longer\")",
+        ),
+    ] {
+        for n in [0, 1, 300, 3000] {
+            check(&format!(
+                "let d = result(for(rangeiter(0L, {n}L, 1L), groupbuilder[{ty},{{i64,i8,vec[i8]}}],
+                    |b,i,x| merge(b, {{{key}, {{x, i8(x), if(x % 3L == 0L, \"abc\", \"a longer string\")}}}})));
+                let probed = result(for(rangeiter(-5L, 400L, 1L), merger[{{i64,i64,i64,i64}},+], |b,i,y|
+                    let m = optlookup(d, {probe});
+                    let b2 = merge(b, {{if(m.$0, 1L, 0L), if(keyexists(d, {probe}), 1L, 0L), len(m.$1),
+                        if(m.$0 && !may_contain(d, {probe}), 1L, 0L)}});
+                    for(m.$1, b2, |b,j,r| merge(b, {{r.$0 * (j + 1L), i64(r.$1), len(r.$2), 0L}}))));
+                let all = result(for(tovec(d), merger[{{i64,i64}},+], |b,i,e|
+                    for(e.$1, merge(b, {{1L, 0L}}), |b,j,r| merge(b, {{r.$0, j + 1L}}))));
+                {{probed, all}}"
+            ));
+        }
+    }
+}
+
+#[test]
+fn groups_of_bytes_and_of_nothing() {
+    check(
+        "let d = result(for(rangeiter(0L, 100L, 1L), groupbuilder[i64,i8], |b,i,x| merge(b, {x % 3L, i8(x)})));
+        {len(lookup(d, 0L)), lookup(lookup(d, 1L), 5L), lookup(d, 2L) < lookup(d, 1L), len(optlookup(d, 9L).$1)}",
+    );
+    check("let d = result(merge(groupbuilder[i64,i64], {1L, 2L})); lookup(lookup(d, 1L), 1L)");
+    check("let d = result(merge(groupbuilder[i64,i64], {1L, 2L})); len(lookup(d, 2L))");
+}
+
+#[test]
+fn comparisons() {
+    for op in ["==", "!=", "<", "<=", ">", ">="] {
+        for (a, b) in [
+            ("{1, 2.0}", "{1, 3.0}"),
+            ("{1, 2.0}", "{1, 2.0}"),
+            ("{0.0 / 0.0, 1}", "{2.0, 0}"),
+            ("{2, 0.0 / 0.0}", "{1, 0.0}"),
+            ("[1, 2]", "[1, 2, 3]"),
+            ("[1, 5]", "[1, 2, 3]"),
+            ("[1.0, 0.0 / 0.0]", "[2.0]"),
+            ("[0.0 / 0.0]", "[0.0 / 0.0]"),
+            ("\"abc\"", "\"abd\""),
+            ("\"\"", "\"a\""),
+            ("\"\\x80\"", "\"\\x7f\""),
+            ("\"exactly twlve\"", "\"exactly twlvf\""),
+            ("\"exactly twlve\"", "\"exactly twlve\""),
+            ("\"a string that is long, a\"", "\"a string that is long, b\""),
+            ("[\"a\", \"b\"]", "[\"a\", \"c\"]"),
+            ("[{1, \"x\"}]", "[{1, \"x\"}]"),
+        ] {
+            check(&format!("{{{a} {op} {b}, {b} {op} {a}}}"));
+        }
+    }
+}
+
+#[test]
+fn sorts() {
+    for n in [0, 1, 2, 3, 17, 1000] {
+        check(&format!(
+            "let v = result(for(rangeiter(0L, {n}L, 1L), appender[{{i64,i64}}], |b,i,x| merge(b, {{x * 7919L % 100L, x}})));
+            let s = sort(v, |a, b| compare(a.$0, b.$0));
+            result(for(s, merger[i64,+], |b,i,e| merge(b, (i + 1L) * (e.$0 * 1000L + e.$1))))"
+        ));
+    }
+    // No order at all, a comparator that traps, strings.
+    check("let s = sort([3, 1, 2], |a, b| 1); result(for(s, merger[i32,+], |b,i,x| merge(b, x)))");
+    check("let v = [1L, 2L]; let s = sort(v, |a, b| i32(lookup(v, a * 10L))); lookup(s, 0L)");
+    check(
+        "let s = sort([\"pear\", \"apple\", \"a long kind of fruit\"], |a, b| compare(a, b));
+        {lookup(s, 0L) == \"a long kind of fruit\", lookup(s, 1L) == \"apple\", lookup(s, 2L) == \"pear\"}",
+    );
+    check("let s = sort(\"hello\", |a, b| compare(a, b)); {s == \"ehllo\", len(s)}");
+}
+
+#[test]
+fn string_search() {
+    let texts = [
+        "",
+        "a",
+        "PROMO",
+        "PROMOTED STEEL",
+        "SMALL BRASS",
+        "a special kind of requests here",
+        "50% off",
+        "h\\xc3\\xa9llo",
+    ];
+    let patterns =
+        ["", "%", "PROMO%", "%BRASS", "%special%requests%", "a", "%l%", "_", "h_llo", "50\\\\%%", "%a%a%", "PRO%D%L"];
+    for text in texts {
+        for pattern in patterns {
+            // As constants, and as values that the compiler does not know.
+            check(&format!(
+                "let ts = [\"{text}\", \"other\"]; let ps = [\"{pattern}\", \"x\"];
+                let t = lookup(ts, 0L); let p = lookup(ps, 0L);
+                {{like(t, \"{pattern}\"), starts_with(t, \"{pattern}\"), ends_with(t, \"{pattern}\"), contains(t, \"{pattern}\"),
+                like(t, p), starts_with(t, p), ends_with(t, p), contains(t, p), t == \"{pattern}\", t == p}}"
+            ));
+        }
+    }
+}
+
+#[test]
+fn limits_are_errors() {
+    let program = parse(
+        "let d = result(for(rangeiter(0L, 100000000L, 1L), dictmerger[i64,i64,+], |b,i,x| merge(b, {x, x})));
+        len(tovec(d))",
+    );
+    let group = parse(
+        "let d = result(for(rangeiter(0L, 100000000L, 1L), groupbuilder[i64,i64], |b,i,x| merge(b, {x, x})));
+        len(tovec(d))",
+    );
+    for program in [program, group] {
+        let pool = Arc::new(weld_runtime::memory::Limit::new(10_000_000));
+        let context = Context::new(pool.clone(), Default::default());
+        let compiled = compile(&program, &Options::default()).unwrap();
+        let error = compiled.run(&Arc::new(context), &[]).unwrap_err();
+        assert_eq!(error.kind, RuntimeErrorKind::OutOfMemory);
+        assert_eq!(pool.used(), 0);
+    }
+}
