@@ -470,7 +470,11 @@ impl Stream {
         }
         let Stream { run, mut state, used, .. } = other;
         // What the other built stays alive with this run, before this one's builders refer to it.
-        self.run.adopt(run);
+        if !self.run.adopt(run) {
+            let message = self.run.take_failure().map_or_else(String::new, |failure| failure.message);
+            let span = self.compiled.program.body.span;
+            return self.note(Err(RuntimeError::new(RuntimeErrorKind::OutOfMemory, span, message)));
+        }
         for kernel in used {
             if !self.used.iter().any(|mine| Arc::ptr_eq(mine, &kernel)) {
                 self.used.push(kernel);

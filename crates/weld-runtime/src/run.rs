@@ -262,9 +262,16 @@ impl Run {
         }
     }
 
-    /// Moves all blocks of another run into this one, which then keeps them alive.
-    pub fn adopt(&mut self, mut other: Box<Run>) {
-        debug_assert!(Arc::ptr_eq(self.context.memory(), other.context.memory()));
+    /// Moves all blocks of another run into this one, which then keeps them alive and accounts for them. If this one's
+    /// pool refuses them, the other run ends, and `false` says that a failure is noted.
+    pub fn adopt(&mut self, mut other: Box<Run>) -> bool {
+        if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
+            if !self.context.memory().try_grow(other.bytes) {
+                self.out_of_memory(other.bytes);
+                return false;
+            }
+            other.context.memory().shrink(other.bytes);
+        }
         let target = self.region(0);
         // SAFETY: both runs' lists hold live blocks; each is unlinked from one and linked into the other.
         unsafe {
@@ -282,6 +289,7 @@ impl Run {
         }
         self.bytes += other.bytes;
         other.bytes = 0;
+        true
     }
 
     #[cold]
@@ -483,7 +491,7 @@ mod tests {
             run.allocate_in(scratch, 100);
             run.clear(scratch);
             assert!(run.bytes() < before);
-            run.adopt(other);
+            assert!(run.adopt(other));
             assert_eq!(kept.read(), 9);
         }
         drop(run);

@@ -1,0 +1,258 @@
+//! Programs with a stream: chunks of every layout, states that live across chunks, partitions that are combined.
+
+use std::sync::Arc;
+
+use weld_codegen::{Chunk, Column, Compiled, Layout, OptLevel, Options, Value, compile};
+use weld_core::interp::{self, Limits, Value as V};
+use weld_core::ir::Literal;
+use weld_core::ty::ScalarKind;
+use weld_core::{opt, parse_program};
+use weld_runtime::{ColumnAbi, Context};
+
+fn compiled(text: &str, level: OptLevel) -> Arc<Compiled> {
+    let mut program = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
+    opt::optimize(&mut program, &opt::Config::default());
+    compile(&program, &Options { level, ..Options::default() }).unwrap_or_else(|error| panic!("{error}\n{program}"))
+}
+
+fn context() -> Arc<Context> {
+    Arc::new(Context::unlimited())
+}
+
+const LEVELS: [OptLevel; 3] = [OptLevel::O0, OptLevel::O1, OptLevel::O2];
+
+#[test]
+fn a_filter_gives_its_rows_chunk_by_chunk() {
+    let text = "|s: stream[{i64,i32}], k: i64|
+        result(for(s, appender[{i32,i64}], |b,i,r| if(r.$0 > k, merge(b, {r.$1, r.$0 + i}), b)))";
+    for level in LEVELS {
+        let program = compiled(text, level);
+        let mut stream = program.stream(context(), vec![Value::i64(10)]).expect("starts");
+        let mut seen = Vec::new();
+        for chunk in [0..5, 5..5, 5..30] {
+            let a: Vec<i64> = chunk.clone().collect();
+            let b: Vec<i32> = chunk.map(|x| x as i32 * 2).collect();
+            stream.process(&Chunk::new(a.len(), vec![Column::values(&a), Column::values(&b)])).expect("runs");
+            let rows = stream.rows().expect("rows");
+            let columns = rows.columns();
+            seen.extend(
+                columns[0]
+                    .as_slice::<i32>()
+                    .unwrap()
+                    .iter()
+                    .copied()
+                    .zip(columns[1].as_slice::<i64>().unwrap().to_vec()),
+            );
+        }
+        let expected: Vec<(i32, i64)> = (11..30).map(|x| (x as i32 * 2, x + x)).collect();
+        assert_eq!(seen, expected, "{level:?}");
+        assert!(stream.rows().expect("rows").is_empty());
+    }
+}
+
+#[test]
+fn mergers_live_across_chunks_and_combine() {
+    let text = "|s: stream[{i64,f64}], k: i64|
+        let k2 = k * 2L;
+        let bs = for(s, {merger[{i64,i64},{+,max}]({100L,-7L}), appender[f64], vecmerger[i64,+]([k,k,k])},
+            |b,i,r| {merge(b.$0, {r.$0 * k2, r.$0}), merge(b.$1, r.$1), merge(b.$2, {r.$0 % 3L, 1L})});
+        {result(bs.$0), result(bs.$1), result(bs.$2), k2}";
+    for level in LEVELS {
+        let program = compiled(text, level);
+        let a: Vec<i64> = (0..1000).collect();
+        let b: Vec<f64> = a.iter().map(|&x| x as f64).collect();
+        let mut parts: Vec<_> = [0..300, 300..1000]
+            .into_iter()
+            .map(|range| {
+                let mut stream = program.stream(context(), vec![Value::i64(5)]).expect("starts");
+                for (a, b) in a[range.clone()].chunks(64).zip(b[range].chunks(64)) {
+                    stream.process(&Chunk::new(a.len(), vec![Column::values(a), Column::values(b)])).expect("runs");
+                }
+                stream
+            })
+            .collect();
+        let second = parts.pop().unwrap();
+        let mut first = parts.pop().unwrap();
+        first.combine(second).expect("combines");
+        let result = first.finish().expect("finishes").to_interp().expect("converts");
+        let expected = V::structure([
+            V::structure([V::i64(100 + 10 * a.iter().sum::<i64>()), V::i64(999)]),
+            V::vec(b.iter().map(|&x| V::f64(x))),
+            V::vec([339, 338, 338].map(V::i64)),
+            V::i64(10),
+        ]);
+        assert_eq!(result, expected, "{level:?}");
+        // The same program over the whole vector at once.
+        let vector = V::vec(a.iter().zip(&b).map(|(&a, &b)| V::structure([V::i64(a), V::f64(b)])));
+        let params = &program.program().params;
+        let args = [Value::from_interp(&params[0].ty, &vector).expect("converts"), Value::i64(5)];
+        let whole = program.run(&context(), &args).expect("runs").to_interp().expect("converts");
+        assert_eq!(whole, expected, "{level:?}");
+    }
+}
+
+#[test]
+fn every_layout_reads_as_its_values() {
+    let text = "|s: stream[{{i64,bool},{bool,bool},{vec[u8],bool},vec[u8],vec[u8],i128,{vec[u8],bool}}]|
+        result(for(s, appender[{{i64,bool},{bool,bool},{vec[u8],bool},vec[u8],vec[u8],i128,{vec[u8],bool}}], |b,i,r| merge(b, r)))";
+    let validity = [0b1010_1101u8, 0b0000_0011];
+    let small: [i32; 6] = [5, -6, 7, -8, 9, -10];
+    let bits = [0b0110_0110u8];
+    let texts = ["", "short", "exactly 12 b", "a longer text than that", "x", "another longer text"];
+    let data: Vec<u8> = texts.concat().into_bytes();
+    let mut offsets = vec![0i32];
+    offsets.extend(texts.iter().scan(0, |end, text| {
+        *end += text.len() as i32;
+        Some(*end)
+    }));
+    let large: Vec<i64> = offsets.iter().map(|&x| x.into()).collect();
+    // Arrow views: two buffers, so that indices count.
+    let buffers = [[].as_ptr(), data.as_ptr()];
+    let views: Vec<[u32; 4]> = texts
+        .iter()
+        .enumerate()
+        .map(|(i, text)| {
+            let mut view = [text.len() as u32, 0, 0, 0];
+            let mut inside = [0u8; 12];
+            if text.len() <= 12 {
+                inside[..text.len()].copy_from_slice(text.as_bytes());
+            } else {
+                inside[..4].copy_from_slice(&text.as_bytes()[..4]);
+                inside[4..8].copy_from_slice(&1u32.to_le_bytes());
+                inside[8..].copy_from_slice(&(offsets[i] as u32).to_le_bytes());
+            }
+            for (word, bytes) in view[1..].iter_mut().zip(inside.chunks(4)) {
+                *word = u32::from_le_bytes(bytes.try_into().unwrap());
+            }
+            view
+        })
+        .collect();
+    let wide: [i64; 6] = [1, -1, i64::MAX, i64::MIN, 0, 7];
+    // Codes of null rows may be anything.
+    let codes: [u8; 6] = [3, 255, 1, 0, 200, 5];
+    let valid_codes = [0b0010_1101u8];
+    let empty = ColumnAbi::EMPTY;
+    // SAFETY: all arrays are alive and have six rows from the given offsets on.
+    let chunk = unsafe {
+        Chunk::new(
+            6,
+            vec![
+                Column::from_raw(
+                    Layout::Fixed(ScalarKind::I32),
+                    ColumnAbi {
+                        values: small.as_ptr().cast(),
+                        validity: validity.as_ptr(),
+                        validity_offset: 2,
+                        ..empty
+                    },
+                ),
+                Column::from_raw(
+                    Layout::Bits,
+                    ColumnAbi {
+                        values: bits.as_ptr(),
+                        bit_offset: 1,
+                        validity: validity.as_ptr(),
+                        validity_offset: 0,
+                        ..empty
+                    },
+                ),
+                Column::from_raw(
+                    Layout::Utf8,
+                    ColumnAbi {
+                        values: offsets.as_ptr().cast(),
+                        data: data.as_ptr(),
+                        validity: validity.as_ptr(),
+                        validity_offset: 1,
+                        ..empty
+                    },
+                ),
+                Column::from_raw(
+                    Layout::LargeUtf8,
+                    ColumnAbi { values: large.as_ptr().cast(), data: data.as_ptr(), ..empty },
+                ),
+                Column::from_raw(
+                    Layout::Utf8View,
+                    ColumnAbi { values: views.as_ptr().cast(), buffers: buffers.as_ptr().cast(), ..empty },
+                ),
+                Column::values(&wide),
+                Column::dictionary(
+                    ScalarKind::U8,
+                    ColumnAbi { values: codes.as_ptr(), validity: valid_codes.as_ptr(), ..empty },
+                    Column::from_raw(
+                        Layout::Utf8View,
+                        ColumnAbi { values: views.as_ptr().cast(), buffers: buffers.as_ptr().cast(), ..empty },
+                    ),
+                ),
+            ],
+        )
+    };
+    let bit = |bytes: &[u8], i: usize| bytes[i / 8] >> (i % 8) & 1 == 1;
+    let string = |text: &str| V::vec(text.bytes().map(|b| V::Scalar(Literal::U8(b))));
+    let nullable = |value: V, zero: V, valid: bool| V::structure([if valid { value } else { zero }, V::bool(valid)]);
+    let expected = V::vec((0..6).map(|i| {
+        let coded = bit(&valid_codes, i);
+        V::structure([
+            nullable(V::i64(small[i].into()), V::i64(0), bit(&validity, 2 + i)),
+            nullable(V::bool(bit(&bits, 1 + i)), V::bool(false), bit(&validity, i)),
+            nullable(string(texts[i]), string(""), bit(&validity, 1 + i)),
+            string(texts[i]),
+            string(texts[i]),
+            V::Scalar(Literal::I128(wide[i].into())),
+            nullable(string(if coded { texts[codes[i] as usize] } else { "" }), string(""), coded),
+        ])
+    }));
+    for level in LEVELS {
+        let program = compiled(text, level);
+        let mut stream = program.stream(context(), vec![]).expect("starts");
+        stream.process(&chunk).expect("runs");
+        let rows = stream.rows().expect("rows");
+        assert_eq!(rows.value().to_interp().expect("converts"), expected, "{level:?}");
+    }
+}
+
+#[test]
+fn strings_that_a_state_keeps_outlive_their_chunk() {
+    let text = "|s: stream[vec[u8]]| let v = result(for(s, appender[vec[u8]], |b,i,r| merge(b, r))); {v, len(v)}";
+    for level in LEVELS {
+        let program = compiled(text, level);
+        let mut stream = program.stream(context(), vec![]).expect("starts");
+        for word in ["first of the long strings", "second of the long strings"] {
+            let data = word.as_bytes().to_vec();
+            let offsets = vec![0i32, data.len() as i32];
+            let abi = ColumnAbi { values: offsets.as_ptr().cast(), data: data.as_ptr(), ..ColumnAbi::EMPTY };
+            // SAFETY: offsets and data are alive during the call.
+            let chunk = Chunk::new(1, vec![unsafe { Column::from_raw(Layout::Utf8, abi) }]);
+            stream.process(&chunk).expect("runs");
+        }
+        let result = stream.finish().expect("finishes").to_interp().expect("converts");
+        let whole = interp::run(
+            &parse_program("|v: vec[vec[u8]]| {v, len(v)}").unwrap(),
+            &[V::vec(
+                ["first of the long strings", "second of the long strings"]
+                    .map(|text| V::vec(text.bytes().map(|b| V::Scalar(Literal::U8(b))))),
+            )],
+            &Limits::default(),
+        );
+        assert_eq!(Ok(result), whole, "{level:?}");
+    }
+}
+
+#[test]
+fn an_error_stops_a_stream_for_good() {
+    let program = compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, 10L / x)))", OptLevel::O2);
+    let mut stream = program.stream(context(), vec![]).expect("starts");
+    let error = stream.process(&Chunk::new(2, vec![Column::values(&[1i64, 0])])).expect_err("divides by zero");
+    assert_eq!(error.kind, weld_core::RuntimeErrorKind::DivisionByZero);
+    assert_eq!(stream.process(&Chunk::new(1, vec![Column::values(&[1i64])])), Err(error.clone()));
+    assert_eq!(stream.finish().map(|_| ()), Err(error));
+}
+
+#[test]
+fn layouts_that_do_not_fit_are_refused() {
+    let program = compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, x)))", OptLevel::O0);
+    let mut stream = program.stream(context(), vec![]).expect("starts");
+    assert!(stream.process(&Chunk::new(1, vec![Column::values(&[1.5f64])])).is_err());
+    assert!(stream.process(&Chunk::new(1, vec![])).is_err());
+    assert!(stream.process(&Chunk::new(1, vec![Column::nullable(&[1i64], &[1])])).is_err());
+    assert!(stream.process(&Chunk::new(1, vec![Column::values(&[1i32])])).is_ok());
+}
