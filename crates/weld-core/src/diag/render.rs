@@ -26,8 +26,11 @@ pub fn render(errors: &[Diagnostic], source: &str, file_name: &str) -> String {
         let mut report = Report::build(ReportKind::Error, main.clone())
             .with_config(config)
             .with_message(format!("{}: {}", error.kind, error.message));
-        let main_label = Label::new(main.clone());
-        report = report.with_label(if error.labels.is_empty() { main_label.with_message("here") } else { main_label });
+        // Labels inside the main place say enough about it.
+        let inside = |span: &Span| error.span.start <= span.start && span.end <= error.span.end;
+        if !error.labels.iter().any(|(span, _)| inside(span)) {
+            report = report.with_label(Label::new(main).with_message("here"));
+        }
         for (span, message) in &error.labels {
             report = report.with_label(Label::new(place(*span)).with_message(message));
         }

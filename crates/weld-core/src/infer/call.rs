@@ -22,7 +22,7 @@ impl<'a> Infer<'a> {
         }
         if let Some(definition) = self.macros.get(&*name.text).copied() {
             let args = self.by_name(args);
-            let node = self.expand(name, definition, args, |infer, body| infer.expr(body));
+            let node = self.expand(definition, args, span, |infer, body| infer.expr(body));
             return node.unwrap_or_else(|| self.error_node(span));
         }
         if let Some(node) = self.form(name, args, span) {

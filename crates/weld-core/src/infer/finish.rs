@@ -28,6 +28,7 @@ impl Infer<'_> {
 
     pub(super) fn finish_program(&mut self, body: Node) -> Option<Expr> {
         let span = body.span;
+        self.errors_before = self.errors.len();
         let body = self.finish(body)?;
         if !typing::is_storable(&body.ty) && !typing::holds_builder(&body.ty) {
             let hint = "a SIMD value's width is the target's: merge it into a builder";
@@ -84,10 +85,10 @@ impl Infer<'_> {
         }
     }
 
-    /// Complains about a type that stayed unknown: always where it can be written down, elsewhere only if nothing else
-    /// is wrong.
+    /// Complains about a type that stayed unknown, if nothing else is wrong: wherever it can be written down, and
+    /// elsewhere if that is nowhere.
     fn unknown(&mut self, head: &Head, ty: Ty, span: Span, children: usize) {
-        if self.types.is_error(ty) {
+        if self.errors_before > 0 || self.types.is_error(ty) {
             return;
         }
         let problem = match head {

@@ -32,8 +32,8 @@ impl<'a> Infer<'a> {
             },
             ExprKind::Call { name, args } if self.macros.contains_key(&*name.text) => {
                 let definition = self.macros.get(&*name.text).copied()?;
-                let args = self.by_name(args);
-                self.expand(name, definition, args, |infer, body| deep(|| infer.function(body, types, what))).flatten()
+                let (args, span) = (self.by_name(args), self.span(e.span));
+                self.expand(definition, args, span, |infer, body| deep(|| infer.function(body, types, what))).flatten()
             }
             _ => self.no_function(e, what),
         }
@@ -87,8 +87,8 @@ impl<'a> Infer<'a> {
             params.push((self.names.fresh(name), *ty));
         }
         let args = params.iter().map(|(sym, ty)| Def::Var { sym: *sym, ty: *ty }).collect();
-        let name = Name { text: name.into(), span };
-        let body = self.expand(&name, definition, args, |infer, body| infer.expr(body))?;
+        let span = self.span(span);
+        let body = self.expand(definition, args, span, |infer, body| infer.expr(body))?;
         Some((params, body))
     }
 
@@ -137,7 +137,7 @@ impl<'a> Infer<'a> {
             ExprKind::Call { name, args: outer } if self.macros.contains_key(&*name.text) => {
                 let Some(definition) = self.macros.get(&*name.text).copied() else { return self.error_node(span) };
                 let outer = self.by_name(outer);
-                self.expand(name, definition, outer, |infer, body| deep(|| infer.apply_to(body, args, span)))
+                self.expand(definition, outer, span, |infer, body| deep(|| infer.apply_to(body, args, span)))
                     .unwrap_or_else(|| self.error_node(span))
             }
             _ => self.error(span, "this is not a function and cannot be called"),

@@ -42,8 +42,8 @@ impl<'a> Infer<'a> {
             },
             ExprKind::Call { name, args } => {
                 if let Some(definition) = self.macros.get(&*name.text).copied() {
-                    let args = self.by_name(args);
-                    let expanded = self.expand(name, definition, args, |infer, body| deep(|| infer.iter(body)));
+                    let (args, span) = (self.by_name(args), self.span(e.span));
+                    let expanded = self.expand(definition, args, span, |infer, body| deep(|| infer.iter(body)));
                     return expanded.unwrap_or_else(|| self.no_iter(e.span));
                 }
                 self.iter_form(&name.text, args, e)

@@ -101,6 +101,8 @@ struct Infer<'a> {
     /// Nothing further makes sense.
     stopped: bool,
     errors: Vec<Diagnostic>,
+    /// How many there were when nodes began to be finished.
+    errors_before: usize,
 }
 
 impl<'a> Infer<'a> {
@@ -119,6 +121,7 @@ impl<'a> Infer<'a> {
             nodes: 0,
             stopped: false,
             errors: Vec::new(),
+            errors_before: 0,
         };
         infer.define(module);
         infer

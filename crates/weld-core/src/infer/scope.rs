@@ -101,15 +101,16 @@ impl<'a> Infer<'a> {
         result
     }
 
-    /// Reads the body of a macro, with `f`, in a new frame where its parameters stand for the arguments.
+    /// Reads the body of a macro, with `f`, in a new frame where its parameters stand for the arguments of the call at
+    /// `span`.
     pub(super) fn expand<T>(
         &mut self,
-        name: &Name,
         definition: &'a Macro,
         args: Vec<Def<'a>>,
+        span: Span,
         f: impl FnOnce(&mut Self, &'a Expr) -> T,
     ) -> Option<T> {
-        let span = self.span(name.span);
+        let name = &definition.name;
         if args.len() != definition.params.len() {
             let expected = definition.params.len();
             let plural = if expected == 1 { "" } else { "s" };

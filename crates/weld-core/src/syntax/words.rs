@@ -5,8 +5,7 @@ use crate::ty::ScalarKind;
 /// Words with a meaning of their own wherever they stand, so that no variable can have them as its name. Names of
 /// functions (`len`, `merge`, `map`) are not reserved: a function's name is followed by `(`, a variable's is not.
 pub(crate) fn is_reserved(word: &str) -> bool {
-    matches!(word, "let" | "macro" | "type" | "true" | "false" | "if" | "select" | "for" | "iterate")
-        || is_type_word(word)
+    matches!(word, "let" | "macro" | "type" | "true" | "false" | "if" | "for") || is_type_word(word)
 }
 
 /// The words that begin a type.

@@ -1,0 +1,192 @@
+//! The parser reads anything without a panic; printing and parsing a program gives the same program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use weld_core::{diag, ir, parse_program, parse_type};
+
+/// Parses, renders the errors, and if there are none prints and parses again.
+fn exercise(source: &str) {
+    match parse_program(source) {
+        Ok(program) => round_trip(&program, source),
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in &errors {
+                assert!(error.span.start <= error.span.end && error.span.end as usize <= source.len(), "{error:?}");
+                diag::line_column(source, error.span.start);
+            }
+            diag::render(&errors, source, "any");
+        }
+    }
+}
+
+fn round_trip(program: &ir::Program, source: &str) {
+    ir::verify(program).unwrap_or_else(|errors| panic!("{source}\n{errors:?}"));
+    let text = program.to_string();
+    match parse_program(&text) {
+        Ok(again) => {
+            assert!(program.same_as(&again), "{source}\nprints as\n{text}\nwhich prints as\n{again}");
+            assert_eq!(text, again.to_string());
+        }
+        Err(errors) => panic!("{source}\nprints as\n{text}\n{}", diag::render(&errors, &text, "printed")),
+    }
+}
+
+const WORDS: &[&str] = &[
+    "let",
+    "macro",
+    "type",
+    "if",
+    "for",
+    "merge",
+    "result",
+    "appender",
+    "merger",
+    "dictmerger",
+    "groupbuilder",
+    "vecmerger",
+    "vec",
+    "dict",
+    "simd",
+    "stream",
+    "i64",
+    "f64",
+    "bool",
+    "u8",
+    "x",
+    "y",
+    "b",
+    "v",
+    "map",
+    "filter",
+    "zip",
+    "iter",
+    "rangeiter",
+    "sort",
+    "iterate",
+    "select",
+    "lookup",
+    "cudf",
+    "deserialize",
+    "compare",
+    "sum",
+    "true",
+    "1",
+    "2L",
+    "1.5",
+    "3c",
+    "0xff",
+    "1e9",
+    "\"s\"",
+    "b\"t\"",
+    "$0",
+    "$1",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "|",
+    "||",
+    "&&",
+    "&",
+    "^",
+    "==",
+    "<",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "!",
+    ",",
+    ";",
+    ":",
+    ".",
+    "=",
+    "?",
+    "@",
+    "min",
+    "#c\n",
+    "é",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        exercise(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn any_text(text in "\\PC{0,100}") {
+        exercise(&text);
+        let _ = parse_type(&text);
+    }
+
+    #[test]
+    fn any_words(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..60)) {
+        exercise(&words.join(" "));
+        let _ = parse_type(&words.join(""));
+    }
+
+    /// Programs with a piece cut out, doubled or replaced.
+    #[test]
+    fn damaged_programs(
+        which in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        length in 0..12usize,
+        word in proptest::sample::select(WORDS),
+        how in 0..3,
+    ) {
+        let programs = corpus();
+        let (_, source) = &programs[which.index(programs.len())];
+        let chars: Vec<char> = source.chars().collect();
+        let start = at.index(chars.len() + 1);
+        let end = (start + length).min(chars.len());
+        let (before, piece, after) = (&chars[..start], &chars[start..end], &chars[end..]);
+        let text = |chars: &[char]| chars.iter().collect::<String>();
+        exercise(&match how {
+            0 => text(before) + &text(after),
+            1 => text(before) + &text(piece) + &text(piece) + &text(after),
+            _ => text(before) + word + &text(after),
+        });
+    }
+}
+
+/// All programs of the filetests, and the examples.
+fn corpus() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    for folder in ["tests/weld", "queries/weld"] {
+        collect(&root.join(folder), &mut files);
+    }
+    files.sort();
+    let mut programs = vec![(PathBuf::new(), "|v: vec[i64]| sum(map(v, |x| x * x))".to_owned())];
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a test file can be read");
+        programs.extend(text.split("\n---\n").map(|part| (file.clone(), part.to_owned())));
+    }
+    programs
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "weld") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_corpus_prints_and_parses() {
+    for (_, source) in corpus() {
+        exercise(&source);
+    }
+}
