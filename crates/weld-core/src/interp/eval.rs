@@ -258,10 +258,10 @@ impl<'a> Run<'a> {
                 Ok(target)
             }
             ExprKind::For { iter, builder, func } => self.for_loop(iter, builder, func, span),
-            ExprKind::Result(builder) => {
-                let builder = self.eval(builder)?;
-                finish(&builder).map_err(|failure| fail(span, failure))
-            }
+            ExprKind::Result(builder) => match self.eval(builder)? {
+                Value::Builder(handle) => handle.lock().finish().map_err(|failure| fail(span, failure)),
+                _ => Err(broken(span, "result of no builder")),
+            },
             ExprKind::Iterate { init, step } => {
                 let mut state = self.eval(init)?;
                 let [(param, _)] = &step.params[..] else { return Err(broken(span, "a step takes one")) };
@@ -455,40 +455,11 @@ fn select(cond: &Value, on_true: Value, on_false: Value) -> Option<Value> {
     }
 }
 
-/// The results of a builder or a struct of builders.
-fn finish(builder: &Value) -> Result<Value, Failure> {
-    match builder {
-        Value::Builder(handle) => handle.lock().finish(),
-        Value::Struct(fields) => fields.iter().map(finish).collect::<Result<_, _>>().map(Value::Struct),
-        _ => Err((RuntimeErrorKind::Internal, [0, 0])),
-    }
-}
-
-/// What merging a value merges: itself, or lane after lane where it holds SIMD values in place of scalars.
+/// What merging a value merges: itself, or lane after lane a SIMD value in place of a scalar.
 fn lanes_to_merge(value: Value, ty: &Type) -> Vec<Value> {
-    if !has_simd(&value, ty) {
-        return vec![value];
-    }
-    (0..LANES).map(|i| lane(&value, ty, i)).collect()
-}
-
-fn has_simd(value: &Value, ty: &Type) -> bool {
-    match (value, ty) {
-        (Value::Simd(_), Type::Scalar(_)) => true,
-        (Value::Struct(fields), Type::Struct(types)) => {
-            fields.iter().zip(types.iter()).any(|(field, ty)| has_simd(field, ty))
-        }
-        _ => false,
-    }
-}
-
-fn lane(value: &Value, ty: &Type, i: usize) -> Value {
-    match (value, ty) {
-        (Value::Simd(lanes), Type::Scalar(_)) => Value::Scalar(lanes[i]),
-        (Value::Struct(fields), Type::Struct(types)) => {
-            Value::Struct(fields.iter().zip(types.iter()).map(|(field, ty)| lane(field, ty, i)).collect())
-        }
-        _ => value.clone(),
+    match (&value, ty) {
+        (Value::Simd(lanes), Type::Scalar(_)) => lanes.iter().copied().map(Value::Scalar).collect(),
+        _ => vec![value],
     }
 }
 

@@ -6,9 +6,8 @@
 //!          | 0x20 type                 vector
 //!          | 0x21 type type            dictionary: key, value
 //!          | 0x22 count:u32 type*      struct
-//!          | 0x23 code of a scalar     SIMD (lanes as a vector)
 //! value   := little-endian bytes of a scalar (bool one byte, 0 or 1; i128 sixteen)
-//!          | length:u64 value*         vector, SIMD
+//!          | length:u64 value*         vector
 //!          | length:u64 (key value)*   dictionary
 //!          | value*                    struct
 //! ```
@@ -21,7 +20,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::LANES;
 use super::compare::Key;
 use super::memory::{Charge, Meter};
 use super::value::{Dictionary, Value, Vector};
@@ -34,11 +32,10 @@ const VERSION: u8 = 1;
 const VECTOR: u8 = 0x20;
 const DICTIONARY: u8 = 0x21;
 const STRUCT: u8 = 0x22;
-const SIMD: u8 = 0x23;
 
 const BAD: Failure = (RuntimeErrorKind::BadSerialization, [0, 0]);
 
-/// The version and the tag of a type, with which its values' bytes begin. `None` for builders.
+/// The version and the tag of a type, with which its values' bytes begin. `None` for SIMD values and builders, which cannot be stored.
 pub fn header(ty: &Type) -> Option<Vec<u8>> {
     let mut bytes = vec![b'W', VERSION];
     tag(ty, &mut bytes)?;
@@ -48,7 +45,6 @@ pub fn header(ty: &Type) -> Option<Vec<u8>> {
 fn tag(ty: &Type, bytes: &mut Vec<u8>) -> Option<()> {
     match ty {
         Type::Scalar(kind) => bytes.push(scalar_code(*kind)),
-        Type::Simd(kind) => bytes.extend([SIMD, scalar_code(*kind)]),
         Type::Vec(element) => {
             bytes.push(VECTOR);
             tag(element, bytes)?;
@@ -65,7 +61,7 @@ fn tag(ty: &Type, bytes: &mut Vec<u8>) -> Option<()> {
                 tag(field, bytes)?;
             }
         }
-        Type::Builder(_) => return None,
+        Type::Simd(_) | Type::Builder(_) => return None,
     }
     Some(())
 }
@@ -98,10 +94,6 @@ pub fn serialize(value: &Value, ty: &Type) -> Option<Vec<u8>> {
 fn write(value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     match value {
         Value::Scalar(literal) => write_scalar(*literal, bytes),
-        Value::Simd(lanes) => {
-            bytes.extend((lanes.len() as u64).to_le_bytes());
-            lanes.iter().for_each(|lane| write_scalar(*lane, bytes));
-        }
         Value::Vec(items) => {
             bytes.extend((items.len() as u64).to_le_bytes());
             items.iter().try_for_each(|item| write(item, bytes))?;
@@ -114,7 +106,7 @@ fn write(value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
                 write(value, bytes)?;
             }
         }
-        Value::Builder(_) => return None,
+        Value::Simd(_) | Value::Builder(_) => return None,
     }
     Some(())
 }
@@ -140,13 +132,6 @@ impl Reader<'_> {
     fn value(&mut self, ty: &Type) -> Result<Value, Failure> {
         Ok(match ty {
             Type::Scalar(kind) => Value::Scalar(self.scalar(*kind)?),
-            Type::Simd(kind) => {
-                if self.length()? != LANES as u64 {
-                    return Err(BAD);
-                }
-                let lanes: Result<Vec<Literal>, Failure> = (0..LANES).map(|_| self.scalar(*kind)).collect();
-                Value::Simd(lanes?.into())
-            }
             Type::Vec(element) => {
                 let mut charge = Charge::new(self.meter);
                 let mut items = Vec::new();
@@ -173,7 +158,7 @@ impl Reader<'_> {
                 }
                 Value::Dict(Dictionary::charged(entries, charge))
             }
-            Type::Builder(_) => return Err(BAD),
+            Type::Simd(_) | Type::Builder(_) => return Err(BAD),
         })
     }
 
