@@ -1,5 +1,8 @@
 //! Facts that several passes ask about an expression: can it fail, what does it cost, what is evaluated when.
 
+use std::collections::HashSet;
+
+use crate::ir::typing::holds_builder;
 use crate::ir::{Expr, ExprKind, Iter, Literal};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
 use crate::ty::{BuilderType, Type};
@@ -9,6 +12,31 @@ pub(super) fn can_fail(e: &Expr) -> bool {
     let mut fails = false;
     e.walk(&mut |e| fails |= may_raise(e));
     fails
+}
+
+/// Whether the expression may be left out: it cannot fail, and it does not take a builder from outside, which would
+/// then be used by nobody.
+pub(super) fn can_drop(e: &Expr) -> bool {
+    !can_fail(e) && !takes_builder(e)
+}
+
+fn takes_builder(e: &Expr) -> bool {
+    let mut builders = HashSet::new();
+    e.walk(&mut |e| {
+        if let ExprKind::Var(sym) = e.kind
+            && holds_builder(&e.ty)
+        {
+            builders.insert(sym);
+        }
+    });
+    if !builders.is_empty() {
+        e.walk(&mut |e| {
+            e.each_bound(&mut |sym| {
+                builders.remove(&sym);
+            })
+        });
+    }
+    !builders.is_empty()
 }
 
 /// Whether this node itself may raise an error, its parts apart.

@@ -14,6 +14,7 @@
 
 use super::Config;
 use super::facts::{can_fail, cost, has_function, strict_children};
+use crate::ir::typing::holds_builder;
 use crate::ir::{Binding, Expr, ExprKind, Names, Program, Sym, build, deep};
 
 /// What costs less than this stays.
@@ -56,13 +57,27 @@ impl Hoister<'_> {
                 return self.scopes[sym.0 as usize];
             }
             if let ExprKind::Let { bindings, body } = &mut e.kind {
+                let (bindings, mut body) = (std::mem::take(bindings), body.take());
                 let mut scope = 0;
-                for binding in bindings {
+                let mut kept = Vec::new();
+                for mut binding in bindings {
                     let of_value = self.visit(&mut binding.value, branch);
-                    self.set_scope(binding.sym, of_value);
+                    let moves = of_value & bit(self.depth()) == 0 && self.depth() > 0;
+                    if moves && may_move(&binding.value, of_value, branch) {
+                        self.move_out(binding, of_value);
+                    } else {
+                        // What uses the variable stays where the variable is.
+                        self.set_scope(binding.sym, of_value | bit(self.depth()));
+                        kept.push(binding);
+                    }
                     scope |= of_value;
                 }
-                return scope | self.visit(body, branch);
+                scope |= self.visit(&mut body, branch);
+                if body.annotations.is_empty() {
+                    body.annotations = std::mem::take(&mut e.annotations);
+                }
+                *e = build::let_in(kept, body);
+                return scope;
             }
             let (strict, function) = (strict_children(e), has_function(e));
             if let ExprKind::For { func, .. }
@@ -102,16 +117,23 @@ impl Hoister<'_> {
 
     /// Puts a part of the current function in front of the outermost loop that it does not depend on.
     fn hoist(&mut self, e: &mut Expr, scope: u64, branch: bool) {
-        let cost = cost(e);
-        if scope & bit(64) != 0 || cost < COST_MIN || branch && cost > BRANCH_MAX || e.ty.is_builder() || can_fail(e) {
+        if cost(e) < COST_MIN || !may_move(e, scope, branch) {
             return;
         }
         let sym = self.names.fresh("h");
         let variable = build::var(sym, e.ty.clone());
-        self.set_scope(sym, scope);
-        let innermost = (u64::BITS - scope.leading_zeros()) as usize;
-        self.frames[innermost + 1].push(Binding { sym, value: std::mem::replace(e, variable) });
+        self.move_out(Binding { sym, value: std::mem::replace(e, variable) }, scope);
     }
+
+    fn move_out(&mut self, binding: Binding, scope: u64) {
+        self.set_scope(binding.sym, scope);
+        let innermost = (u64::BITS - scope.leading_zeros()) as usize;
+        self.frames[innermost + 1].push(binding);
+    }
+}
+
+fn may_move(e: &Expr, scope: u64, branch: bool) -> bool {
+    scope & bit(64) == 0 && !(branch && cost(e) > BRANCH_MAX) && !holds_builder(&e.ty) && !can_fail(e)
 }
 
 /// The bit of the function at this depth; none for the program itself. Very deep functions share the

@@ -17,7 +17,7 @@
 //! A long chain of lets, each used once by the next, would become a deep tree: inlining stops at [`DEPTH_MAX`].
 
 use super::Config;
-use super::facts::{can_fail, has_function, is_trivial, strict_children};
+use super::facts::{can_drop, can_fail, has_function, is_trivial, strict_children};
 use crate::ir::{Binding, Expr, ExprKind, Program, Sym, build, deep};
 
 /// The highest tree that inlining builds.
@@ -70,7 +70,7 @@ impl Uses {
                 }
                 self.count(body);
                 for binding in bindings.iter().rev() {
-                    if self.facts[binding.sym.0 as usize].uses == 0 && !can_fail(&binding.value) {
+                    if self.facts[binding.sym.0 as usize].uses == 0 && can_drop(&binding.value) {
                         self.facts[binding.sym.0 as usize].dead = true;
                     } else {
                         self.count(&binding.value);

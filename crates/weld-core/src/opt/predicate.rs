@@ -16,7 +16,7 @@
 //! `@(predicate:true)` on the branch lifts that limit, `@(predicate:false)` forbids.
 
 use super::Config;
-use super::facts::{can_fail, cost, is_path};
+use super::facts::{can_drop, can_fail, cost, is_path};
 use crate::builder;
 use crate::ir::{Binding, Expr, ExprKind, Literal, Names, Program, build, deep};
 use crate::op::{BinaryOp, MergeOp, ReduceOp};
@@ -110,7 +110,7 @@ fn select(cond: Expr, value: Expr, identity: Expr) -> Expr {
         (ExprKind::Struct(values), ExprKind::Struct(identities)) => {
             build::strct(values.into_iter().zip(identities).map(|(v, i)| select(cond.clone(), v, i)))
         }
-        (ExprKind::Literal(v), ExprKind::Literal(i)) if v == i => build::lit(v),
+        (ExprKind::Literal(v), ExprKind::Literal(i)) if v == i && can_drop(&cond) => build::lit(v),
         (v, i) => {
             let restore = |kind, ty: &Type| build::node(kind, ty.clone());
             build::select(cond, restore(v, &value.ty), restore(i, &identity.ty))

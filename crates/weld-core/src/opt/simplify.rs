@@ -18,7 +18,7 @@
 //! Never worse: every law makes the tree smaller or keeps its size.
 
 use super::Config;
-use super::facts::{can_fail, is_path};
+use super::facts::{can_drop, is_path};
 use crate::interp::scalar;
 use crate::ir::{Expr, ExprKind, Literal, Program, build};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
@@ -44,9 +44,13 @@ fn apply(e: &mut Expr) -> bool {
         ExprKind::Struct(fields) => whole(fields),
         ExprKind::Len(of) => match &of.kind {
             ExprKind::Bytes(bytes) => Some(build::i64(bytes.len() as i64)),
-            ExprKind::Vector(parts) if !can_fail(of) => Some(build::i64(parts.len() as i64)),
+            ExprKind::Vector(parts) if can_drop(of) => Some(build::i64(parts.len() as i64)),
             _ => None,
         },
+        // A branch that took the place of its `if` may be a block: normal form wants blocks joined.
+        ExprKind::Let { bindings, body } if matches!(body.kind, ExprKind::Let { .. }) => {
+            Some(build::let_in(std::mem::take(bindings), body.take()))
+        }
         _ => None,
     };
     match new {
@@ -155,7 +159,7 @@ fn logic(lazy: bool, unit: bool, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
     if is_bool(b, unit) {
         return Some(a.take());
     }
-    if is_bool(a, !unit) && (lazy || !can_fail(b)) || is_bool(b, !unit) && !can_fail(a) {
+    if is_bool(a, !unit) && (lazy || can_drop(b)) || is_bool(b, !unit) && can_drop(a) {
         return Some(build::bool(!unit));
     }
     if same(a, b) {
@@ -191,8 +195,8 @@ fn integer(op: BinaryOp, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::BitOr | BinaryOp::BitXor if is_number(b, 0) => Some(a.take()),
         BinaryOp::Mul if is_number(a, 1) => Some(b.take()),
         BinaryOp::Mul | BinaryOp::Div if is_number(b, 1) => Some(a.take()),
-        BinaryOp::Mul | BinaryOp::BitAnd if is_number(a, 0) && !can_fail(b) => Some(a.take()),
-        BinaryOp::Mul | BinaryOp::BitAnd if is_number(b, 0) && !can_fail(a) => Some(b.take()),
+        BinaryOp::Mul | BinaryOp::BitAnd if is_number(a, 0) && can_drop(b) => Some(a.take()),
+        BinaryOp::Mul | BinaryOp::BitAnd if is_number(b, 0) && can_drop(a) => Some(b.take()),
         BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr if same(a, b) => Some(a.take()),
         BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if same(a, b) => Some(build::bool(true)),
         BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if same(a, b) => Some(build::bool(false)),
@@ -255,7 +259,7 @@ fn branch(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Ex
     if let ExprKind::Unary(UnaryOp::Not, inner) = &mut cond.kind {
         return Some(build::if_(inner.take(), on_false.take(), on_true.take()));
     }
-    if same(on_true, on_false) && !can_fail(cond) {
+    if same(on_true, on_false) && can_drop(cond) {
         return Some(on_true.take());
     }
     if on_true.ty == Type::BOOL {
@@ -295,17 +299,17 @@ fn branch_of_bool(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> O
 
 fn select(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Expr> {
     match literal(cond) {
-        Some(Literal::Bool(true)) if !can_fail(on_false) => return Some(on_true.take()),
-        Some(Literal::Bool(false)) if !can_fail(on_true) => return Some(on_false.take()),
+        Some(Literal::Bool(true)) if can_drop(on_false) => return Some(on_true.take()),
+        Some(Literal::Bool(false)) if can_drop(on_true) => return Some(on_false.take()),
         _ => {}
     }
-    if same(on_true, on_false) && !can_fail(cond) {
+    if same(on_true, on_false) && can_drop(cond) {
         return Some(on_true.take());
     }
     // Under a condition that is known: `select(c, select(c, a, b), d)`.
     if let ExprKind::Select { cond: inner, on_true: a, on_false: b } = &mut on_true.kind
         && same(inner, cond)
-        && !can_fail(b)
+        && can_drop(b)
     {
         return Some(build::select(cond.take(), a.take(), on_false.take()));
     }
@@ -321,7 +325,7 @@ fn select(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Ex
 fn field(of: &mut Expr, index: usize) -> Option<Expr> {
     match &mut of.kind {
         ExprKind::Struct(fields) => {
-            let others_fail = fields.iter().enumerate().any(|(k, field)| k != index && can_fail(field));
+            let others_fail = fields.iter().enumerate().any(|(k, field)| k != index && !can_drop(field));
             if others_fail { None } else { fields.get_mut(index).map(Expr::take) }
         }
         _ => None,

@@ -14,7 +14,7 @@
 //! that is tested once a field is one test after compilation. Structs of builders stay whole: loops pass them on as one.
 
 use super::Config;
-use super::facts::{can_fail, is_path};
+use super::facts::{can_drop, is_path};
 use crate::ir::{Binding, Expr, ExprKind, Names, Program, Sym, build, deep};
 use crate::ty::Type;
 
@@ -150,7 +150,7 @@ fn has_fields(e: &Expr) -> bool {
         ExprKind::Let { bindings, body } => match &body.kind {
             ExprKind::Struct(fields) => {
                 let users = fields.iter().filter(|f| bindings.iter().any(|b| f.uses(b.sym))).count();
-                users == 1 || users == 0 && !bindings.iter().any(|b| can_fail(&b.value))
+                users == 1 || users == 0 && bindings.iter().all(|b| can_drop(&b.value))
             }
             _ => false,
         },
@@ -191,7 +191,7 @@ fn take_fields(e: &mut Expr) -> Vec<Expr> {
 
 /// A field of a struct literal or of a condition between such, when the fields that go cannot fail.
 fn field_of(of: &mut Expr, index: usize) -> Option<Expr> {
-    let droppable = |fields: &[Expr]| !fields.iter().enumerate().any(|(k, f)| k != index && can_fail(f));
+    let droppable = |fields: &[Expr]| !fields.iter().enumerate().any(|(k, f)| k != index && !can_drop(f));
     match &mut of.kind {
         ExprKind::Struct(fields) if droppable(fields) => fields.get_mut(index).map(Expr::take),
         ExprKind::If { cond, on_true, on_false } => {
