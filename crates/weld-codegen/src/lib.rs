@@ -34,7 +34,6 @@
 mod builder;
 mod chunk;
 mod compiled;
-mod convert;
 mod emit;
 mod error;
 mod jit;

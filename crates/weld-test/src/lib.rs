@@ -1,1 +1,10 @@
-//! Filetest driver, generators, engines side by side.
+//! Tests of the language as data: the filetest driver, random programs, and engines side by side.
+//!
+//! `tests/weld/**/*.weld` and `queries/weld/*.weld` are run by `tests/filetests.rs`; `cargo run -p weld-test --release
+//! --bin weld-fuzz -- --minutes 30` generates programs without end.
+#![forbid(unsafe_code)]
+
+pub mod close;
+pub mod differ;
+pub mod generate;
+pub mod shrink;

@@ -1,0 +1,138 @@
+//! One program, many ways of running it, one result: what differential testing checks.
+//!
+//! The interpreter on the program as it is gives the expectation. Then it runs the program after every pass of the
+//! optimizer, and with each pass left out.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use weld_core::RuntimeErrorKind;
+use weld_core::interp::json::to_json;
+use weld_core::interp::{self, Limits, Value};
+use weld_core::ir::Program;
+use weld_core::opt;
+
+use crate::close::Rule;
+use crate::generate::Generated;
+
+/// A run's result as far as engines must agree: which of several errors is raised is left open.
+#[derive(Clone, Debug)]
+enum Outcome {
+    Value(Value),
+    Error(RuntimeErrorKind),
+}
+
+/// What became of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Agree,
+    /// It takes too long or too much memory to tell.
+    Skipped,
+    /// Who disagrees, and how.
+    Differ(String),
+}
+
+const STEPS: u64 = 200_000;
+
+fn interpret(program: &Program, args: &[Value], steps: u64) -> Outcome {
+    let limits = Limits { memory: 256 << 20, steps, ..Limits::default() };
+    match interp::run(program, args, &limits) {
+        Ok(value) => Outcome::Value(value),
+        Err(error) => Outcome::Error(error.kind),
+    }
+}
+
+fn agree(a: &Outcome, b: &Outcome) -> bool {
+    match (a, b) {
+        (Outcome::Value(a), Outcome::Value(b)) => Rule::EXACT.equal(a, b),
+        (Outcome::Error(_), Outcome::Error(b)) => *b != RuntimeErrorKind::Internal,
+        _ => false,
+    }
+}
+
+fn show(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Value(value) => {
+            let mut text = to_json(value).to_string();
+            if let Some((at, _)) = text.char_indices().nth(400) {
+                text.truncate(at);
+                text.push_str("...");
+            }
+            text
+        }
+        Outcome::Error(kind) => kind.to_string(),
+    }
+}
+
+/// Checks one program. `thorough` also leaves out each pass in turn.
+pub fn check(made: &Generated, thorough: bool) -> Verdict {
+    if let Err(errors) = weld_core::ir::verify(&made.program) {
+        return Verdict::Differ(format!("the generator made a bad program: {errors:?}"));
+    }
+    let expected = interpret(&made.program, &made.args, STEPS);
+    match expected {
+        Outcome::Error(RuntimeErrorKind::Cancelled | RuntimeErrorKind::OutOfMemory) => return Verdict::Skipped,
+        Outcome::Error(RuntimeErrorKind::Internal) => {
+            return Verdict::Differ("the interpreter says Internal".into());
+        }
+        _ => {}
+    }
+    let engines: [&dyn Fn() -> Result<(), String>; 2] =
+        [&|| passes(made, &expected), &|| if thorough { without_passes(made, &expected) } else { Ok(()) }];
+    for engine in engines {
+        match catch_unwind(AssertUnwindSafe(engine)) {
+            Ok(Ok(())) => {}
+            Ok(Err(what)) => return Verdict::Differ(what),
+            Err(panic) => return Verdict::Differ(format!("panic: {}", panic_message(&*panic))),
+        }
+    }
+    Verdict::Agree
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_string()
+}
+
+fn compare(who: &str, program: &Program, args: &[Value], expected: &Outcome) -> Result<(), String> {
+    // Optimised programs may need more steps: chunked loops count twice.
+    let found = interpret(program, args, 4 * STEPS);
+    if agree(expected, &found) {
+        return Ok(());
+    }
+    Err(format!("{who}: {} became {}\n{program}", show(expected), show(&found)))
+}
+
+/// After every pass.
+fn passes(made: &Generated, expected: &Outcome) -> Result<(), String> {
+    let first_wrong = RefCell::new(Ok(()));
+    let dump = |name: &str, program: &Program| {
+        let mut first_wrong = first_wrong.borrow_mut();
+        if first_wrong.is_ok() {
+            *first_wrong = compare(&format!("after {name}"), program, &made.args, expected);
+        }
+    };
+    let mut program = made.program.clone();
+    let report = opt::optimize(&mut program, &opt::Config { verify: true, dump: Some(&dump), ..Default::default() });
+    broken(&report)?;
+    first_wrong.into_inner()
+}
+
+/// With each pass left out.
+fn without_passes(made: &Generated, expected: &Outcome) -> Result<(), String> {
+    for name in opt::pass_names() {
+        let mut program = made.program.clone();
+        let disabled = [name.to_string()].into();
+        let report = opt::optimize(&mut program, &opt::Config { verify: true, disabled, ..Default::default() });
+        broken(&report)?;
+        compare(&format!("without {name}"), &program, &made.args, expected)?;
+    }
+    Ok(())
+}
+
+fn broken(report: &opt::Report) -> Result<(), String> {
+    match report.broken.first() {
+        Some((name, errors)) => Err(format!("{name} broke the program: {errors}")),
+        None => Ok(()),
+    }
+}

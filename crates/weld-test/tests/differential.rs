@@ -1,0 +1,15 @@
+//! A bounded number of random programs, each run in every way. `weld-fuzz` does the same without bound.
+
+use weld_test::differ::{Verdict, check};
+use weld_test::generate::program;
+
+#[test]
+fn random_programs_agree() {
+    for seed in 0..600 {
+        let size = 10 + (seed % 90) as usize;
+        let made = program(seed, size);
+        if let Verdict::Differ(what) = check(&made, seed % 8 == 0) {
+            panic!("seed {seed}, size {size}: {what}\n{}", made.program);
+        }
+    }
+}
