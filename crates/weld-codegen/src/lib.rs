@@ -34,6 +34,7 @@
 mod builder;
 mod chunk;
 mod compiled;
+mod convert;
 mod emit;
 mod error;
 mod jit;
