@@ -6,8 +6,13 @@
 
 mod compare;
 mod engine;
+mod eval;
+mod explain;
 mod failure;
 mod output;
+mod program;
+mod repl;
+mod run;
 mod shell;
 mod sql;
 mod tables;
@@ -37,11 +42,19 @@ enum Command {
     Tpch(tpch::Command),
     /// SQL over Parquet, CSV and JSON files; a shell when run at a terminal
     Sql(sql::Args),
+    /// What becomes of a query or a program: plan, Weld, optimised Weld, LLVM IR, assembly
+    Explain(explain::Args),
+    /// Run a program of Weld's own language
+    Run(run::Args),
+    /// Run programs from JSON lines on standard input, answering each with a line
+    Eval(eval::Args),
+    /// Weld's own language, an expression at a time
+    Repl(repl::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => dispatch(cli.command),
         Err(error) if error.use_stderr() => Err(Failure::usage(&error)),
         // --help and --version.
         Err(text) => output::print(&text.to_string()),
@@ -52,9 +65,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn dispatch(command: Command) -> Result<()> {
     match command {
         Command::Tpch(command) => tpch::run(command),
         Command::Sql(args) => sql::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Repl(args) => repl::run(args),
     }
 }

@@ -1,0 +1,156 @@
+//! `weld explain`: what becomes of a query or a program, level by level.
+//!
+//! `weld explain data/ -c "select ..." --show plan,optimized` for SQL, `weld explain program.weld --show llvm` for Weld.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+use weld_codegen::Compiled;
+use weld_core::ir::Program;
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::program::{self, Settings, pass_name};
+use crate::sql::{self, Source};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Explain this query
+    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file")]
+    command: Option<String>,
+    /// Explain the query of this file
+    #[arg(short = 'f', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// What to print [default: plan and optimized]
+    #[arg(long, value_delimiter = ',', value_name = "LEVELS")]
+    show: Vec<Level>,
+    /// Show the program as it is after this optimizer pass
+    #[arg(long, value_name = "PASS", value_parser = pass_name)]
+    after: Option<String>,
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    settings: Settings,
+    /// A folder of tables, as for `weld sql`; or a program, whose name ends with .weld
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+enum Level {
+    /// DataFusion's physical plan, with the operators that Weld took
+    Plan,
+    /// The Weld program, each operator as if it stood alone
+    Weld,
+    /// The Weld program after optimisation: one loop a pipeline
+    Optimized,
+    /// LLVM IR after LLVM's passes
+    Llvm,
+    /// Machine code
+    Assembly,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let is_program = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "weld");
+    match args.path.iter().chain(&args.file).find(|path| is_program(path)) {
+        Some(path) => explain_program(&args, path),
+        None => explain_query(&args),
+    }
+}
+
+impl Args {
+    fn levels(&self) -> Vec<Level> {
+        match (&self.show[..], &self.after) {
+            ([], None) => vec![Level::Plan, Level::Optimized],
+            ([], Some(_)) => vec![Level::Optimized],
+            (levels, _) => levels.to_vec(),
+        }
+    }
+
+    /// The program as far as it is asked for; `optimized` is what it becomes in the end.
+    fn optimized(&self, program: &Program) -> Program {
+        let mut program = program.clone();
+        self.settings.optimize(&mut program, self.after.as_deref());
+        program
+    }
+}
+
+fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
+    let source = program::read(path)?;
+    let failed = |diagnostics| program::report(&diagnostics, &source, &path.display().to_string());
+    let program = weld_core::parse_program(&source).map_err(failed)?;
+    let optimized = args.optimized(&program);
+    let compile = || weld_codegen::compile(&optimized, &args.settings.options()).map_err(Failure::new);
+    for level in args.levels() {
+        match level {
+            Level::Plan => {}
+            Level::Weld => section("weld", &program.to_string())?,
+            Level::Optimized => section(&title(args), &optimized.to_string())?,
+            Level::Llvm => section("llvm", &compile()?.llvm_ir())?,
+            Level::Assembly => section("assembly", &compile()?.assembly())?,
+        }
+    }
+    Ok(())
+}
+
+fn explain_query(args: &Args) -> Result<()> {
+    let text = match (&args.command, &args.file) {
+        (Some(text), _) => text.clone(),
+        (None, Some(path)) => program::read(path)?,
+        (None, None) => return Err(Failure::Usage("give a query with -c or -f, or a .weld file".to_owned())),
+    };
+    let runtime = args.source.runtime()?;
+    runtime.block_on(async {
+        let session = args.source.session(args.path.as_deref()).await?;
+        let mut statements = sql::parse(&text)?;
+        let Some(query) = statements.pop() else { return Err(Failure::new("there is no query")) };
+        for statement in statements {
+            // What stands before the query sets it up: SET, CREATE TABLE.
+            let plan = session.state().statement_to_plan(statement).await?;
+            session.execute_logical_plan(plan).await?.collect().await?;
+        }
+        let logical = session.state().statement_to_plan(query).await?;
+        explain_plan(args, &session, session.state().create_physical_plan(&logical).await?).await
+    })
+}
+
+async fn explain_plan(args: &Args, session: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<()> {
+    let levels = args.levels();
+    if levels.iter().any(|level| *level >= Level::Llvm) {
+        // The layouts of the columns, which the code depends on, are known when the data arrives.
+        let mut rows = execute_stream(plan.clone(), session.task_ctx())?;
+        while let Some(batch) = rows.next().await {
+            batch?;
+        }
+    }
+    if levels.contains(&Level::Plan) {
+        section("plan", &displayable(plan.as_ref()).indent(false).to_string())?;
+    }
+    let pipelines = weld_datafusion::pipelines(&plan);
+    for (index, pipeline) in pipelines.iter().enumerate() {
+        let name = |what: &str| format!("{what}, pipeline {} of {}", index + 1, pipelines.len());
+        let code = |text: fn(&Compiled) -> String| pipeline.compiled().map(|code| text(&code)).map_err(Failure::new);
+        for level in &levels {
+            match level {
+                Level::Plan => {}
+                Level::Weld => section(&name("weld"), &pipeline.program().to_string())?,
+                Level::Optimized => section(&name(&title(args)), &args.optimized(pipeline.program()).to_string())?,
+                Level::Llvm => section(&name("llvm"), &code(Compiled::llvm_ir)?)?,
+                Level::Assembly => section(&name("assembly"), &code(Compiled::assembly)?)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn title(args: &Args) -> String {
+    args.after.as_ref().map_or("optimized".to_owned(), |pass| format!("after {pass}"))
+}
+
+fn section(title: &str, text: &str) -> Result<()> {
+    output::print(&format!("== {title}\n{}\n\n", text.trim_end()))
+}

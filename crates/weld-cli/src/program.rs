@@ -1,0 +1,158 @@
+//! Programs in Weld's own language: from text and JSON arguments to a JSON result, on either engine.
+//!
+//! `weld run`, `weld eval`, `weld repl` and `weld explain` all go through [`Settings::evaluate`] or parts of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use weld_codegen::{self as native, CompileError, Options};
+use weld_core::diag::{Diagnostic, ErrorKind, Span};
+use weld_core::interp::{self, Limits, Value};
+use weld_core::ir::{Param, Program};
+use weld_core::opt;
+use weld_runtime::Context;
+use weld_runtime::memory::Limit;
+
+use crate::failure::{Failure, Result};
+
+/// How programs are optimised and run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Settings {
+    /// Compiled code, or the interpreter
+    #[arg(long, default_value = "jit")]
+    pub(crate) engine: ProgramEngine,
+    /// Threads that parallel loops may use
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    threads: u16,
+    /// Run the program as it is written
+    #[arg(long)]
+    no_optimize: bool,
+    /// Leave this optimizer pass out; may be given many times
+    #[arg(long = "disable-pass", value_name = "NAME", value_parser = pass_name)]
+    disabled_passes: Vec<String>,
+    /// Bytes that a run may use
+    #[arg(long, default_value_t = 4 << 30, value_name = "BYTES")]
+    memory_limit: usize,
+    /// Seconds after which a run is stopped
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ProgramEngine {
+    Jit,
+    Interp,
+}
+
+/// The name of an optimizer pass, for clap.
+pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
+    let names = opt::pass_names();
+    if names.contains(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("the passes are {}", Vec::from_iter(names).join(", ")))
+}
+
+impl Settings {
+    /// With this time limit unless another was asked for.
+    pub(crate) fn with_default_time_limit(mut self, seconds: u64) -> Settings {
+        self.time_limit.get_or_insert(seconds);
+        self
+    }
+
+    /// The text's program, checked and optimised.
+    pub(crate) fn program(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
+        let mut program = weld_core::parse_program(source)?;
+        self.optimize(&mut program, None);
+        Ok(program)
+    }
+
+    /// Runs the optimizer over the program, up to a pass if one is named.
+    pub(crate) fn optimize(&self, program: &mut Program, stop_after: Option<&str>) {
+        if self.no_optimize {
+            return;
+        }
+        let disabled: BTreeSet<String> = self.disabled_passes.iter().cloned().collect();
+        let stop_after = stop_after.map(str::to_owned);
+        opt::optimize(program, &opt::Config { disabled, stop_after, ..opt::Config::default() });
+    }
+
+    /// What the compiler is asked to do.
+    pub(crate) fn options(&self) -> Options {
+        Options { threads: usize::from(self.threads), ..Options::default() }
+    }
+
+    /// Runs an optimised program.
+    pub(crate) fn run(&self, program: &Program, args: &[Value]) -> std::result::Result<Value, Diagnostic> {
+        self.with_cancel_flag(|cancel| match self.engine {
+            ProgramEngine::Interp => {
+                let limits = Limits { memory: self.memory_limit, cancel, ..Limits::default() };
+                interp::run(program, args, &limits).map_err(Diagnostic::from)
+            }
+            ProgramEngine::Jit => self.run_compiled(program, args, cancel),
+        })
+    }
+
+    fn run_compiled(
+        &self,
+        program: &Program,
+        args: &[Value],
+        cancel: Arc<AtomicBool>,
+    ) -> std::result::Result<Value, Diagnostic> {
+        let compiled = weld_codegen::compile(program, &self.options()).map_err(compile_diagnostic)?;
+        let native = |(value, param): (&Value, &Param)| native::Value::from_interp(value, &param.ty);
+        let native: Option<Vec<_>> = args.iter().zip(&program.params).map(native).collect();
+        let Some(native) = native else {
+            return Err(complaint("compiled programs take no dictionaries as arguments"));
+        };
+        let context = Arc::new(Context::new(Arc::new(Limit::new(self.memory_limit)), cancel));
+        let result = compiled.run(&context, &native).map_err(Diagnostic::from)?;
+        result.to_interp().ok_or_else(|| complaint("the result cannot be shown"))
+    }
+
+    /// Hands `run` a flag that is set when the time is up.
+    fn with_cancel_flag<T>(&self, run: impl FnOnce(Arc<AtomicBool>) -> T) -> T {
+        let flag = Arc::new(AtomicBool::new(false));
+        let Some(seconds) = self.time_limit else { return run(flag) };
+        std::thread::scope(|scope| {
+            let (done, is_done) = mpsc::channel::<()>();
+            let alarm = Arc::clone(&flag);
+            scope.spawn(move || {
+                // The sender is dropped when the run ends, or when it panics.
+                if let Err(mpsc::RecvTimeoutError::Timeout) = is_done.recv_timeout(Duration::from_secs(seconds)) {
+                    alarm.store(true, Ordering::Relaxed);
+                }
+            });
+            let result = run(flag);
+            drop(done);
+            result
+        })
+    }
+}
+
+fn complaint(message: &str) -> Diagnostic {
+    Diagnostic::new(ErrorKind::Runtime, Span::NONE, message)
+}
+
+fn compile_diagnostic(error: CompileError) -> Diagnostic {
+    let span = match &error {
+        CompileError::Unsupported { span, .. } => *span,
+        CompileError::Llvm(_) => Span::NONE,
+    };
+    Diagnostic::new(ErrorKind::Runtime, span, error.to_string())
+}
+
+/// Diagnostics as a person reads them, on standard error.
+pub(crate) fn report(diagnostics: &[Diagnostic], source: &str, file_name: &str) -> Failure {
+    eprint!("{}", weld_core::diag::render(diagnostics, source, file_name));
+    Failure::Reported
+}
+
+/// The text of a program's file.
+pub(crate) fn read(path: &std::path::Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
+}

@@ -1,0 +1,49 @@
+//! `weld run FILE.weld --arg JSON`: runs one program and prints its result as JSON.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use weld_core::diag::Diagnostic;
+use weld_core::interp::{Value, json};
+use weld_core::ir::Program;
+
+use crate::failure::{Failure, Result};
+use crate::output;
+use crate::program::{self, Settings};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The program
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An argument of the program, as JSON; in the order of its parameters
+    #[arg(long = "arg", value_name = "JSON", allow_hyphen_values = true)]
+    args: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    let source = program::read(&args.file)?;
+    let name = args.file.display().to_string();
+    let failed = |diagnostics: &[Diagnostic]| program::report(diagnostics, &source, &name);
+    let program = args.settings.program(&source).map_err(|diagnostics| failed(&diagnostics))?;
+    let values = arguments(&program, &args.args)?;
+    let value = args.settings.run(&program, &values).map_err(|diagnostic| failed(&[diagnostic]))?;
+    output::line(&json::to_json(&value).to_string())
+}
+
+/// Reads the arguments by the types of the parameters.
+fn arguments(program: &Program, texts: &[String]) -> Result<Vec<Value>> {
+    if texts.len() != program.params.len() {
+        let types: Vec<String> = program.params.iter().map(|param| param.ty.to_string()).collect();
+        let message = format!("the program takes {} arguments ({})", types.len(), types.join(", "));
+        return Err(Failure::Usage(format!("{message}, --arg gives {}", texts.len())));
+    }
+    let parse = |(index, text): (usize, &String)| {
+        let failed = |message: String| Failure::Usage(format!("--arg number {}: {message}", index + 1));
+        let value = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+        json::from_json(&value, &program.params[index].ty).map_err(failed)
+    };
+    texts.iter().enumerate().map(parse).collect()
+}
