@@ -9,12 +9,14 @@ use clap::{Args as ClapArgs, ValueEnum};
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use weld_codegen::Compiled;
+use weld_codegen::{Compiled, Options};
+use weld_core::diag::Diagnostic;
 use weld_core::ir::Program;
 
+use crate::engine::Engine;
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::program::{self, Settings, pass_name};
+use crate::program::{self, Optimizer, pass_name};
 use crate::sql::{self, Source};
 
 #[derive(ClapArgs)]
@@ -34,7 +36,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
-    settings: Settings,
+    optimizer: Optimizer,
     /// A folder of tables, as for `weld sql`; or a program, whose name ends with .weld
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
@@ -74,17 +76,17 @@ impl Args {
     /// The program as far as it is asked for; `optimized` is what it becomes in the end.
     fn optimized(&self, program: &Program) -> Program {
         let mut program = program.clone();
-        self.settings.optimize(&mut program, self.after.as_deref());
+        self.optimizer.run(&mut program, self.after.as_deref());
         program
     }
 }
 
 fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
     let source = program::read(path)?;
-    let failed = |diagnostics| program::report(&diagnostics, &source, &path.display().to_string());
+    let failed = |diagnostics: Vec<Diagnostic>| program::report(&diagnostics, &source, &path.display().to_string());
     let program = weld_core::parse_program(&source).map_err(failed)?;
     let optimized = args.optimized(&program);
-    let compile = || weld_codegen::compile(&optimized, &args.settings.options()).map_err(Failure::new);
+    let compile = || weld_codegen::compile(&optimized, &Options::default()).map_err(Failure::new);
     for level in args.levels() {
         match level {
             Level::Plan => {}
@@ -105,7 +107,7 @@ fn explain_query(args: &Args) -> Result<()> {
     };
     let runtime = args.source.runtime()?;
     runtime.block_on(async {
-        let session = args.source.session(args.path.as_deref()).await?;
+        let session = args.source.session(Engine::Weld, args.path.as_deref()).await?;
         let mut statements = sql::parse(&text)?;
         let Some(query) = statements.pop() else { return Err(Failure::new("there is no query")) };
         for statement in statements {

@@ -75,3 +75,13 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Repl(args) => repl::run(args),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

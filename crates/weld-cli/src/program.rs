@@ -24,22 +24,29 @@ use crate::failure::{Failure, Result};
 pub(crate) struct Settings {
     /// Compiled code, or the interpreter
     #[arg(long, default_value = "jit")]
-    pub(crate) engine: ProgramEngine,
+    engine: ProgramEngine,
     /// Threads that parallel loops may use
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     threads: u16,
-    /// Run the program as it is written
-    #[arg(long)]
-    no_optimize: bool,
-    /// Leave this optimizer pass out; may be given many times
-    #[arg(long = "disable-pass", value_name = "NAME", value_parser = pass_name)]
-    disabled_passes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) optimizer: Optimizer,
     /// Bytes that a run may use
     #[arg(long, default_value_t = 4 << 30, value_name = "BYTES")]
     memory_limit: usize,
     /// Seconds after which a run is stopped
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: Option<u64>,
+}
+
+/// Which of the optimizer's passes run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Optimizer {
+    /// Run the program as it is written
+    #[arg(long)]
+    no_optimize: bool,
+    /// Leave this optimizer pass out; may be given many times
+    #[arg(long = "disable-pass", value_name = "NAME", value_parser = pass_name)]
+    disabled_passes: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -57,6 +64,18 @@ pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
     Err(format!("the passes are {}", Vec::from_iter(names).join(", ")))
 }
 
+impl Optimizer {
+    /// Runs the optimizer over the program, up to a pass if one is named.
+    pub(crate) fn run(&self, program: &mut Program, stop_after: Option<&str>) {
+        if self.no_optimize {
+            return;
+        }
+        let disabled: BTreeSet<String> = self.disabled_passes.iter().cloned().collect();
+        let stop_after = stop_after.map(str::to_owned);
+        opt::optimize(program, &opt::Config { disabled, stop_after, ..opt::Config::default() });
+    }
+}
+
 impl Settings {
     /// With this time limit unless another was asked for.
     pub(crate) fn with_default_time_limit(mut self, seconds: u64) -> Settings {
@@ -67,23 +86,8 @@ impl Settings {
     /// The text's program, checked and optimised.
     pub(crate) fn program(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
         let mut program = weld_core::parse_program(source)?;
-        self.optimize(&mut program, None);
+        self.optimizer.run(&mut program, None);
         Ok(program)
-    }
-
-    /// Runs the optimizer over the program, up to a pass if one is named.
-    pub(crate) fn optimize(&self, program: &mut Program, stop_after: Option<&str>) {
-        if self.no_optimize {
-            return;
-        }
-        let disabled: BTreeSet<String> = self.disabled_passes.iter().cloned().collect();
-        let stop_after = stop_after.map(str::to_owned);
-        opt::optimize(program, &opt::Config { disabled, stop_after, ..opt::Config::default() });
-    }
-
-    /// What the compiler is asked to do.
-    pub(crate) fn options(&self) -> Options {
-        Options { threads: usize::from(self.threads), ..Options::default() }
     }
 
     /// Runs an optimised program.
@@ -103,7 +107,8 @@ impl Settings {
         args: &[Value],
         cancel: Arc<AtomicBool>,
     ) -> std::result::Result<Value, Diagnostic> {
-        let compiled = weld_codegen::compile(program, &self.options()).map_err(compile_diagnostic)?;
+        let options = Options { threads: usize::from(self.threads), ..Options::default() };
+        let compiled = weld_codegen::compile(program, &options).map_err(compile_diagnostic)?;
         let native = |(value, param): (&Value, &Param)| native::Value::from_interp(value, &param.ty);
         let native: Option<Vec<_>> = args.iter().zip(&program.params).map(native).collect();
         let Some(native) = native else {

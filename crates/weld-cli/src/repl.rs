@@ -143,7 +143,7 @@ impl Session {
             return output::line(&format!("a program of {} arguments; `weld run` runs it", program.params.len()));
         }
         let start = Instant::now();
-        self.settings.optimize(&mut program, None);
+        self.settings.optimizer.run(&mut program, None);
         let value = self.settings.run(&program, &[]);
         let elapsed = start.elapsed();
         let value = value.map_err(|error| program::report(&[error], &self.source(text), "repl"))?;
@@ -156,7 +156,7 @@ impl Session {
 
     fn explain(&self, text: &str) -> Result<()> {
         let mut program = self.checked(text)?;
-        self.settings.optimize(&mut program, None);
+        self.settings.optimizer.run(&mut program, None);
         output::line(&program.to_string())
     }
 

@@ -26,6 +26,9 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     #[arg(long, default_value = "table")]
     format: Format,
+    /// `datafusion` switches Weld off
+    #[arg(long, default_value = "weld")]
+    engine: Engine,
     #[command(flatten)]
     source: Source,
     /// Folder whose .parquet, .csv and .json files become tables named after them
@@ -33,7 +36,7 @@ pub(crate) struct Args {
     folder: Option<PathBuf>,
 }
 
-/// Which engine, and over which tables.
+/// Over which tables, and on how many threads.
 #[derive(ClapArgs)]
 pub(crate) struct Source {
     /// A table from a Parquet, CSV or JSON file, or from a folder of Parquet files; may be given many times
@@ -42,9 +45,6 @@ pub(crate) struct Source {
     /// DataFusion's target partitions, and the number of threads [default: the number of cores]
     #[arg(long, short = 'p', value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     partitions: Option<u16>,
-    /// `datafusion` switches Weld off
-    #[arg(long, default_value = "weld")]
-    engine: Engine,
 }
 
 impl Source {
@@ -53,8 +53,8 @@ impl Source {
     }
 
     /// A session with the tables registered, and those of a folder.
-    pub(crate) async fn session(&self, folder: Option<&Path>) -> Result<SessionContext> {
-        let session = engine::session(self.engine, self.partitions());
+    pub(crate) async fn session(&self, engine: Engine, folder: Option<&Path>) -> Result<SessionContext> {
+        let session = engine::session(engine, self.partitions());
         let found = folder.map(tables::in_folder).transpose()?.unwrap_or_default();
         for table in found.iter().chain(&self.tables) {
             table.register(&session).await?;
@@ -69,7 +69,7 @@ impl Source {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let runtime = args.source.runtime()?;
-    let session = runtime.block_on(args.source.session(args.folder.as_deref()))?;
+    let session = runtime.block_on(args.source.session(args.engine, args.folder.as_deref()))?;
     match statements_text(&args)? {
         Some(text) => runtime.block_on(run_statements(&session, &text, args.format)),
         None => shell::run(&runtime, &session, args.format),

@@ -1,0 +1,136 @@
+//! The tools for programs in Weld's own language: run, eval, explain.
+
+mod common;
+
+use common::{folder_with, tpch_data, weld, weld_with_input};
+use serde_json::{Value, json};
+
+const SQUARES: &[u8] =
+    b"|v: vec[i64], k: i64|\n# sums squares\nresult(for(v, merger[i64,+], |b,i,x| if(x > k, merge(b, x * x), b)))\n";
+
+/// The answers of `weld eval` to requests, on both engines, which must agree.
+#[track_caller]
+fn eval(options: &str, requests: &[Value]) -> Vec<Value> {
+    let input: String = requests.iter().map(|request| format!("{request}\n")).collect();
+    let answers = |engine: &str| -> Vec<Value> {
+        let output = weld_with_input(&format!("eval --engine {engine} {options}"), "", &input).ok();
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let (interpreted, compiled) = (answers("interp"), answers("jit"));
+    for (left, right) in interpreted.iter().zip(&compiled) {
+        // What memory runs out for, and so where, is each engine's own.
+        let comparable = |answer: &Value| (answer["value"].clone(), answer["error"]["kind"].clone());
+        assert_eq!(comparable(left), comparable(right));
+    }
+    assert_eq!(interpreted.len(), compiled.len());
+    compiled
+}
+
+#[test]
+fn run_prints_the_result_as_json() {
+    let folder = folder_with(&[("p.weld", SQUARES)]);
+    let path = folder.path().join("p.weld");
+    for engine in ["jit", "interp"] {
+        let arguments = format!("run --engine {engine} --arg [1,2,3] --arg 1");
+        assert_eq!(weld(&arguments, path.to_str().unwrap()).ok(), "13\n");
+    }
+    let error = weld("run --arg [1,2,3]", path.to_str().unwrap()).error(2);
+    assert_eq!(error, "the program takes 2 arguments (vec[i64], i64), --arg gives 1");
+    let error = weld("run --arg [1,2.5] --arg 1", path.to_str().unwrap()).error(2);
+    assert!(error.starts_with("--arg number 1: "), "{error}");
+}
+
+#[test]
+fn run_shows_where_a_program_is_wrong() {
+    let folder = folder_with(&[("p.weld", b"|v: vec[i64]|\nlet x = v + 1L;\n  y")]);
+    let output = weld("run", folder.path().join("p.weld").to_str().unwrap());
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("p.weld:2:9") && output.stderr.contains("p.weld:3:3"), "{}", output.stderr);
+}
+
+#[test]
+fn eval_answers_in_order_whatever_the_lines_are() {
+    let long = |value: Value| json!([{"type": "i64", "value": value}]);
+    let answers = eval(
+        "",
+        &[
+            json!({"id": "a", "program": "|x: i64| x + 1L", "args": long(json!(41))}),
+            json!({"id": 2, "program": "1 +"}),
+            json!({"id": [3], "program": "|x: i64| x / 0L", "args": long(json!(1))}),
+            json!({"id": 4, "program": "|x: i64| x", "args": long(json!("1"))}),
+            json!({"id": 5, "program": "|x: i64| x", "args": []}),
+            json!({"id": 6, "program": "|x: i32| x", "args": long(json!(1))}),
+            json!({"program": 7}),
+            json!({"id": 8, "program": "{0.0 / 0.0, [1.5f], true, 9223372036854775807L}"}),
+        ],
+    );
+    assert_eq!(answers[0], json!({"id": "a", "type": "i64", "value": 42}));
+    let error = |index: usize| {
+        let error = &answers[index]["error"];
+        assert!(!error["message"].as_str().unwrap().is_empty());
+        (error["kind"].as_str().unwrap(), error["line"].as_u64().unwrap(), error["column"].as_u64().unwrap())
+    };
+    assert_eq!((&answers[1]["id"], error(1)), (&json!(2), ("parse", 1, 4)));
+    assert_eq!((&answers[2]["id"], error(2)), (&json!([3]), ("runtime", 1, 10)));
+    assert_eq!(error(3).0, "type");
+    assert_eq!(error(4).0, "type");
+    assert_eq!(error(5).0, "type");
+    assert_eq!((&answers[6]["id"], error(6).0), (&Value::Null, "parse"));
+    assert_eq!(answers[7]["value"], json!(["NaN", [1.5], true, 9_223_372_036_854_775_807_i64]));
+    assert_eq!(answers[7]["type"], "{f64,vec[f32],bool,i64}");
+}
+
+#[test]
+fn lines_that_are_not_json_are_answered_too() {
+    let output = weld_with_input("eval", "", "{\n\n\"x\"\n{\"id\": 1, \"program\": \"1\"}\n\u{0}\n").ok();
+    let answers: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 4);
+    assert_eq!(answers[0]["error"]["kind"], "parse");
+    assert_eq!(answers[1]["error"]["kind"], "parse");
+    assert_eq!(answers[2], json!({"id": 1, "type": "i32", "value": 1}));
+    assert_eq!(answers[3]["error"]["kind"], "parse");
+}
+
+#[test]
+fn runs_are_bounded_in_time_and_memory() {
+    let answers = eval(
+        "--time-limit 1 --memory-limit 1000000",
+        &[
+            json!({"id": 1, "program": "iterate(1L, |x| {x + 1L, x != 0L})"}),
+            json!({"id": 2, "program": "len(result(for(rangeiter(0L, 1000000L, 1L), appender[i64], |b,i,x| merge(b, x))))"}),
+            json!({"id": 3, "program": "1L"}),
+        ],
+    );
+    assert!(answers[0]["error"]["message"].as_str().unwrap().starts_with("Cancelled"), "{}", answers[0]);
+    // Without the optimizer's help the vector is made; with it the length may be known.
+    assert!(answers[1]["error"].is_object() || answers[1]["value"] == 1_000_000, "{}", answers[1]);
+    assert_eq!(answers[2]["value"], 1);
+}
+
+#[test]
+fn explain_shows_every_level_of_a_program() {
+    let folder = folder_with(&[("p.weld", SQUARES)]);
+    let path = folder.path().join("p.weld");
+    let text = weld("explain --show weld,optimized,llvm,assembly", path.to_str().unwrap()).ok();
+    for title in ["== weld\n|v: vec[i64], k: i64|\n", "== optimized\n", "== llvm\n; ModuleID", "== assembly\n"] {
+        assert!(text.contains(title), "{title} is missing: {text}");
+    }
+    let unchanged = weld("explain --no-optimize --show optimized", path.to_str().unwrap()).ok();
+    assert!(unchanged.contains("if(x > k, merge(b, x * x), b)"), "{unchanged}");
+    let error = weld("explain --after nonsense", path.to_str().unwrap()).error(2);
+    assert!(error.contains("'nonsense'") && error.contains("fuse-loops"), "{error}");
+}
+
+#[test]
+fn explain_shows_every_level_of_a_query() {
+    let data = tpch_data();
+    let query = "select sum(l_extendedprice) from lineitem where l_quantity < 10";
+    let explain = |options: &str| weld(&format!("explain {} {options} -c", data.display()), query).ok();
+    let text = explain("--show plan,weld,optimized,llvm,assembly");
+    for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of 1\n", "== llvm, pipeline 1 of 1\n; ModuleID"] {
+        assert!(text.contains(title), "{title} is missing: {text}");
+    }
+    assert!(explain("--after fuse-loops").starts_with("== after fuse-loops, pipeline 1 of 1\n"));
+    assert!(weld("explain", "").error(2).contains("-c"));
+    assert!(weld("explain -c", "select * from nowhere").error(1).contains("nowhere"));
+}
