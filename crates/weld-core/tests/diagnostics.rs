@@ -74,22 +74,22 @@ fn a_literal_out_of_range() {
     check(
         "[300c, 3000000000, 1L]",
         expect![[r#"
-        Error: type: the literal 300c does not fit i8
-           ╭─[ test.weld:1:2 ]
-           │
-         1 │ [300c, 3000000000, 1L]
-           │  ──┬─
-           │    ╰─── here
-        ───╯
-        Error: type: the literal 3000000000 does not fit i32
-           ╭─[ test.weld:1:8 ]
-           │
-         1 │ [300c, 3000000000, 1L]
-           │        ─────┬────
-           │             ╰────── here
-           │
-           │ Help: for an i64 write the suffix L
-        ───╯"#]],
+            Error: parse: the literal 300c does not fit i8
+               ╭─[ test.weld:1:2 ]
+               │
+             1 │ [300c, 3000000000, 1L]
+               │  ──┬─
+               │    ╰─── here
+            ───╯
+            Error: parse: the literal 3000000000 does not fit i32
+               ╭─[ test.weld:1:8 ]
+               │
+             1 │ [300c, 3000000000, 1L]
+               │        ─────┬────
+               │             ╰────── here
+               │
+               │ Help: for an i64 write the suffix L
+            ───╯"#]],
     );
 }
 

@@ -4,7 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use weld_core::{diag, ir, parse_program, parse_type};
+use weld_core::ty::Type;
+use weld_core::{Frontend, Signature, diag, ir, parse_type};
+
+/// Parses with the C functions that the filetests call.
+fn parse_program(source: &str) -> Result<ir::Program, Vec<diag::Diagnostic>> {
+    let signature = |params: &[Type], result: Type| Signature { params: params.to_vec(), result };
+    let cudfs = [
+        ("add_five".to_owned(), signature(&[Type::I64], Type::I64)),
+        ("sum_of".to_owned(), signature(&[Type::vec(Type::F64)], Type::F64)),
+    ];
+    Frontend { cudfs: cudfs.into() }.parse_program(source)
+}
 
 /// Parses, renders the errors, and if there are none prints and parses again.
 fn exercise(source: &str) {

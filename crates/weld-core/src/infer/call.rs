@@ -6,6 +6,7 @@ use super::pending::Pending;
 use super::scope::{self, Def};
 use super::types::{Con, Shape, Ty, Types};
 use crate::diag::{Diagnostic, Span};
+use crate::op::Intrinsic;
 use crate::syntax::tree::{Expr, ExprKind, Name};
 
 impl<'a> Infer<'a> {
@@ -133,7 +134,11 @@ impl<'a> Infer<'a> {
             _ => {
                 let intrinsic = scope::intrinsic(word)?;
                 let args: Vec<Node> = args.iter().map(|arg| self.expr(arg)).collect();
-                let types = args.iter().map(|arg| arg.ty).collect();
+                let types: Vec<Ty> = args.iter().map(|arg| arg.ty).collect();
+                if let ([a, b], false) = (types.as_slice(), intrinsic == Intrinsic::MayContain) {
+                    // Both of one type, for all that take two; where not, the typing rule complains.
+                    self.types.unify(*a, *b);
+                }
                 let result = self.types.unknown();
                 self.learn(Pending::Intrinsic { intrinsic, args: types, result, span });
                 self.node(Head::Intrinsic(intrinsic), result, span, args)
@@ -159,7 +164,9 @@ impl<'a> Infer<'a> {
 
     pub(super) fn wrong_count(&mut self, name: &str, wanted: &str, found: usize, span: Span) -> Node {
         let plural = if wanted == "1" { "" } else { "s" };
-        self.error(span, format!("`{name}` takes {wanted} argument{plural}, not {found}"))
+        // What a form looks like is a matter of syntax.
+        self.report(Diagnostic::parse(span, format!("`{name}` takes {wanted} argument{plural}, not {found}")));
+        self.error_node(span)
     }
 
     fn choice(&mut self, head: Head, cond: Node, a: Node, b: Node, span: Span) -> Node {
@@ -302,7 +309,7 @@ impl<'a> Infer<'a> {
     /// The text of a string literal, which may be a macro's argument.
     fn string_literal(&mut self, e: &'a Expr) -> Option<std::sync::Arc<str>> {
         match &e.kind {
-            ExprKind::Bytes { bytes, unsigned: false } => Some(String::from_utf8_lossy(bytes).into()),
+            ExprKind::Bytes { bytes, .. } => Some(String::from_utf8_lossy(bytes).into()),
             ExprKind::Name(name) => match self.find(name)? {
                 Def::Arg { expr, frame } => self.in_frame(frame, |infer| infer.string_literal(expr)),
                 Def::Var { .. } => None,
@@ -364,7 +371,8 @@ impl<'a> Infer<'a> {
             return self.error_node(span);
         };
         if signature.params.len() != args.len() {
-            return self.wrong_count(&name.text, &signature.params.len().to_string(), args.len(), span);
+            let wanted = signature.params.len();
+            return self.error(span, format!("`{}` takes {wanted} arguments, not {}", name.text, args.len()));
         }
         for (arg, wanted) in args.iter().zip(&signature.params) {
             let wanted = self.types.import(wanted);

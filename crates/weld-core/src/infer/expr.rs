@@ -38,7 +38,7 @@ impl<'a> Infer<'a> {
                 self.node(Head::Literal(*literal), Types::scalar(literal.kind()), span, Vec::new())
             }
             ExprKind::Bytes { bytes, unsigned } => {
-                let element = if *unsigned { Types::scalar(ScalarKind::U8) } else { Types::I8 };
+                let element = if *unsigned { Types::scalar(ScalarKind::U8) } else { self.text_element() };
                 let ty = self.con(span, Con::Vec, &[element]);
                 self.node(Head::Bytes(bytes.clone()), ty, span, Vec::new())
             }
@@ -124,6 +124,13 @@ impl<'a> Infer<'a> {
                 self.error_node(span)
             }
         }
+    }
+
+    /// The element of a string literal: what its context says, `i8` if that says nothing.
+    fn text_element(&mut self) -> Ty {
+        let element = self.types.unknown();
+        self.texts.push(element);
+        element
     }
 
     fn alias_named(&mut self, name: &str) -> Ty {

@@ -103,7 +103,8 @@ impl<'a> Infer<'a> {
         match &func.kind {
             ExprKind::Lambda { params, body } => {
                 if params.len() != args.len() {
-                    return self.wrong_count("this function", &params.len().to_string(), args.len(), span);
+                    let wanted = params.len();
+                    return self.error(span, format!("this function takes {wanted} arguments, not {}", args.len()));
                 }
                 let (mut syms, mut values) = (Vec::new(), Vec::new());
                 for (param, arg) in params.iter().zip(args) {

@@ -96,6 +96,8 @@ struct Infer<'a> {
     frames: Vec<Frame<'a>>,
     frame: usize,
     pending: Vec<Pending>,
+    /// The elements of string literals.
+    texts: Vec<Ty>,
     depth: usize,
     nodes: usize,
     /// Nothing further makes sense.
@@ -117,6 +119,7 @@ impl<'a> Infer<'a> {
             frames: vec![Frame::default()],
             frame: 0,
             pending: Vec::new(),
+            texts: Vec::new(),
             depth: 0,
             nodes: 0,
             stopped: false,

@@ -57,6 +57,12 @@ impl Infer<'_> {
     /// At the end: what is left takes its default, which may decide the rest.
     pub(super) fn settle(&mut self) {
         self.go_through();
+        for text in std::mem::take(&mut self.texts) {
+            if self.types.is_unknown(text) {
+                self.types.unify(text, Types::I8);
+            }
+        }
+        self.go_through();
         while !self.pending.is_empty() {
             let default = self.pending.iter().position(|fact| {
                 matches!(fact, Pending::Merge { builder, .. }

@@ -57,13 +57,16 @@ impl<'a> Infer<'a> {
         for definition in &module.macros {
             let name = &*definition.name.text;
             if is_form(name) || BUILT_IN.macros.iter().any(|m| &*m.name.text == name) {
-                self.complain(definition.name.span, format!("`{name}` is built in and cannot be redefined"));
+                let message = format!("`{name}` is built in and cannot be redefined");
+                self.report(Diagnostic::parse(definition.name.span, message));
             } else if self.macros.insert(name, definition).is_some() {
-                self.complain(definition.name.span, format!("the macro `{name}` is defined twice"));
+                let message = format!("the macro `{name}` is defined twice");
+                self.report(Diagnostic::parse(definition.name.span, message));
             }
             for (i, param) in definition.params.iter().enumerate() {
                 if definition.params[..i].iter().any(|other| other.text == param.text) {
-                    self.complain(param.span, format!("the macro `{name}` has two parameters `{}`", param.text));
+                    let message = format!("the macro `{name}` has two parameters `{}`", param.text);
+                    self.report(Diagnostic::parse(param.span, message));
                 }
             }
         }

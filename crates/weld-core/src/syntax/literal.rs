@@ -3,7 +3,7 @@
 //! Suffixes: none `i32`, `c` `i8`, `si` `i16`, `L` `i64`, `LL` `i128`, `u8` .. `u64` as they are called; `f` `f32`,
 //! none `f64`. A number that does not fit its type is an error.
 
-use crate::diag::{Diagnostic, ErrorKind, Span};
+use crate::diag::{Diagnostic, Span};
 use crate::ir::Literal;
 
 /// An integer literal, negated if a minus sign stands before it (so that the least value can be written).
@@ -48,7 +48,7 @@ pub(crate) fn integer(text: &str, negative: bool, span: Span) -> Result<Literal,
     };
     fitted.map_err(|ty| {
         let sign = if negative { "-" } else { "" };
-        let error = Diagnostic::new(ErrorKind::Type, span, format!("the literal {sign}{text} does not fit {ty}"));
+        let error = Diagnostic::parse(span, format!("the literal {sign}{text} does not fit {ty}"));
         match ty {
             "i32" => error.with_hint("for an i64 write the suffix L"),
             "i64" => error.with_hint("for an i128 write the suffix LL"),
@@ -70,7 +70,7 @@ pub(crate) fn float(text: &str, negative: bool, span: Span) -> Result<Literal, D
         Some((true, literal)) => Ok(literal),
         Some((false, _)) => {
             let ty = if single.is_some() { "f32" } else { "f64" };
-            Err(Diagnostic::new(ErrorKind::Type, span, format!("the literal {text} does not fit {ty}"))
+            Err(Diagnostic::parse(span, format!("the literal {text} does not fit {ty}"))
                 .with_hint(format!("infinity is written {ty}[inf]")))
         }
         None => Err(Diagnostic::parse(span, format!("`{text}` is no number"))),
