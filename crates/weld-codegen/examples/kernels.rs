@@ -1,5 +1,5 @@
 //! Cycles a row of the loops that queries are made of: `cargo run --release -p weld-codegen --example kernels [NAME]`.
-//! With `--asm` or `--llvm`, prints what was generated instead.
+//! With `--asm` or `--llvm`, prints what was generated as well; with `--compile`, times compilation alone.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,9 +99,18 @@ fn main() {
             if level == OptLevel::O2 {
                 match show {
                     Some("--asm") => println!("{}", compiled.assembly()),
-                    Some(_) => println!("{}", compiled.llvm_ir()),
-                    None => {}
+                    Some("--llvm") => println!("{}", compiled.llvm_ir()),
+                    _ => {}
                 }
+            }
+            if show == Some("--compile") {
+                let started = Instant::now();
+                for _ in 0..30 {
+                    let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}"));
+                    compiled.prepare(&narrow.layouts()).unwrap_or_else(|error| panic!("{error}"));
+                }
+                println!("{:8} {level:?}  {:6.2} ms to compile", kernel.name, started.elapsed().as_secs_f64() * 1e3 / 30.0);
+                continue;
             }
             let mut stream = compiled.stream(Arc::new(Context::unlimited()), Vec::<Value>::new()).expect("starts");
             let mut best = f64::INFINITY;

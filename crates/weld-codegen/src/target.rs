@@ -52,7 +52,7 @@ pub(crate) fn machine(options: &Options) -> Result<TargetMachine, CompileError> 
         Cpu::Portable => ("", ""),
     };
     target
-        .create_target_machine(&triple, cpu, features, level, RelocMode::PIC, CodeModel::JITDefault)
+        .create_target_machine(&triple, cpu, features, level, RelocMode::PIC, CodeModel::Default)
         .ok_or_else(|| CompileError::Llvm("no code generator for this machine".into()))
 }
 
