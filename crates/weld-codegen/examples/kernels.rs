@@ -109,7 +109,11 @@ fn main() {
                     let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}"));
                     compiled.prepare(&narrow.layouts()).unwrap_or_else(|error| panic!("{error}"));
                 }
-                println!("{:8} {level:?}  {:6.2} ms to compile", kernel.name, started.elapsed().as_secs_f64() * 1e3 / 30.0);
+                println!(
+                    "{:8} {level:?}  {:6.2} ms to compile",
+                    kernel.name,
+                    started.elapsed().as_secs_f64() * 1e3 / 30.0
+                );
                 continue;
             }
             let mut stream = compiled.stream(Arc::new(Context::unlimited()), Vec::<Value>::new()).expect("starts");

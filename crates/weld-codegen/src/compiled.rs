@@ -206,7 +206,7 @@ impl Compiled {
     ) -> Result<T, CompileError> {
         let machine = target::machine(&self.options)?;
         let ll = inkwell::context::Context::create();
-        let mut unit = Unit::new(&ll, "weld");
+        let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.demands.clone_from(&self.demands);
         let name = |name: &str| format!("{prefix}{name}");
         let stream = || self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"));

@@ -56,6 +56,11 @@ pub(crate) fn machine(options: &Options) -> Result<TargetMachine, CompileError> 
         .ok_or_else(|| CompileError::Llvm("no code generator for this machine".into()))
 }
 
+/// Whether there is an instruction that moves the selected lanes of a vector together.
+pub(crate) fn can_compress(options: &Options) -> bool {
+    options.cpu == Cpu::Host && host().features.split(',').any(|feature| feature == "+avx512f")
+}
+
 /// Runs the passes of the level.
 pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &Options) -> Result<(), CompileError> {
     module.set_triple(&machine.get_triple());

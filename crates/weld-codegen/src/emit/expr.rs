@@ -12,7 +12,7 @@ use super::{BytesVal, Demand, Emitter, Res, Val, internal};
 use crate::error::CompileError;
 
 /// What the right side of `&&` may cost to be computed without a branch.
-const AND_BUDGET: u32 = 6;
+const AND_BUDGET: u32 = 12;
 
 impl<'c> Emitter<'c, '_> {
     pub(crate) fn emit(&mut self, expr: &Expr) -> Res<Val<'c>> {

@@ -74,6 +74,12 @@ impl<'c> Emitter<'c, '_> {
             return Err(internal("an update function of other than three parameters"));
         };
         let index_base = self.index_base.take();
+        if first.get_zero_extended_constant() == Some(0)
+            && count == source.count
+            && self.emit_selection(source, builders, func, index_base, span)?
+        {
+            return Ok(());
+        }
         let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
         let fills = merges(&func.body);
         let inner_loops = any(&func.body, &mut |e| {

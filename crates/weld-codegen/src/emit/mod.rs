@@ -11,7 +11,7 @@
 //! | `expr` | the dispatch over all kinds of expressions |
 //! | `scalar`, `math`, `intrinsic` | operators, casts, functions |
 //! | `control` | `if`, `select`, `iterate` |
-//! | `loops`, `iter` | `for` and what it iterates over |
+//! | `loops`, `iter`, `select` | `for`, what it iterates over, selection vectors |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
@@ -31,6 +31,7 @@ mod loops;
 mod math;
 pub(crate) mod memory;
 pub(crate) mod scalar;
+mod select;
 pub(crate) mod sort;
 pub(crate) mod stream;
 pub(crate) mod strings;
@@ -75,6 +76,8 @@ pub(crate) struct Unit<'c> {
     pub(crate) demands: HashMap<Sym, Demand>,
     /// Places that can trap; a status is one plus an index.
     pub(crate) sites: RefCell<Vec<Site>>,
+    /// Whether the processor compresses vectors by a mask.
+    pub(crate) can_compress: bool,
     scopes: Scopes<'c>,
     counter: Cell<u32>,
 }
@@ -93,7 +96,7 @@ struct Kinds {
 }
 
 impl<'c> Unit<'c> {
-    pub(crate) fn new(ll: &'c Context, name: &str) -> Unit<'c> {
+    pub(crate) fn new(ll: &'c Context, name: &str, can_compress: bool) -> Unit<'c> {
         let domain = ll.metadata_node(&[ll.metadata_string("weld").into()]);
         let scope = ll.metadata_node(&[ll.metadata_string("weld.input").into(), domain.into()]);
         Unit {
@@ -101,6 +104,7 @@ impl<'c> Unit<'c> {
             module: ll.create_module(name),
             demands: HashMap::new(),
             sites: RefCell::new(Vec::new()),
+            can_compress,
             scopes: Scopes {
                 input: ll.metadata_node(&[scope.into()]),
                 kinds: Kinds {
