@@ -109,14 +109,12 @@ impl Settings {
     ) -> std::result::Result<Value, Diagnostic> {
         let options = Options { threads: usize::from(self.threads), ..Options::default() };
         let compiled = weld_codegen::compile(program, &options).map_err(compile_diagnostic)?;
-        let native = |(value, param): (&Value, &Param)| native::Value::from_interp(value, &param.ty);
-        let native: Option<Vec<_>> = args.iter().zip(&program.params).map(native).collect();
-        let Some(native) = native else {
-            return Err(complaint("compiled programs take no dictionaries as arguments"));
-        };
+        let native = |(value, param): (&Value, &Param)| native::Value::from_interp(&param.ty, value);
+        let native: std::result::Result<Vec<_>, _> = args.iter().zip(&program.params).map(native).collect();
+        let native = native.map_err(Diagnostic::from)?;
         let context = Arc::new(Context::new(Arc::new(Limit::new(self.memory_limit)), cancel));
         let result = compiled.run(&context, &native).map_err(Diagnostic::from)?;
-        result.to_interp().ok_or_else(|| complaint("the result cannot be shown"))
+        result.to_interp().map_err(Diagnostic::from)
     }
 
     /// Hands `run` a flag that is set when the time is up.
@@ -137,10 +135,6 @@ impl Settings {
             result
         })
     }
-}
-
-fn complaint(message: &str) -> Diagnostic {
-    Diagnostic::new(ErrorKind::Runtime, Span::NONE, message)
 }
 
 fn compile_diagnostic(error: CompileError) -> Diagnostic {

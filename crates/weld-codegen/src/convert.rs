@@ -1,292 +1,317 @@
-//! The interpreter's values to native ones and back, for tests and tools: every element is visited.
+//! Between values of compiled code and those of the interpreter: for tests and tools, not for speed.
 //!
-//! A native vector of `{i64,bool}` is two columns; the interpreter's is a list of structs.
+//! Dictionaries are converted by programs: their entries come out through `tovec`, and go in through a builder.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use weld_core::interp;
-use weld_core::ir::Literal;
+use weld_core::ir::{Literal, Names, Param, Program, build};
+use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
-use weld_runtime::{Dict, StringView};
+use weld_core::{RuntimeError, RuntimeErrorKind, diag::Span};
+use weld_runtime::{Context, StringView};
 
+use crate::compiled::compile;
 use crate::layout;
+use crate::options::{OptLevel, Options};
 use crate::value::{Value, literal};
 
 impl Value {
-    /// The native form of a value of the type. `None` if it is not of the type, holds a string too long for a view, or
-    /// holds a dictionary: only compiled code makes those.
-    pub fn from_interp(value: &interp::Value, ty: &Type) -> Option<Value> {
-        let mut memory = Memory::default();
-        let mut words = Vec::new();
-        memory.flat(value, ty, &mut words)?;
-        // SAFETY: `flat` wrote the value's flat form; its memory, which stays where it is, goes with it.
-        Some(unsafe { Value::from_flat(ty.clone(), words, [Arc::new(memory.blocks) as Arc<_>]) })
+    /// The same value for the interpreter.
+    pub fn to_interp(&self) -> Result<interp::Value, RuntimeError> {
+        let mut reader = Reader { owner: self, words: self.words() };
+        reader.flat(self.ty())
     }
 
-    /// The interpreter's form of this value. `None` when memory for listing a dictionary is refused.
-    pub fn to_interp(&self) -> Option<interp::Value> {
-        // SAFETY: the words are the flat form of a value of the type, kept alive by `self`.
-        unsafe { read_flat(self.ty(), &mut self.words()) }
+    /// The value of a type from one of the interpreter.
+    pub fn from_interp(ty: &Type, value: &interp::Value) -> Result<Value, RuntimeError> {
+        if !value.has_type(ty) {
+            return Err(failure(format!("a value is not of type {ty}")));
+        }
+        let mut writer = Writer::default();
+        let mut words = Vec::with_capacity(layout::flat_words(ty));
+        writer.flat(ty, value, &mut words)?;
+        let Writer { blocks, mut owners } = writer;
+        owners.push(Arc::new(blocks));
+        // SAFETY: the words are the value in flat form; the blocks hold all that they refer to.
+        Ok(unsafe { Value::from_flat(ty.clone(), words, owners) })
     }
 }
 
-/// Memory of a value under construction, in words so that it is aligned for every row form.
+fn failure(message: impl Into<String>) -> RuntimeError {
+    RuntimeError::new(RuntimeErrorKind::Internal, Span::NONE, message)
+}
+
+struct Reader<'a> {
+    owner: &'a Value,
+    words: &'a [u64],
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Result<u64, RuntimeError> {
+        let (&word, rest) = self.words.split_first().ok_or_else(|| failure("too few words"))?;
+        self.words = rest;
+        Ok(word)
+    }
+
+    fn flat(&mut self, ty: &Type) -> Result<interp::Value, RuntimeError> {
+        Ok(match ty {
+            Type::Scalar(ScalarKind::I128) => {
+                let words = [self.next()?, self.next()?];
+                interp::Value::Scalar(literal(ScalarKind::I128, &words))
+            }
+            Type::Scalar(kind) => interp::Value::Scalar(literal(*kind, &[self.next()?])),
+            Type::Struct(fields) => interp::Value::structure(
+                fields.iter().map(|field| self.flat(field)).collect::<Result<Vec<_>, RuntimeError>>()?,
+            ),
+            Type::Vec(element) => {
+                let len = self.next()? as usize;
+                let columns: Vec<u64> =
+                    layout::columns(element).iter().map(|_| self.next()).collect::<Result<_, _>>()?;
+                self.elements(element, len, &columns)?
+            }
+            Type::Dict(..) => self.dict(ty)?,
+            Type::Simd(_) | Type::Builder(_) => return Err(failure("a value without a flat form")),
+        })
+    }
+
+    fn elements(&self, element: &Type, len: usize, columns: &[u64]) -> Result<interp::Value, RuntimeError> {
+        let items: Vec<interp::Value> =
+            (0..len).map(|i| self.element(element, &mut columns.iter().copied(), i)).collect::<Result<_, _>>()?;
+        Ok(interp::Value::vec(items))
+    }
+
+    fn element(
+        &self,
+        ty: &Type,
+        columns: &mut impl Iterator<Item = u64>,
+        index: usize,
+    ) -> Result<interp::Value, RuntimeError> {
+        if let Type::Struct(fields) = ty {
+            let mut values = Vec::with_capacity(fields.len());
+            for field in fields.iter() {
+                values.push(self.element(field, columns, index)?);
+            }
+            return Ok(interp::Value::structure(values));
+        }
+        let column = columns.next().ok_or_else(|| failure("too few columns"))?;
+        self.row(ty, column + index as u64 * layout::row(ty).size)
+    }
+
+    /// A value in row form.
+    fn row(&self, ty: &Type, address: u64) -> Result<interp::Value, RuntimeError> {
+        // SAFETY: the value's owners keep its rows alive; each is read within its size, as its type says.
+        let word = |i: u64| unsafe { ((address + 8 * i) as *const u64).read_unaligned() };
+        Ok(match ty {
+            Type::Scalar(kind) => {
+                let mut words = [0u64; 2];
+                // SAFETY: as above; no scalar is larger than two words.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(address as *const u8, words.as_mut_ptr().cast(), kind.bytes());
+                }
+                interp::Value::Scalar(literal(*kind, &words))
+            }
+            Type::Struct(fields) => {
+                let mut values = Vec::with_capacity(fields.len());
+                for (field, offset) in fields.iter().zip(layout::field_offsets(fields)) {
+                    values.push(self.row(field, address + offset)?);
+                }
+                interp::Value::structure(values)
+            }
+            Type::Vec(element) if ty.is_bytes() => {
+                // SAFETY: as above; a row of bytes is a view.
+                let view = unsafe { (address as *const StringView).read_unaligned() };
+                // SAFETY: as above.
+                let bytes = unsafe { view.as_slice() };
+                let signed = **element == Type::I8;
+                interp::Value::vec(bytes.iter().map(|&byte| {
+                    interp::Value::Scalar(if signed { Literal::I8(byte as i8) } else { Literal::U8(byte) })
+                }))
+            }
+            Type::Vec(element) => {
+                let columns: Vec<u64> = (1..=layout::columns(element).len() as u64).map(word).collect();
+                self.elements(element, word(0) as usize, &columns)?
+            }
+            Type::Dict(..) => Reader { owner: self.owner, words: &[word(0)] }.flat(ty)?,
+            Type::Simd(_) | Type::Builder(_) => return Err(failure("a value without a row form")),
+        })
+    }
+
+    fn dict(&mut self, ty: &Type) -> Result<interp::Value, RuntimeError> {
+        let word = self.next()?;
+        // SAFETY: the word is the dictionary in flat form, and its owners come along.
+        let table = unsafe { Value::from_flat(ty.clone(), vec![word], self.owner.owners().iter().cloned()) };
+        let mut names = Names::default();
+        let d = names.fresh("d");
+        let body = build::to_vec(build::var(d, ty.clone()));
+        let entries = run(Program { params: vec![param(d, ty)], body, names }, table)?;
+        let interp::Value::Vec(entries) = entries.to_interp()? else { return Err(failure("entries are a vector")) };
+        let pairs = entries.iter().filter_map(|entry| match entry {
+            interp::Value::Struct(parts) => Some((parts[0].clone(), parts[1].clone())),
+            _ => None,
+        });
+        Ok(interp::Value::dict(pairs))
+    }
+}
+
+fn param(sym: weld_core::ir::Sym, ty: &Type) -> Param {
+    Param { sym, ty: ty.clone(), stream: false }
+}
+
+/// Compiles a program of one parameter and runs it.
+fn run(program: Program, arg: Value) -> Result<Value, RuntimeError> {
+    let options = Options { level: OptLevel::O0, ..Options::default() };
+    let compiled = compile(&program, &options).map_err(|error| failure(error.to_string()))?;
+    compiled.run(&Arc::new(Context::unlimited()), &[arg])
+}
+
+/// Memory that a converted value refers to.
 #[derive(Default)]
-struct Memory {
-    blocks: Vec<Box<[u64]>>,
+struct Writer {
+    blocks: Vec<Vec<u128>>,
+    owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Memory {
-    fn flat(&mut self, value: &interp::Value, ty: &Type, words: &mut Vec<u64>) -> Option<()> {
+impl Writer {
+    fn allocate(&mut self, bytes: usize) -> *mut u8 {
+        self.blocks.push(vec![0; bytes.div_ceil(16).max(1)]);
+        // Just pushed.
+        self.blocks.last_mut().map_or(std::ptr::null_mut(), |block| block.as_mut_ptr().cast())
+    }
+
+    fn flat(&mut self, ty: &Type, value: &interp::Value, words: &mut Vec<u64>) -> Result<(), RuntimeError> {
         match (ty, value) {
-            (Type::Scalar(kind), interp::Value::Scalar(scalar)) if scalar.kind() == *kind => {
+            (_, interp::Value::Scalar(scalar)) => {
                 let bits = scalar.bits();
                 words.push(bits as u64);
-                if *kind == ScalarKind::I128 {
+                if scalar.kind() == ScalarKind::I128 {
                     words.push((bits >> 64) as u64);
                 }
-                Some(())
             }
-            (Type::Struct(types), interp::Value::Struct(fields)) if types.len() == fields.len() => {
-                fields.iter().zip(types.iter()).try_for_each(|(field, ty)| self.flat(field, ty, words))
+            (Type::Struct(types), interp::Value::Struct(fields)) => {
+                for (ty, field) in types.iter().zip(fields.iter()) {
+                    self.flat(ty, field, words)?;
+                }
             }
             (Type::Vec(element), interp::Value::Vec(items)) => {
                 words.push(items.len() as u64);
-                let columns = self.columns(items, element)?;
-                words.extend(columns);
-                Some(())
+                words.extend(self.columns(element, items)?);
             }
-            _ => None,
+            (Type::Dict(..), interp::Value::Dict(_)) => words.push(self.dict(ty, value)?),
+            _ => return Err(failure(format!("a value of type {ty} cannot be an argument"))),
         }
+        Ok(())
     }
 
-    /// The addresses of the columns that hold the items.
-    fn columns(&mut self, items: &[interp::Value], element: &Type) -> Option<Vec<u64>> {
-        let Type::Struct(types) = element else {
-            let size = layout::row(element).size as usize;
-            let mut bytes = vec![0; size * items.len()];
-            for (index, item) in items.iter().enumerate() {
-                self.row(item, element, &mut bytes[index * size..][..size])?;
-            }
-            return Some(vec![self.keep(&bytes)]);
-        };
-        let mut columns = Vec::new();
-        for (index, ty) in types.iter().enumerate() {
-            let field = |item: &interp::Value| match item {
-                interp::Value::Struct(fields) if fields.len() == types.len() => Some(fields[index].clone()),
-                _ => None,
-            };
-            let fields: Vec<_> = items.iter().map(field).collect::<Option<_>>()?;
-            columns.extend(self.columns(&fields, ty)?);
+    fn columns(&mut self, element: &Type, items: &[interp::Value]) -> Result<Vec<u64>, RuntimeError> {
+        let columns: Vec<u64> = layout::columns(element)
+            .iter()
+            .map(|column| self.allocate(items.len() * layout::row(column).size as usize) as u64)
+            .collect();
+        for (i, item) in items.iter().enumerate() {
+            self.element(element, item, &mut columns.iter().copied(), i)?;
         }
-        Some(columns)
+        Ok(columns)
     }
 
-    /// Writes the row form of a value; `out` is zeroed and as long as it.
-    fn row(&mut self, value: &interp::Value, ty: &Type, out: &mut [u8]) -> Option<()> {
-        match (ty, value) {
-            (Type::Scalar(kind), interp::Value::Scalar(scalar)) if scalar.kind() == *kind => {
-                let size = out.len();
-                out.copy_from_slice(&scalar.bits().to_le_bytes()[..size]);
+    fn element(
+        &mut self,
+        ty: &Type,
+        item: &interp::Value,
+        columns: &mut impl Iterator<Item = u64>,
+        index: usize,
+    ) -> Result<(), RuntimeError> {
+        if let (Type::Struct(types), interp::Value::Struct(fields)) = (ty, item) {
+            for (ty, field) in types.iter().zip(fields.iter()) {
+                self.element(ty, field, columns, index)?;
             }
-            (Type::Struct(types), interp::Value::Struct(fields)) if types.len() == fields.len() => {
-                for ((field, ty), offset) in fields.iter().zip(types.iter()).zip(layout::field_offsets(types)) {
-                    let size = layout::row(ty).size as usize;
-                    self.row(field, ty, &mut out[offset as usize..][..size])?;
+            return Ok(());
+        }
+        let column = columns.next().ok_or_else(|| failure("too few columns"))?;
+        self.row(ty, item, column + index as u64 * layout::row(ty).size)
+    }
+
+    fn row(&mut self, ty: &Type, value: &interp::Value, address: u64) -> Result<(), RuntimeError> {
+        let words: Vec<u64> = match (ty, value) {
+            (Type::Scalar(kind), interp::Value::Scalar(scalar)) => {
+                let bits = scalar.bits().to_le_bytes();
+                // SAFETY: the row has the bytes of its type.
+                unsafe { std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, kind.bytes()) };
+                return Ok(());
+            }
+            (Type::Struct(types), interp::Value::Struct(fields)) => {
+                for ((ty, field), offset) in types.iter().zip(fields.iter()).zip(layout::field_offsets(types)) {
+                    self.row(ty, field, address + offset)?;
                 }
+                return Ok(());
             }
             (Type::Vec(_), value) if ty.is_bytes() => {
-                let bytes = value.to_bytes()?;
-                // Only a long view points to the copy.
-                let address = if bytes.len() > StringView::INLINE_MAX { self.keep(&bytes) } else { 0 };
-                let view = StringView::new(&bytes)?;
-                out[..4].copy_from_slice(&view.len.to_le_bytes());
-                out[4..].copy_from_slice(&view.bytes);
-                if address != 0 {
-                    out[8..].copy_from_slice(&address.to_le_bytes());
-                }
-            }
-            (Type::Vec(element), interp::Value::Vec(items)) => {
-                let words = [items.len() as u64].into_iter().chain(self.columns(items, element)?);
-                for (index, word) in words.enumerate() {
-                    out[8 * index..][..8].copy_from_slice(&word.to_le_bytes());
-                }
-            }
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// The address of a copy that lives as long as the value.
-    fn keep(&mut self, bytes: &[u8]) -> u64 {
-        let word = |chunk: &[u8]| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        };
-        let block: Box<[u64]> = bytes.chunks(8).map(word).collect();
-        let address = block.as_ptr() as u64;
-        self.blocks.push(block);
-        address
-    }
-}
-
-/// # Safety
-/// `words` begins with the flat form of a value of the type, whose memory is alive.
-unsafe fn read_flat(ty: &Type, words: &mut &[u64]) -> Option<interp::Value> {
-    let (own, rest) = words.split_at(layout::flat_words(ty));
-    let value = match ty {
-        Type::Scalar(kind) => interp::Value::Scalar(literal(*kind, own)),
-        Type::Struct(types) => {
-            let mut own = own;
-            // SAFETY: a struct's words are those of its fields.
-            let fields = types.iter().map(|ty| unsafe { read_flat(ty, &mut own) }).collect::<Option<Vec<_>>>()?;
-            interp::Value::structure(fields)
-        }
-        // SAFETY: a vector's words are its length and its columns' addresses.
-        Type::Vec(element) => unsafe { read_vector(element, own[0] as usize, &own[1..])? },
-        // SAFETY: a dictionary's word is the address of its table.
-        Type::Dict(key, value) => unsafe { read_dict(key, value, own[0] as *const Dict)? },
-        Type::Simd(_) | Type::Builder(_) => return None,
-    };
-    *words = rest;
-    Some(value)
-}
-
-/// # Safety
-/// The columns are those of a vector of so many elements of the type, and alive.
-unsafe fn read_vector(element: &Type, len: usize, columns: &[u64]) -> Option<interp::Value> {
-    // SAFETY: by the caller's promise.
-    let items = (0..len).map(|index| unsafe { read_element(element, index, &mut &columns[..]) });
-    Some(interp::Value::vec(items.collect::<Option<Vec<_>>>()?))
-}
-
-/// # Safety
-/// `columns` begins with those of a vector of the type, which has an element `index`.
-unsafe fn read_element(ty: &Type, index: usize, columns: &mut &[u64]) -> Option<interp::Value> {
-    if let Type::Struct(types) = ty {
-        // SAFETY: a struct's columns are those of its fields.
-        let fields = types.iter().map(|ty| unsafe { read_element(ty, index, columns) });
-        return Some(interp::Value::structure(fields.collect::<Option<Vec<_>>>()?));
-    }
-    let (first, rest) = columns.split_first()?;
-    *columns = rest;
-    let offset = index * layout::row(ty).size as usize;
-    // SAFETY: elements lie at the row form's size from the column's start.
-    unsafe { read_row(ty, (*first as *const u8).add(offset)) }
-}
-
-/// # Safety
-/// `at` points to the row form of a value of the type, whose memory is alive.
-unsafe fn read_row(ty: &Type, at: *const u8) -> Option<interp::Value> {
-    // SAFETY: each read below is of a part of the row form, at its offset; parts are aligned to at most 8.
-    unsafe {
-        let word = |index: usize| at.cast::<u64>().add(index).read_unaligned();
-        Some(match ty {
-            Type::Scalar(kind) => {
-                let mut bits = [0; 16];
-                std::ptr::copy_nonoverlapping(at, bits.as_mut_ptr(), kind.bytes());
-                let bits = u128::from_le_bytes(bits);
-                interp::Value::Scalar(sign_free(*kind, bits))
-            }
-            Type::Struct(types) => {
-                let offsets = layout::field_offsets(types);
-                let fields = types.iter().zip(offsets).map(|(ty, offset)| read_row(ty, at.add(offset as usize)));
-                interp::Value::structure(fields.collect::<Option<Vec<_>>>()?)
-            }
-            Type::Vec(element) if ty.is_bytes() => {
-                let view = at.cast::<StringView>().read_unaligned();
-                let byte = |&byte: &u8| match element.as_scalar() {
-                    Some(ScalarKind::I8) => interp::Value::Scalar(Literal::I8(byte as i8)),
-                    _ => interp::Value::Scalar(Literal::U8(byte)),
+                let bytes = value.to_bytes().ok_or_else(|| failure("bytes were expected"))?;
+                let copy = self.allocate(bytes.len());
+                // SAFETY: the copy has room for the bytes.
+                let copy = unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len());
+                    std::slice::from_raw_parts(copy, bytes.len())
                 };
-                interp::Value::vec(view.as_slice().iter().map(byte))
+                let view = StringView::new(copy).ok_or_else(|| failure("a string of more than 4 GiB"))?;
+                // SAFETY: a row of bytes is a view.
+                unsafe { (address as *mut StringView).write_unaligned(view) };
+                return Ok(());
             }
-            Type::Vec(element) => {
-                let columns: Vec<u64> = (1..=layout::columns(element).len()).map(word).collect();
-                read_vector(element, word(0) as usize, &columns)?
+            _ => {
+                let mut words = Vec::new();
+                self.flat(ty, value, &mut words)?;
+                words
             }
-            Type::Dict(key, value) => read_dict(key, value, word(0) as *const Dict)?,
-            Type::Simd(_) | Type::Builder(_) => return None,
-        })
-    }
-}
-
-/// The literal with these low bits; the rest is ignored.
-fn sign_free(kind: ScalarKind, bits: u128) -> Literal {
-    literal(kind, &[bits as u64, (bits >> 64) as u64])
-}
-
-/// # Safety
-/// The dictionary is alive and has these types.
-unsafe fn read_dict(key: &Type, value: &Type, dict: *const Dict) -> Option<interp::Value> {
-    // SAFETY: by the caller's promise.
-    let dict = unsafe { &*dict };
-    let layout = dict.layout();
-    let rows = dict.rows().ok()?;
-    let mut entries = Vec::with_capacity(dict.len());
-    for number in 1..=dict.len() {
-        // SAFETY: row 0 and `len` rows more are there, and one more if they are groups.
-        let entry = unsafe {
-            let row = rows.add(number * layout.row_bytes as usize);
-            let at = row.add(layout.value_offset as usize);
-            let value = match value {
-                // Values that are vectors are groups: the row has the number of the first, the next row its end.
-                Type::Vec(element) => {
-                    let end = at.add(layout.row_bytes as usize).cast::<u32>().read_unaligned();
-                    read_group(dict, element, at.cast::<u32>().read_unaligned() as usize..end as usize)?
-                }
-                _ => read_row(value, at)?,
-            };
-            (read_row(key, row)?, value)
         };
-        entries.push(entry);
+        // SAFETY: vectors and dictionaries have the same words in row form as in flat form.
+        unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), address as *mut u64, words.len()) };
+        Ok(())
     }
-    Some(interp::Value::dict(entries))
+
+    /// Builds a dictionary of entries with a program that merges them.
+    fn dict(&mut self, ty: &Type, value: &interp::Value) -> Result<u64, RuntimeError> {
+        let (Type::Dict(key, of), interp::Value::Dict(dict)) = (ty, value) else {
+            return Err(failure("a dictionary was expected"));
+        };
+        let (element, entries, builder) = match &**of {
+            // Groups are merged value by value, so an empty one cannot be made.
+            Type::Vec(item) => {
+                let mut entries = Vec::new();
+                for (key, group) in dict.iter() {
+                    let interp::Value::Vec(group) = group else { return Err(failure("a group is a vector")) };
+                    entries.extend(group.iter().map(|item| interp::Value::structure([key.clone(), item.clone()])));
+                }
+                ((**item).clone(), entries, build::group_builder((**key).clone(), (**item).clone()))
+            }
+            scalar => {
+                let entries =
+                    dict.iter().map(|(key, value)| interp::Value::structure([key.clone(), value.clone()])).collect();
+                let op = first_op(scalar);
+                (scalar.clone(), entries, build::dict_merger((**key).clone(), scalar.clone(), op))
+            }
+        };
+        let entry = Type::structure([(**key).clone(), element]);
+        let entries = Value::from_interp(&Type::vec(entry.clone()), &interp::Value::vec(entries))?;
+        let mut names = Names::default();
+        let v = names.fresh("v");
+        let over = build::over(build::var(v, Type::vec(entry.clone())));
+        let body = build::result(build::for_(&mut names, over, builder, |_, b, _, x| build::merge(b, x)));
+        let program = Program { params: vec![param(v, &Type::vec(entry))], body, names };
+        let table = run(program, entries)?;
+        let word = table.words()[0];
+        self.owners.extend(table.owners().iter().cloned());
+        Ok(word)
+    }
 }
 
-/// # Safety
-/// The numbers are those of values of the grouped dictionary, whose values are of the type.
-unsafe fn read_group(dict: &Dict, element: &Type, values: std::ops::Range<usize>) -> Option<interp::Value> {
-    let columns: Vec<u64> = dict.columns().iter().map(|column| *column as u64).collect();
-    // SAFETY: by the caller's promise.
-    let items = values.map(|index| unsafe { read_element(element, index, &mut &columns[..]) });
-    Some(interp::Value::vec(items.collect::<Option<Vec<_>>>()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weld_core::interp::json::{from_json, to_json};
-
-    /// There and back again.
-    fn check(ty: &Type, json: &str) {
-        let json = serde_json::from_str(json).unwrap();
-        let value = from_json(&json, ty).unwrap();
-        let native = Value::from_interp(&value, ty).unwrap();
-        let clone = native.clone();
-        drop(native);
-        assert_eq!(to_json(&clone.to_interp().unwrap()), json, "{ty}");
-    }
-
-    #[test]
-    fn values_survive_the_round_trip() {
-        check(&Type::I64, "-5");
-        check(&Type::I128, "\"-170141183460469231731687303715884105728\"");
-        check(&Type::vec(Type::BOOL), "[true, false, true]");
-        check(&Type::vec(Type::I64), "[]");
-        let pair = Type::structure([Type::I32, Type::structure([Type::F64, Type::BOOL])]);
-        check(&pair, "[1, [0.5, true]]");
-        check(&Type::vec(pair.clone()), "[[1, [0.5, true]], [-2, [1.5, false]]]");
-        check(&Type::vec(Type::vec(pair)), "[[[1, [0.5, true]]], [], [[2, [2.5, false]], [3, [3.5, true]]]]");
-        check(&Type::vec(Type::vec(Type::U8)), "[[1, 2], [], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]]");
-        check(&Type::structure([Type::vec(Type::I8), Type::I8]), "[[104, -1], 7]");
-    }
-
-    #[test]
-    fn values_of_other_types_are_refused() {
-        let value = interp::Value::i64(1);
-        assert!(Value::from_interp(&value, &Type::I32).is_none());
-        assert!(Value::from_interp(&value, &Type::vec(Type::I64)).is_none());
+/// A binop that leaves a value alone that is merged once.
+fn first_op(ty: &Type) -> MergeOp {
+    match ty {
+        Type::Struct(fields) => MergeOp::Fields(fields.iter().map(first_op).collect()),
+        Type::Scalar(ScalarKind::Bool) => MergeOp::All(ReduceOp::BitOr),
+        Type::Scalar(kind) if kind.is_float() => MergeOp::All(ReduceOp::Max),
+        _ => MergeOp::All(ReduceOp::Add),
     }
 }
