@@ -59,22 +59,38 @@ impl<'a> Job<'a> {
 
 /// Decompresses one stream.
 pub(crate) fn decompress(job: Job<'_>) -> Result<()> {
-    let mut stream = job.start()?;
-    stream.finish()
+    job.start()?.finish()
 }
 
 /// Decompresses two streams in turn.
 pub(crate) fn decompress_pair(a: Job<'_>, b: Job<'_>) -> Result<()> {
     let (mut a, mut b) = (a.start()?, b.start()?);
     while a.is_roomy() && b.is_roomy() {
-        // SAFETY: `is_roomy` was asked just before for each.
-        let (a, b) = unsafe { (a.step_fast(), b.step_fast()) };
-        if !(a && b) {
-            return bad();
+        run_pair(&mut a, &mut b);
+        // Each stands at an element that the fast loop left alone, or at its end.
+        for stream in [&mut a, &mut b] {
+            if stream.is_roomy() && stream.step_careful().is_none() {
+                return bad();
+            }
         }
     }
     a.finish()?;
     b.finish()
+}
+
+/// Advances both streams by the same number of short elements.
+fn run_pair(a: &mut Stream<'_>, b: &mut Stream<'_>) {
+    let (a_bounds, b_bounds) = (a.bounds(), b.bounds());
+    let (mut at_a, mut at_b) = (a.place(), b.place());
+    // SAFETY: `is_roomy` is asked of both places before each step, and places come from steps.
+    unsafe {
+        while a_bounds.is_roomy(at_a) && b_bounds.is_roomy(at_b) {
+            let (Some(next_a), Some(next_b)) = (a_bounds.step(at_a), b_bounds.step(at_b)) else { break };
+            (at_a, at_b) = (next_a, next_b);
+        }
+    }
+    a.move_to(at_a);
+    b.move_to(at_b);
 }
 
 #[cold]
@@ -90,101 +106,114 @@ struct Stream<'a> {
     len: usize,
 }
 
-impl Stream<'_> {
-    /// Whether a whole element of any short kind can be read and written without looking.
+/// Where a stream stands, in pointers: two of these and their bounds fit into registers.
+#[derive(Clone, Copy)]
+struct Place {
+    ip: *const u8,
+    op: *mut u8,
+}
+
+/// What a place is compared with.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// From here on an element might reach past the input.
+    ip_stop: *const u8,
+    /// The first and the last byte but one of the output, slack not counted.
+    out: *mut u8,
+    out_stop: *mut u8,
+}
+
+impl Bounds {
+    /// Whether any short element can be read and written at `place` without looking.
     #[inline(always)]
+    fn is_roomy(&self, place: Place) -> bool {
+        (place.ip < self.ip_stop) & (place.op < self.out_stop)
+    }
+
+    /// Decodes one element; `None` leaves it to the careful path: a rare kind, or damage.
+    ///
+    /// Literals and copies go one way, without a branch that depends on which it is: in dictionary
+    /// pages they alternate with no pattern that a predictor could learn.
+    ///
+    /// # Safety
+    /// `is_roomy(place)` holds.
+    #[inline(always)]
+    unsafe fn step(&self, Place { ip, op }: Place) -> Option<Place> {
+        // SAFETY: a roomy place has INPUT_MARGIN = 65 readable bytes at `ip`, and `op` is below
+        // the output's end, so SLACK = 64 bytes are writable there. The source is `ip + 1`, or a
+        // place from `out` to below `op`. At most 64 bytes are read from it and written at `op`:
+        // reads end inside the input's margin or before `op + 64`. The new `op` is at most 64 past
+        // the old one, inside the slack; whether it is past the end is seen before the next step.
+        unsafe {
+            let entry = *ELEMENTS.get_unchecked(*ip as usize);
+            let len = (entry & 0xff) as usize;
+            let literal = entry & LITERAL != 0;
+            let low = u16::from_le(ip.add(1).cast::<u16>().read_unaligned());
+            // Literals have no offset bytes (mask 0), copies one or two.
+            let offset = (entry >> 20) as usize | (low & OFFSET_MASKS[(entry >> 8 & 3) as usize]) as usize;
+            let written = op.offset_from_unsigned(self.out);
+            // Offset 0 wraps to the largest.
+            let copy_is_bad = !literal & (offset.wrapping_sub(1) >= written);
+            if copy_is_bad | (entry & SPECIAL != 0) {
+                return None;
+            }
+            let from_output = op.wrapping_sub(offset).cast_const();
+            let from = if literal { ip.add(1) } else { from_output };
+            let next = Place { ip: ip.add((entry >> 12 & 0x7f) as usize), op: op.add(len) };
+            if !literal & (offset < len) {
+                overlapping(from, op, offset, len);
+                return Some(next);
+            }
+            copy32(from, op);
+            if len > 32 {
+                copy32(from.add(32), op.add(32));
+            }
+            Some(next)
+        }
+    }
+}
+
+impl Stream<'_> {
+    #[inline]
     fn is_roomy(&self) -> bool {
         self.ip + INPUT_MARGIN <= self.input.len() && self.op < self.len
     }
 
-    fn finish(&mut self) -> Result<()> {
-        while self.is_roomy() {
-            // SAFETY: `is_roomy` was asked just before.
-            if !unsafe { self.step_fast() } {
-                return bad();
-            }
-        }
-        while self.ip < self.input.len() {
-            if self.step_careful().is_none() {
-                return bad();
-            }
-        }
-        if self.op != self.len { bad() } else { Ok(()) }
+    fn place(&mut self) -> Place {
+        Place { ip: self.input[self.ip..].as_ptr(), op: self.out[self.op..].as_mut_ptr() }
     }
 
-    /// Decodes one element; false when it is invalid.
-    ///
-    /// # Safety
-    /// `is_roomy` holds.
-    #[inline(always)]
-    unsafe fn step_fast(&mut self) -> bool {
-        let input = self.input.as_ptr();
+    fn bounds(&mut self) -> Bounds {
         let out = self.out.as_mut_ptr();
-        // SAFETY: a roomy stream has INPUT_MARGIN = 65 readable bytes at `ip` and, since
-        // `op < len` and the slice is `len + SLACK` long, more than 64 writable ones at `op`.
-        // Each branch reads at most 64 bytes behind the tag and writes at most 64 bytes at `op`;
-        // copies read from `op - offset`, which is inside the output because `offset <= op` is
-        // checked, and read forward at most 64 bytes, which `op + 64` bounds.
-        unsafe {
-            let tag = *input.add(self.ip);
-            let (len, offset);
-            match tag & 3 {
-                0 => {
-                    let len = (tag >> 2) as usize + 1;
-                    if len > 60 {
-                        return self.step_careful().is_some();
-                    }
-                    let from = input.add(self.ip + 1);
-                    let to = out.add(self.op);
-                    copy16(from, to);
-                    if len > 16 {
-                        copy16(from.add(16), to.add(16));
-                        copy16(from.add(32), to.add(32));
-                        copy16(from.add(48), to.add(48));
-                    }
-                    self.ip += 1 + len;
-                    self.op += len;
-                    return self.op <= self.len;
-                }
-                1 => {
-                    len = (tag >> 2 & 7) as usize + 4;
-                    offset = (tag as usize >> 5) << 8 | *input.add(self.ip + 1) as usize;
-                    self.ip += 2;
-                }
-                2 => {
-                    len = (tag >> 2) as usize + 1;
-                    let raw = input.add(self.ip + 1).cast::<u16>().read_unaligned();
-                    offset = u16::from_le(raw) as usize;
-                    self.ip += 3;
-                }
-                _ => {
-                    len = (tag >> 2) as usize + 1;
-                    let raw = input.add(self.ip + 1).cast::<u32>().read_unaligned();
-                    offset = u32::from_le(raw) as usize;
-                    self.ip += 5;
-                }
-            }
-            if offset == 0 || offset > self.op || self.op + len > self.len {
-                return false;
-            }
-            let to = out.add(self.op);
-            let from = to.sub(offset).cast_const();
-            self.op += len;
-            if offset >= len && len <= 16 {
-                copy16(from, to);
-            } else if offset >= 16 {
-                // In order: each move reads at least 16 bytes behind where it writes.
-                copy16(from, to);
-                copy16(from.add(16), to.add(16));
-                if len > 32 {
-                    copy16(from.add(32), to.add(32));
-                    copy16(from.add(48), to.add(48));
-                }
-            } else {
-                repeat(from, to, offset, len);
-            }
-            true
+        Bounds {
+            ip_stop: self.input[self.input.len().saturating_sub(INPUT_MARGIN - 1)..].as_ptr(),
+            out,
+            out_stop: self.out[self.len..].as_mut_ptr(),
         }
+    }
+
+    fn move_to(&mut self, place: Place) {
+        self.ip = place.ip.addr() - self.input.as_ptr().addr();
+        self.op = place.op.addr() - self.out.as_ptr().addr();
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while self.ip < self.input.len() && self.op <= self.len {
+            let bounds = self.bounds();
+            let mut place = self.place();
+            // SAFETY: `is_roomy` is asked before each step, and places come from steps.
+            unsafe {
+                while bounds.is_roomy(place) {
+                    let Some(next) = bounds.step(place) else { break };
+                    place = next;
+                }
+            }
+            self.move_to(place);
+            if self.ip < self.input.len() && self.op <= self.len && self.step_careful().is_none() {
+                return bad();
+            }
+        }
+        if self.op != self.len || self.ip != self.input.len() { bad() } else { Ok(()) }
     }
 
     /// Decodes one element with every access checked; for the ends of streams and long literals.
@@ -205,7 +234,7 @@ impl Stream<'_> {
             }
             len += 1;
             let literal = self.input.get(self.ip..self.ip + len)?;
-            if len > self.len - self.op {
+            if len > self.len.checked_sub(self.op)? {
                 return None;
             }
             self.out[self.op..self.op + len].copy_from_slice(literal);
@@ -222,7 +251,7 @@ impl Stream<'_> {
             _ => ((tag >> 2) as usize + 1, extra(self.ip, 4)?, 4),
         };
         self.ip += bytes;
-        if offset == 0 || offset > self.op || len > self.len - self.op {
+        if offset == 0 || offset > self.op || len > self.len.checked_sub(self.op)? {
             return None;
         }
         for at in self.op..self.op + len {
@@ -230,6 +259,60 @@ impl Stream<'_> {
         }
         self.op += len;
         Some(())
+    }
+}
+
+const LITERAL: u32 = 1 << 10;
+const SPECIAL: u32 = 1 << 11;
+
+/// By number of offset bytes.
+const OFFSET_MASKS: [u16; 4] = [0, 0xff, 0xffff, 0];
+
+/// What a tag says: its length (8 bits), offset bytes (2), LITERAL, SPECIAL, how far it is to the
+/// next tag (7, from bit 12), and the high bits of the offset in place (from bit 20).
+static ELEMENTS: [u32; 256] = {
+    let mut elements = [SPECIAL; 256];
+    let mut tag = 0;
+    while tag < 256 {
+        let upper = tag as u32 >> 2;
+        match tag & 3 {
+            0 if upper < 60 => elements[tag] = (upper + 1) | LITERAL | (upper + 2) << 12,
+            1 => elements[tag] = ((upper & 7) + 4) | 1 << 8 | 2 << 12 | (upper >> 3) << 28,
+            2 => elements[tag] = (upper + 1) | 2 << 8 | 3 << 12,
+            // Long literals and four-byte offsets.
+            _ => {}
+        }
+        tag += 1;
+    }
+    elements
+};
+
+/// # Safety
+/// 32 bytes are readable at `from` and writable at `to`.
+#[inline(always)]
+unsafe fn copy32(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise; both halves are read before either is written.
+    unsafe {
+        let bytes = from.cast::<[u8; 32]>().read_unaligned();
+        to.cast::<[u8; 32]>().write_unaligned(bytes);
+    }
+}
+
+/// A copy that reads what it writes.
+///
+/// # Safety
+/// `from = to - offset` with `0 < offset < len <= 64`, and 64 bytes are writable at `to`.
+#[inline(never)]
+unsafe fn overlapping(from: *const u8, to: *mut u8, offset: usize, len: usize) {
+    // SAFETY: the caller's promise. In order: each move reads at least 16 bytes behind where it
+    // writes.
+    unsafe {
+        if offset < 16 {
+            return repeat(from, to, offset, len);
+        }
+        for at in [0, 16, 32, 48] {
+            copy16(from.add(at), to.add(at));
+        }
     }
 }
 
