@@ -17,10 +17,10 @@
 use crate::error::{Result, corrupt};
 
 /// Bytes that the output slice must have beyond the decompressed length.
-pub(crate) const SLACK: usize = 64;
+pub(crate) const SLACK: usize = 128;
 
-/// The longest element that the fast path takes: a tag and 64 bytes.
-const INPUT_MARGIN: usize = 1 + 64;
+/// The most input that a step of the fast path looks at.
+const INPUT_MARGIN: usize = 66;
 
 /// The decompressed length that a stream declares, and where its elements start.
 pub(crate) fn declared_len(input: &[u8]) -> Result<(usize, usize)> {
@@ -80,6 +80,23 @@ pub(crate) fn decompress_pair(a: Job<'_>, b: Job<'_>) -> Result<()> {
 
 /// Advances both streams by the same number of short elements.
 fn run_pair(a: &mut Stream<'_>, b: &mut Stream<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if has_wide_moves() {
+        // SAFETY: the CPU has the features.
+        return unsafe { run_pair_wide(a, b) };
+    }
+    run_pair_portable(a, b);
+}
+
+/// The same code, for a CPU that moves 32 bytes at once and shifts without the flags.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn run_pair_wide(a: &mut Stream<'_>, b: &mut Stream<'_>) {
+    run_pair_portable(a, b);
+}
+
+#[inline(always)]
+fn run_pair_portable(a: &mut Stream<'_>, b: &mut Stream<'_>) {
     let (a_bounds, b_bounds) = (a.bounds(), b.bounds());
     let (mut at_a, mut at_b) = (a.place(), b.place());
     // SAFETY: `is_roomy` is asked of both places before each step, and places come from steps.
@@ -91,6 +108,41 @@ fn run_pair(a: &mut Stream<'_>, b: &mut Stream<'_>) {
     }
     a.move_to(at_a);
     b.move_to(at_b);
+}
+
+/// Advances one stream by short elements.
+fn run(stream: &mut Stream<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if has_wide_moves() {
+        // SAFETY: the CPU has the features.
+        return unsafe { run_wide(stream) };
+    }
+    run_portable(stream);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn run_wide(stream: &mut Stream<'_>) {
+    run_portable(stream);
+}
+
+#[inline(always)]
+fn run_portable(stream: &mut Stream<'_>) {
+    let bounds = stream.bounds();
+    let mut place = stream.place();
+    // SAFETY: `is_roomy` is asked before each step, and places come from steps.
+    unsafe {
+        while bounds.is_roomy(place) {
+            let Some(next) = bounds.step(place) else { break };
+            place = next;
+        }
+    }
+    stream.move_to(place);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_wide_moves() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")
 }
 
 #[cold]
@@ -130,45 +182,57 @@ impl Bounds {
         (place.ip < self.ip_stop) & (place.op < self.out_stop)
     }
 
-    /// Decodes one element; `None` leaves it to the careful path: a rare kind, or damage.
+    /// Decodes a literal, if there is one, and the copy behind it; `None` leaves both to the careful
+    /// path: a rare kind, or damage.
     ///
-    /// Literals and copies go one way, without a branch that depends on which it is: in dictionary
-    /// pages they alternate with no pattern that a predictor could learn.
+    /// Streams are made of such pairs. An absent literal is one of no bytes, so nothing branches on
+    /// what comes: dictionary pages have no pattern there that a predictor could learn. What
+    /// remains is the chain from a tag to the next, two loads a pair.
     ///
     /// # Safety
     /// `is_roomy(place)` holds.
     #[inline(always)]
     unsafe fn step(&self, Place { ip, op }: Place) -> Option<Place> {
-        // SAFETY: a roomy place has INPUT_MARGIN = 65 readable bytes at `ip`, and `op` is below
-        // the output's end, so SLACK = 64 bytes are writable there. The source is `ip + 1`, or a
-        // place from `out` to below `op`. At most 64 bytes are read from it and written at `op`:
-        // reads end inside the input's margin or before `op + 64`. The new `op` is at most 64 past
-        // the old one, inside the slack; whether it is past the end is seen before the next step.
+        // SAFETY: a roomy place has INPUT_MARGIN = 66 readable bytes at `ip`: a tag, a literal of at
+        // most 60 bytes (64 are read), a tag and two bytes of offset. `op` is below the output's
+        // end, so SLACK = 128 bytes are writable there: 60 of the literal and then 64 of the copy.
+        // The copy's source lies in `out .. op`, as `offset` is at most what was written, and reads
+        // end before the end of what may be written. The new `op` is at most 124 past the old one;
+        // whether that is past the end is seen before the next step.
         unsafe {
-            let entry = *ELEMENTS.get_unchecked(*ip as usize);
-            let len = (entry & 0xff) as usize;
-            let literal = entry & LITERAL != 0;
-            let low = u16::from_le(ip.add(1).cast::<u16>().read_unaligned());
-            // Literals have no offset bytes (mask 0), copies one or two.
-            let offset = (entry >> 20) as usize | (low & OFFSET_MASKS[(entry >> 8 & 3) as usize]) as usize;
-            let written = op.offset_from_unsigned(self.out);
-            // Offset 0 wraps to the largest.
-            let copy_is_bad = !literal & (offset.wrapping_sub(1) >= written);
-            if copy_is_bad | (entry & SPECIAL != 0) {
+            let first = *ip as usize;
+            let is_literal = first & 3 == 0;
+            let literal = if is_literal { (first >> 2) + 1 } else { 0 };
+            let copy = if is_literal { ip.add(literal + 1) } else { ip };
+            if literal > 60 {
                 return None;
             }
-            let from_output = op.wrapping_sub(offset).cast_const();
-            let from = if literal { ip.add(1) } else { from_output };
-            let next = Place { ip: ip.add((entry >> 12 & 0x7f) as usize), op: op.add(len) };
-            if !literal & (offset < len) {
-                overlapping(from, op, offset, len);
-                return Some(next);
+            let tag = *copy;
+            let entry = *COPIES.get_unchecked(tag as usize);
+            let bytes = (tag & 3) as usize;
+            let len = (entry & 0xff) as usize;
+            let low = u16::from_le(copy.add(1).cast::<u16>().read_unaligned()) as usize;
+            let offset = (entry >> 16) as usize | low & ((1 << (8 * bytes)) - 1);
+            let to = op.add(literal);
+            let written = to.offset_from_unsigned(self.out);
+            // Offset 0 wraps to the largest.
+            if (offset.wrapping_sub(1) >= written) | (entry == RARE) {
+                return None;
             }
-            copy32(from, op);
-            if len > 32 {
-                copy32(from.add(32), op.add(32));
+            copy32(ip.add(1), op);
+            if literal > 32 {
+                copy32(ip.add(33), op.add(32));
             }
-            Some(next)
+            let from = to.sub(offset).cast_const();
+            if offset < len {
+                overlapping(from, to, offset, len);
+            } else {
+                copy32(from, to);
+                if len > 32 {
+                    copy32(from.add(32), to.add(32));
+                }
+            }
+            Some(Place { ip: copy.add(1 + bytes), op: to.add(len) })
         }
     }
 }
@@ -199,16 +263,7 @@ impl Stream<'_> {
 
     fn finish(&mut self) -> Result<()> {
         while self.ip < self.input.len() && self.op <= self.len {
-            let bounds = self.bounds();
-            let mut place = self.place();
-            // SAFETY: `is_roomy` is asked before each step, and places come from steps.
-            unsafe {
-                while bounds.is_roomy(place) {
-                    let Some(next) = bounds.step(place) else { break };
-                    place = next;
-                }
-            }
-            self.move_to(place);
+            run(self);
             if self.ip < self.input.len() && self.op <= self.len && self.step_careful().is_none() {
                 return bad();
             }
@@ -262,29 +317,23 @@ impl Stream<'_> {
     }
 }
 
-const LITERAL: u32 = 1 << 10;
-const SPECIAL: u32 = 1 << 11;
+/// A tag that is not a short copy: a literal, or a copy with a four-byte offset.
+const RARE: u32 = 0;
 
-/// By number of offset bytes.
-const OFFSET_MASKS: [u16; 4] = [0, 0xff, 0xffff, 0];
-
-/// What a tag says: its length (8 bits), offset bytes (2), LITERAL, SPECIAL, how far it is to the
-/// next tag (7, from bit 12), and the high bits of the offset in place (from bit 20).
-static ELEMENTS: [u32; 256] = {
-    let mut elements = [SPECIAL; 256];
+/// For the tag of a copy: its length, and from bit 16 the high bits of its offset.
+static COPIES: [u32; 256] = {
+    let mut copies = [RARE; 256];
     let mut tag = 0;
     while tag < 256 {
         let upper = tag as u32 >> 2;
         match tag & 3 {
-            0 if upper < 60 => elements[tag] = (upper + 1) | LITERAL | (upper + 2) << 12,
-            1 => elements[tag] = ((upper & 7) + 4) | 1 << 8 | 2 << 12 | (upper >> 3) << 28,
-            2 => elements[tag] = (upper + 1) | 2 << 8 | 3 << 12,
-            // Long literals and four-byte offsets.
+            1 => copies[tag] = ((upper & 7) + 4) | (upper >> 3) << 24,
+            2 => copies[tag] = upper + 1,
             _ => {}
         }
         tag += 1;
     }
-    elements
+    copies
 };
 
 /// # Safety
