@@ -240,7 +240,7 @@ fn is_map(part: &Iter) -> bool {
 }
 
 /// Whether every path merges exactly once into the builder `b`.
-fn merges_once(e: &Expr, b: Sym) -> bool {
+pub(super) fn merges_once(e: &Expr, b: Sym) -> bool {
     deep(|| match &e.kind {
         ExprKind::Merge { builder, .. } => is_var(builder, b),
         ExprKind::Let { bindings, body } => {

@@ -11,6 +11,7 @@
 
 mod eliminate_common;
 mod facts;
+mod fuse_horizontally;
 mod fuse_loops;
 mod hoist_invariants;
 mod inline_lets;
@@ -22,10 +23,12 @@ mod pipelines;
 mod predicate;
 mod prove_bounds;
 mod simplify;
+mod size_appenders;
 mod split_stages;
 mod split_structs;
 #[cfg(test)]
 mod testing;
+mod unroll_loops;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -49,7 +52,13 @@ const fn pass(name: &'static str, run: fn(&mut Program, &Config), why: &'static 
 /// The passes in the order in which they run.
 pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "puts a loop that is used once where its consumer can see it"),
-    pass("fuse-loops", fuse_loops::run, "first of all: fused loops show the scalar code that all others work on"),
+    pass(
+        "fuse-horizontally",
+        fuse_horizontally::run,
+        "a vector that several loops read gets one reader, so it can be fused",
+    ),
+    pass("inline-lets", inline_lets::run, "puts what now has one reader where that is"),
+    pass("fuse-loops", fuse_loops::run, "early: fused loops show the scalar code that all others work on"),
     pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("split-structs", split_structs::run, "rows that a producer built and a consumer took apart become scalars"),
     pass("simplify", simplify::run, "constants that were fields of structs are visible now"),
@@ -58,6 +67,8 @@ pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("split-structs", split_structs::run, "after the second fusion as after the first"),
     pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
+    pass("unroll-loops", unroll_loops::run, "short vectors were inlined; their loops' bodies are final"),
+    pass("simplify", simplify::run, "indexes of unrolled loops are constants"),
     pass("prove-bounds", prove_bounds::run, "a lookup that cannot fail may be moved by all that follow"),
     pass("eliminate-common", eliminate_common::run, "after fusion, which brings the parts of producers together"),
     pass("hoist-invariants", hoist_invariants::run, "loops are what they will be but for stages"),
@@ -67,6 +78,7 @@ pub const PASSES: &[Pass] = &[
     pass("narrow-integers", narrow_integers::run, "guards each stage by the columns that it reads"),
     pass("inline-lets", inline_lets::run, "narrowed arithmetic cannot fail: dead parts of it go"),
     pass("predicate", predicate::run, "after narrowing, which makes of checked arithmetic what may be speculated"),
+    pass("size-appenders", size_appenders::run, "no loop is fused any more, which would drop the hints"),
     pass("simplify", simplify::run, "selects of constants, bounds of literals"),
     pass("inline-lets", inline_lets::run, "leaves the program in normal form"),
 ];

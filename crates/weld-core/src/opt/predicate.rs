@@ -17,6 +17,7 @@
 
 use super::Config;
 use super::facts::{can_drop, can_fail, cost, is_path};
+use super::simplify::same;
 use crate::builder;
 use crate::ir::{Binding, Expr, ExprKind, Literal, Names, Program, build, deep};
 use crate::op::{BinaryOp, MergeOp, ReduceOp};
@@ -77,7 +78,9 @@ fn is_speculable(e: &Expr, limit: u32) -> bool {
 
 /// `if(c, merge(b, x), b)` as a merge that is always done.
 fn predicated(cond: &mut Expr, on_true: &mut Expr, on_false: &Expr, limit: u32, names: &mut Names) -> Option<Expr> {
-    let ExprKind::Var(otherwise) = on_false.kind else { return None };
+    if !is_path(on_false) {
+        return None;
+    }
     let Type::Builder(BuilderType::Merger { value: ty, op }) = &on_false.ty else { return None };
     // A block in the branch moves out with the merge: it cannot fail either.
     let (bindings, merge) = match &mut on_true.kind {
@@ -85,7 +88,7 @@ fn predicated(cond: &mut Expr, on_true: &mut Expr, on_false: &Expr, limit: u32, 
         _ => (None, &mut *on_true),
     };
     let ExprKind::Merge { builder, value } = &mut merge.kind else { return None };
-    if !matches!(builder.kind, ExprKind::Var(sym) if sym == otherwise) || !is_speculable(value, limit) {
+    if !same(builder, on_false) || !is_speculable(value, limit) {
         return None;
     }
     let block_cost = bindings.as_deref().map_or(0, |bs| bs.iter().map(|b| cost(&b.value)).sum());
@@ -173,6 +176,24 @@ mod tests {
                       let c = r.$0 > 0L;
                       merge(b, {select(c, 1L, 0L), select(c, r.$1, -0.0), select(c, r.$0, -9223372036854775808L)})
                   ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_merger_among_builders() {
+        check(
+            "|v: vec[i64]| let bs = for(v, {merger[i64,+], appender[i64]}, |b, i, x|
+               {if(x > 0L, merge(b.$0, x), b.$0), if(x > 0L, merge(b.$1, x), b.$1)});
+             {result(bs.$0), result(bs.$1)}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let bs = for(
+                    v,
+                    {merger[i64,+], appender[i64]},
+                    |b, i, x| {merge(b.$0, select(x > 0L, x, 0L)), if(x > 0L, merge(b.$1, x), b.$1)}
+                  );
+                  {result(bs.$0), result(bs.$1)}
             "#]],
         );
     }

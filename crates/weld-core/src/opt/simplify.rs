@@ -87,7 +87,7 @@ fn is_integer(ty: &Type) -> bool {
 }
 
 /// Equal expressions of which one may be dropped.
-fn same(a: &Expr, b: &Expr) -> bool {
+pub(super) fn same(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Literal(a), ExprKind::Literal(b)) => a == b,
         (ExprKind::Bytes(x), ExprKind::Bytes(y)) => x == y && a.ty == b.ty,

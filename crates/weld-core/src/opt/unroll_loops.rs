@@ -1,0 +1,146 @@
+//! Replaces loops of few iterations by their iterations.
+//!
+//! ```weld
+//! |x: i64| result(for([x, 3L], merger[i64,+], |b, i, y| merge(b, y * i)))
+//! =>
+//! |x: i64| let b = merger[i64,+]; let y = x; let b2 = merge(b, y * 0L); let y2 = 3L; let b3 = merge(b2, y2 * 1L); result(b3)
+//! ```
+//!
+//! Law: `for([a, b], B, f)` is `f(f(B, 0, a), 1, b)`, with `a` and `b` evaluated first; likewise over a `rangeiter` of
+//! literals. Up to [`ITERATIONS_MAX`] iterations and [`SIZE_MAX`] nodes in all. Other iterators are left alone, and
+//! loops into a `vecmerger` or a dictionary too, where unrolling gains nothing.
+
+use super::Config;
+use super::fuse_loops::fresh_func;
+use crate::ir::{Binding, Expr, ExprKind, Iter, Literal, Names, Program, build};
+use crate::ty::{BuilderType, Type};
+
+const ITERATIONS_MAX: usize = 8;
+const SIZE_MAX: usize = 200;
+
+pub(super) fn run(program: &mut Program, _: &Config) {
+    let names = &mut program.names;
+    program.body.rewrite(&mut |e| unroll(e, names));
+}
+
+fn unroll(e: &mut Expr, names: &mut Names) {
+    let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
+    let is_small = matches!(builder.ty, Type::Builder(BuilderType::Merger { .. } | BuilderType::Appender(_)));
+    let Some(count) = iterations(iter).filter(|_| is_small) else { return };
+    if count > ITERATIONS_MAX || count * func.body.size() > SIZE_MAX {
+        return;
+    }
+    let elements: Vec<Expr> = match &mut **iter {
+        Iter::Vector(data) => match &mut data.kind {
+            ExprKind::Vector(parts) => std::mem::take(parts),
+            _ => return,
+        },
+        Iter::Range { start, stride, .. } => {
+            let (Some(start), Some(stride)) = (literal(start), literal(stride)) else { return };
+            (0..count as i64).map(|k| build::i64(start + k * stride)).collect()
+        }
+        _ => return,
+    };
+    let mut bindings = Vec::new();
+    let mut values = Vec::new();
+    for element in elements {
+        let sym = names.fresh_like(func.params[2].0);
+        values.push(build::var(sym, element.ty.clone()));
+        bindings.push(Binding { sym, value: element });
+    }
+    let mut current = builder.take();
+    for (k, value) in values.into_iter().enumerate() {
+        let step = fresh_func(func, names);
+        let [b, i, x] = [step.params[0].0, step.params[1].0, step.params[2].0];
+        bindings.push(Binding { sym: b, value: current });
+        bindings.push(Binding { sym: i, value: build::i64(k as i64) });
+        bindings.push(Binding { sym: x, value });
+        current = *step.body;
+        if let ExprKind::Let { bindings: inner, body } = &mut current.kind {
+            bindings.append(inner);
+            current = body.take();
+        }
+    }
+    *e = build::let_in(bindings, current);
+}
+
+/// How many iterations the loop makes, if the program says so.
+fn iterations(iter: &Iter) -> Option<usize> {
+    match iter {
+        Iter::Vector(Expr { kind: ExprKind::Vector(parts), .. }) => Some(parts.len()),
+        Iter::Range { start, end, stride } => {
+            let (start, end, stride) = (literal(start)?, literal(end)?, literal(stride)?);
+            let span = i128::from(end) - i128::from(start);
+            let count = if span <= 0 { 0 } else { (span + i128::from(stride) - 1) / i128::from(stride.max(1)) };
+            // The last element must be in range of what the literals can say.
+            (stride > 0 && count <= ITERATIONS_MAX as i128).then_some(count as usize)
+        }
+        _ => None,
+    }
+}
+
+fn literal(e: &Expr) -> Option<i64> {
+    match e.kind {
+        ExprKind::Literal(Literal::I64(value)) => Some(value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::{inline_lets, simplify};
+
+    fn check(before: &str, after: Expect) {
+        let passes = [super::run, inline_lets::run, simplify::run];
+        super::super::testing::check_after(&passes, before, &after);
+    }
+
+    #[test]
+    fn a_vector_literal() {
+        check(
+            "|x: i64| result(for([x, 3L], merger[i64,+], |b, i, y| merge(b, y * i)))",
+            expect![[r#"
+            |x: i64|
+              result(merge(merge(merger[i64,+], 0L), 3L))
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_range() {
+        check(
+            "|v: vec[f64]| result(for(rangeiter(0L, 3L, 1L), appender[f64], |b, i, j| merge(b, lookup(v, j))))",
+            expect![[r#"
+                |v: vec[f64]|
+                  result(merge(merge(merge(appender[f64], lookup(v, 0L)), lookup(v, 1L)), lookup(v, 2L)))
+            "#]],
+        );
+        check(
+            "|x: i64| result(for(rangeiter(3L, 1L, 1L), merger[i64,+], |b, i, j| merge(b, x)))",
+            expect![[r#"
+            |x: i64|
+              result(merger[i64,+])
+        "#]],
+        );
+    }
+
+    #[test]
+    fn many_iterations_stay_a_loop() {
+        check(
+            "|x: i64| result(for(rangeiter(0L, 9L, 1L), merger[i64,+], |b, i, j| merge(b, x * j)))",
+            expect![[r#"
+            |x: i64|
+              result(for(rangeiter(0L, 9L, 1L), merger[i64,+], |b, i, j| merge(b, x * j)))
+        "#]],
+        );
+        check(
+            "|x: i64| result(for(rangeiter(0L, 3L, 0L), merger[i64,+], |b, i, j| merge(b, x * j)))",
+            expect![[r#"
+            |x: i64|
+              result(for(rangeiter(0L, 3L, 0L), merger[i64,+], |b, i, j| merge(b, x * j)))
+        "#]],
+        );
+    }
+}
