@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use weld_core::ty::Type;
-use weld_core::{Frontend, Signature, diag, ir, parse_type};
+use weld_core::{Frontend, Signature, diag, ir, parse_type, syntax};
 
 /// Parses with the C functions that the filetests call.
 fn parse_program(source: &str) -> Result<ir::Program, Vec<diag::Diagnostic>> {
@@ -20,7 +20,10 @@ fn parse_program(source: &str) -> Result<ir::Program, Vec<diag::Diagnostic>> {
 /// Parses, renders the errors, and if there are none prints and parses again.
 fn exercise(source: &str) {
     match parse_program(source) {
-        Ok(program) => round_trip(&program, source),
+        Ok(program) => {
+            round_trip(&program, source);
+            formatting(&program, source);
+        }
         Err(errors) => {
             assert!(!errors.is_empty());
             for error in &errors {
@@ -42,6 +45,18 @@ fn round_trip(program: &ir::Program, source: &str) {
         }
         Err(errors) => panic!("{source}\nprints as\n{text}\n{}", diag::render(&errors, &text, "printed")),
     }
+}
+
+/// Formatting keeps the program and its comments, and doing it again changes nothing.
+fn formatting(program: &ir::Program, source: &str) {
+    let text = syntax::format(source).expect("what parses can be formatted");
+    match parse_program(&text) {
+        Ok(again) => assert!(program.same_as(&again), "{source}\nis formatted as\n{text}"),
+        Err(errors) => panic!("{source}\nis formatted as\n{text}\n{}", diag::render(&errors, &text, "formatted")),
+    }
+    assert_eq!(syntax::format(&text).as_ref(), Ok(&text), "{source}");
+    let comments = |text: &str| text.matches('#').count();
+    assert_eq!(comments(&text), comments(source), "{source}\nis formatted as\n{text}");
 }
 
 const WORDS: &[&str] = &[
@@ -197,7 +212,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 #[test]
 fn the_corpus_prints_and_parses() {
-    for (_, source) in corpus() {
+    let programs = corpus();
+    assert!(programs.len() > 300);
+    for (_, source) in programs {
         exercise(&source);
     }
 }

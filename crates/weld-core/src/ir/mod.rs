@@ -19,6 +19,7 @@ mod visit;
 
 use std::sync::Arc;
 
+pub(crate) use print::annotation;
 pub use verify::verify;
 pub use visit::deep;
 

@@ -13,8 +13,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 
 use super::{Binding, Expr, ExprKind, Func, Iter, Literal, Program, Sym, deep};
-use crate::op::{BinaryOp, UnaryOp};
+use crate::op::UnaryOp;
 use crate::pretty::Pretty;
+use crate::syntax::precedence::{self as level, infix_level};
 use crate::syntax::words::is_reserved;
 use crate::ty::Type;
 
@@ -24,30 +25,6 @@ impl fmt::Display for Program {
         printer.program(self);
         f.write_str(&printer.out.render())
     }
-}
-
-/// How tightly a form binds; an operand that binds looser than its place asks for stands in parentheses.
-mod level {
-    pub(super) const LOOSE: u8 = 0;
-    pub(super) const ASCRIPTION: u8 = 10;
-    pub(super) const UNARY: u8 = 11;
-    pub(super) const POSTFIX: u8 = 12;
-}
-
-/// The level of an infix operator, or `None` for those written as calls.
-fn infix_level(op: BinaryOp) -> Option<u8> {
-    Some(match op {
-        BinaryOp::Or => 1,
-        BinaryOp::And => 2,
-        BinaryOp::BitOr => 3,
-        BinaryOp::BitXor => 4,
-        BinaryOp::BitAnd => 5,
-        BinaryOp::Eq | BinaryOp::Ne => 6,
-        BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => 7,
-        BinaryOp::Add | BinaryOp::Sub => 8,
-        BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => 9,
-        BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow => return None,
-    })
 }
 
 fn level_of(e: &Expr) -> u8 {
@@ -341,7 +318,7 @@ impl fmt::Display for Literal {
 }
 
 /// `name:value`; a value that is no plain word or number is quoted.
-fn annotation((name, value): (&str, &str)) -> String {
+pub(crate) fn annotation((name, value): (&str, &str)) -> String {
     let plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if plain { format!("{name}:{value}") } else { format!("{name}:{}", quoted(value.as_bytes())) }
 }

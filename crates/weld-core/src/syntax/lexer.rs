@@ -33,11 +33,20 @@ const SIGNS: [&str; 31] = [
 pub(crate) struct Lexer<'a> {
     pub(crate) source: &'a str,
     at: usize,
+    /// Where comments were, if they are wanted.
+    comments: Option<Vec<Span>>,
+}
+
+/// The comments of a source text, without their line ends.
+pub(crate) fn comments(source: &str) -> Vec<Span> {
+    let mut lexer = Lexer { source, at: 0, comments: Some(Vec::new()) };
+    while lexer.next().0 != Token::End {}
+    lexer.comments.unwrap_or_default()
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(source: &'a str) -> Lexer<'a> {
-        Lexer { source, at: 0 }
+        Lexer { source, at: 0, comments: None }
     }
 
     /// Lets the rest of the text be empty.
@@ -83,7 +92,11 @@ impl<'a> Lexer<'a> {
             match byte {
                 b'#' => {
                     let rest = &bytes[self.at..];
-                    self.at += rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+                    let end = self.at + rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+                    if let Some(comments) = &mut self.comments {
+                        comments.push(Span::new(self.at, end));
+                    }
+                    self.at = end;
                 }
                 b' ' | b'\t' | b'\r' | b'\n' | 0x0c => self.at += 1,
                 _ => break,

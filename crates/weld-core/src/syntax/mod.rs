@@ -9,13 +9,16 @@
 //! The parser reads any text whatsoever: it reports what is wrong, several errors at once, and gives the tree of the
 //! rest. Nesting, the number of nodes and the number of errors are bounded, so it needs little stack and time.
 
+mod format;
 mod lexer;
 mod literal;
 mod parser;
+pub(crate) mod precedence;
 pub mod tree;
 mod types;
 pub(crate) mod words;
 
+pub use format::format;
 pub use parser::{parse, parse_type};
 
 /// How deep expressions may nest (brackets, operands, lambdas). A `let` does not nest its body.

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use super::lexer::{Lexer, Token};
 use super::literal;
+use super::precedence::infix;
 use super::tree::{Alias, Expr, ExprKind, Let, Macro, Module, Name, Param, TypeExpr};
 use super::words::{is_builder_word, is_reserved, is_type_word};
 use super::{DEPTH_MAX, NODES_MAX};
 use crate::diag::{Diagnostic, Span};
 use crate::ir::deep;
-use crate::op::{BinaryOp, UnaryOp};
+use crate::op::UnaryOp;
 
 /// More errors than anybody reads.
 const ERRORS_MAX: usize = 50;
@@ -495,8 +496,10 @@ impl<'a> Parser<'a> {
                 let mut inner = self.expr();
                 self.recover(&[")"]);
                 self.expect(")", "to close the parenthesis");
-                // Parentheses add no node, but the span of a parenthesised lambda or block should cover them.
-                inner.span = self.since(start);
+                // Parentheses add no node, but belong to what they enclose.
+                if !matches!(inner.kind, ExprKind::Literal(_) | ExprKind::Bytes { .. } | ExprKind::Name(_)) {
+                    inner.span = self.since(start);
+                }
                 inner
             }
             Token::Sign("{") => {
@@ -684,27 +687,4 @@ impl<'a> Parser<'a> {
         }
         items
     }
-}
-
-/// An infix operator and how tightly it binds.
-fn infix(sign: &str) -> Option<(BinaryOp, u8)> {
-    Some(match sign {
-        "||" => (BinaryOp::Or, 1),
-        "&&" => (BinaryOp::And, 2),
-        "|" => (BinaryOp::BitOr, 3),
-        "^" => (BinaryOp::BitXor, 4),
-        "&" => (BinaryOp::BitAnd, 5),
-        "==" => (BinaryOp::Eq, 6),
-        "!=" => (BinaryOp::Ne, 6),
-        "<" => (BinaryOp::Lt, 7),
-        ">" => (BinaryOp::Gt, 7),
-        "<=" => (BinaryOp::Le, 7),
-        ">=" => (BinaryOp::Ge, 7),
-        "+" => (BinaryOp::Add, 8),
-        "-" => (BinaryOp::Sub, 8),
-        "*" => (BinaryOp::Mul, 9),
-        "/" => (BinaryOp::Div, 9),
-        "%" => (BinaryOp::Rem, 9),
-        _ => return None,
-    })
 }
