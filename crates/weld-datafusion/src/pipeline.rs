@@ -20,12 +20,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use weld_codegen::{Stream, Value};
 use weld_runtime::Context;
 
-use crate::arrow::input::{BatchColumns, expected_layout};
+use crate::arrow::input::{BatchColumns, expected_layout, scalar};
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::exec::Inner;
-use crate::lower::Slot;
 use crate::lower::pipeline::Output;
+use crate::lower::{Arg, Slot};
 use crate::memory::{QueryMemory, checked};
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
@@ -92,6 +92,26 @@ fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
     Ok(code)
 }
 
+/// What a run's parameters are given: tables, once they are built, and the values of scalar subqueries.
+fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> BoxFuture<'a, Result<Vec<Value>>> {
+    async move {
+        let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
+        let mut builds = builds.iter();
+        let mut args = Vec::new();
+        for arg in &inner.pipeline.kernel.args {
+            args.push(match arg {
+                Arg::Table => {
+                    let Some(build) = builds.next() else { return internal_err!("a probe without its build side") };
+                    Value::clone(&*table(build, context).await.map_err(DataFusionError::Shared)?)
+                }
+                Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
+            });
+        }
+        Ok(args)
+    }
+    .boxed()
+}
+
 /// The cancellation flag of a run, raised when the run is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -127,11 +147,7 @@ struct RunMetrics {
 
 impl Run {
     async fn start(inner: &Arc<Inner>, code: &Arc<Code>, partition: usize, context: &Arc<TaskContext>) -> Result<Run> {
-        let mut tables = Vec::new();
-        for build in inner.builds() {
-            let table = table(&build.inner, context).await.map_err(DataFusionError::Shared)?;
-            tables.push(Value::clone(&table));
-        }
+        let args = args(inner, context).await?;
         let cancel = Arc::new(AtomicBool::new(false));
         let memory = QueryMemory::new(format!("WeldExec[{partition}]"), context);
         let run_context = Arc::new(Context::new(memory, Arc::clone(&cancel)));
@@ -140,7 +156,7 @@ impl Run {
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
-        let stream = checked(code.compiled.stream(run_context, tables))?;
+        let stream = checked(code.compiled.stream(run_context, args))?;
         Ok(Run {
             input: inner.source().execute(partition, Arc::clone(context))?,
             columns: inner.pipeline.kernel.inputs.clone(),
@@ -239,19 +255,14 @@ fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> TableFuture {
 /// Builds a table from all partitions of the build side, and feeds the join's dynamic filter.
 async fn build(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Value> {
     let code = code(Arc::clone(&inner)).await.map_err(|reason| internal_datafusion_err!("{reason}"))?;
-    let mut tables = Vec::new();
-    let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
-    for build in &builds {
-        let table = table(build, &context).await.map_err(DataFusionError::Shared)?;
-        tables.push(Value::clone(&table));
-    }
+    let args = args(&inner, &context).await?;
     let cancel = Arc::new(AtomicBool::new(false));
     let _cancel = CancelOnDrop(Arc::clone(&cancel));
     let memory = QueryMemory::new("WeldExec[table]", &context);
     let run_context = Arc::new(Context::new(memory.clone(), cancel));
     let mut parts = Vec::new();
     for partition in 0..inner.source().output_partitioning().partition_count() {
-        let stream = checked(code.compiled.stream(Arc::clone(&run_context), tables.clone()))?;
+        let stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
         let input = inner.source().execute(partition, Arc::clone(&context))?;
         let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
         let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);

@@ -8,9 +8,15 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, R
 use arrow::compute::cast;
 use arrow::datatypes::{self as types, DataType};
 use datafusion::common::{Result, exec_err, internal_err};
-use weld_codegen::{Chunk, Column, ColumnLayout, Layout};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use weld_codegen::{Chunk, Column, ColumnLayout, Layout, Value};
+use weld_core::ir::ExprKind;
 use weld_core::ty::ScalarKind;
 use weld_runtime::ColumnAbi;
+
+use crate::lower::Sql;
+use crate::lower::expr::lower_literal;
 
 /// The columns of a batch that a stream reads, with what their chunk points to beside Arrow's buffers.
 #[derive(Debug)]
@@ -68,6 +74,31 @@ fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
         DataType::Dictionary(..) => string_buffers(array.as_any_dictionary().values().as_ref()),
         _ => Box::new([]),
     }
+}
+
+/// The value of an expression without columns.
+pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Value> {
+    let no_columns = RecordBatch::new_empty(Arc::new(types::Schema::empty()));
+    let value = match expr.evaluate(&no_columns)? {
+        ColumnarValue::Scalar(value) => value,
+        ColumnarValue::Array(_) => return internal_err!("{expr} depends on rows"),
+    };
+    let Ok(Sql { value, valid }) = lower_literal(&value) else {
+        return internal_err!("{expr} has the value {value}, which has no lowering");
+    };
+    let value = match value.kind {
+        ExprKind::Literal(literal) => Value::scalar(literal),
+        ExprKind::Bytes(bytes) => Value::bytes(bytes),
+        // The zero of a string.
+        _ => Value::bytes([]),
+    };
+    if nullable {
+        return Ok(Value::structure([value, Value::bool(valid.is_none())]));
+    }
+    if valid.is_some() {
+        return internal_err!("{expr} is null, which its type excludes");
+    }
+    Ok(value)
 }
 
 /// The layout that columns of a type have, as far as the type tells: what to compile ahead.

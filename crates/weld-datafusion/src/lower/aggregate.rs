@@ -13,9 +13,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use weld_core::ir::{Expr, Names, build as ir};
+use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::ScalarKind;
 
@@ -28,6 +29,8 @@ use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struc
 pub(crate) struct Aggregate {
     pub(crate) group: Vec<Arc<dyn PhysicalExpr>>,
     calls: Vec<Call>,
+    /// Its input are states, not values.
+    merges: bool,
     /// Gives states, not results.
     pub(crate) partial: bool,
     input: SchemaRef,
@@ -53,12 +56,11 @@ enum Function {
 impl Aggregate {
     pub(crate) fn of(exec: &AggregateExec) -> Result<Aggregate> {
         let no = |why: &str| Err(Unsupported::new("AggregateExec", why));
-        let partial = match exec.mode() {
-            AggregateMode::Partial => true,
-            AggregateMode::Single | AggregateMode::SinglePartitioned => false,
-            AggregateMode::Final | AggregateMode::FinalPartitioned | AggregateMode::PartialReduce => {
-                return no("merges states, which is DataFusion's part");
-            }
+        let (merges, partial) = match exec.mode() {
+            AggregateMode::Partial => (false, true),
+            AggregateMode::Single | AggregateMode::SinglePartitioned => (false, false),
+            AggregateMode::Final | AggregateMode::FinalPartitioned => (true, false),
+            AggregateMode::PartialReduce => (true, true),
         };
         if exec.group_expr().has_grouping_set() {
             return no("grouping sets");
@@ -73,15 +75,22 @@ impl Aggregate {
         if !group.is_empty() && exec.properties().output_ordering().is_some() {
             return no("its output is declared to be ordered");
         }
-        let calls =
-            exec.aggr_expr().iter().zip(exec.filter_expr()).map(|(call, filter)| Call::of(call, filter.clone()));
-        Ok(Aggregate {
-            group,
-            calls: calls.collect::<Result<_>>()?,
-            partial,
-            input: exec.input().schema(),
-            output: exec.schema(),
-        })
+        let input = exec.input().schema();
+        let mut calls = Vec::new();
+        let mut next_state = group.len();
+        for (call, filter) in exec.aggr_expr().iter().zip(exec.filter_expr()) {
+            let mut call = Call::of(call, filter.clone())?;
+            if merges {
+                // The states follow the groups; whoever made them has applied the filter.
+                let states = if call.function == Function::Avg { 2 } else { 1 };
+                let state = |index| Arc::new(Column::new(input.field(index).name(), index)) as Arc<dyn PhysicalExpr>;
+                call.args = (next_state..next_state + states).map(state).collect();
+                call.filter = None;
+                next_state += states;
+            }
+            calls.push(call);
+        }
+        Ok(Aggregate { group, calls, merges, partial, input, output: exec.schema() })
     }
 
     /// Every expression that reads the input.
@@ -93,12 +102,12 @@ impl Aggregate {
         let mut states = States::default();
         let mut outputs = Vec::new();
         let mut key = None;
-        let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+        let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let columns = input.columns_of(&r);
             let scope = Scope { schema: &self.input, columns: &columns };
             let group = self.lower_group(block, &scope)?;
             for call in &self.calls {
-                outputs.push(states.add(block, &scope, call, group.is_empty())?);
+                outputs.push(states.add(block, &scope, call, self.merges, group.is_empty())?);
             }
             if states.values.is_empty() {
                 // DISTINCT: groups without a state. A dictionary's values need one field.
@@ -116,12 +125,12 @@ impl Aggregate {
                 key = Some((nullable, single));
                 (ir::dict_merger(stored.ty.clone(), value.ty.clone(), op), ir::strct([stored, value]))
             };
-            Ok((builder, move |_: &mut Names, b: Expr| ir::merge(b, merged)))
+            Ok((builder, move |b: Expr| ir::merge(b, merged)))
         })?;
         match key {
             None => {
                 let state = lowering.bind("state", ir::result(filled));
-                let mut block = Block::new(&mut lowering.names);
+                let mut block = Block::new(&mut lowering.env);
                 let row = self.outputs(&mut block, Vec::new(), &state, &outputs)?;
                 let (row, columns) = row_struct(row);
                 let row = block.close(row);
@@ -131,7 +140,7 @@ impl Aggregate {
             Some((nullable, single)) => {
                 let groups = lowering.bind("groups", ir::result(filled));
                 let mut columns = Vec::new();
-                let filled = for_each(&mut lowering.names, ir::to_vec(groups), "e", |block, e| {
+                let filled = for_each(&mut lowering.env, ir::to_vec(groups), "e", |block, e| {
                     let key = ir::field(e.clone(), 0);
                     let part = |index| if single { key.clone() } else { ir::field(key.clone(), index) };
                     let keys = nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable));
@@ -139,7 +148,7 @@ impl Aggregate {
                     let (row, slots) = row_struct(row);
                     columns = slots;
                     let builder = ir::appender(row.ty.clone());
-                    Ok((builder, move |_: &mut Names, b: Expr| ir::merge(b, row)))
+                    Ok((builder, move |b: Expr| ir::merge(b, row)))
                 })?;
                 let data = lowering.bind("states", ir::result(filled));
                 Ok(Rows { data, columns })
@@ -149,7 +158,7 @@ impl Aggregate {
 
     fn lower_group(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Sql>> {
         let lower_key = |expr: &Arc<dyn PhysicalExpr>| {
-            let key = lower(block, scope, expr.as_ref())?;
+            let key = lower(block, scope, expr)?;
             if key.value.ty.as_scalar().is_some_and(ScalarKind::is_float) {
                 return Err(Unsupported::new("GROUP BY", "groups of floats tell NaNs apart by their bits"));
             }
@@ -256,8 +265,21 @@ impl States {
     }
 
     /// Adds a call's states. `whole` if there is one group that may have no rows.
-    fn add(&mut self, block: &mut Block<'_>, scope: &Scope<'_>, call: &Call, whole: bool) -> Result<Output> {
-        let args = call.args.iter().map(|arg| lower(block, scope, arg.as_ref())).collect::<Result<Vec<_>>>()?;
+    fn add(
+        &mut self,
+        block: &mut Block<'_>,
+        scope: &Scope<'_>,
+        call: &Call,
+        merges: bool,
+        whole: bool,
+    ) -> Result<Output> {
+        if merges && call.function == Function::Avg {
+            let part = |function, arg: usize| Call { function, args: vec![Arc::clone(&call.args[arg])], filter: None };
+            let count = self.add(block, scope, &part(Function::Count, 0), true, false)?;
+            let sum = self.add(block, scope, &part(Function::Sum, 1), true, false)?;
+            return Ok(Output { function: Function::Avg, count: count.value, any: None, ..sum });
+        }
+        let args = call.args.iter().map(|arg| lower(block, scope, arg)).collect::<Result<Vec<_>>>()?;
         // A row counts if its arguments are there and the call's filter holds.
         let mut counts: Option<Expr> = None;
         let mut nullable_args = Vec::new();
@@ -268,7 +290,7 @@ impl States {
             }
         }
         if let Some(filter) = &call.filter {
-            let passes = lower(block, scope, filter.as_ref())?.value;
+            let passes = lower(block, scope, filter)?.value;
             counts = Some(counts.map_or(passes.clone(), |so_far| ir::and(so_far, passes)));
         }
         let counts = counts.map(|counts| block.share("counts", counts));
@@ -278,6 +300,12 @@ impl States {
             None => value,
         };
         let mut output = Output { function: call.function, value: 0, any: None, count: 0, sum_scale: 0 };
+        if call.function == Function::Count && merges {
+            let [count] = &args[..] else { return Err(Unsupported::new("count", "not one state")) };
+            let count = or_else(ir::cast(count.value.clone(), ScalarKind::I64), ir::i64(0));
+            output.value = self.slot(State::Sum(ScalarKind::I64), exprs, filter, ReduceOp::Add, count);
+            return Ok(output);
+        }
         if call.function == Function::Count {
             let one = or_else(ir::i64(1), ir::i64(0));
             output.value = self.slot(State::Count, nullable_args, filter, ReduceOp::Add, one);
@@ -295,6 +323,7 @@ impl States {
             Function::Sum | Function::Avg => {
                 let sum_kind = match (call.function, kind) {
                     (_, ScalarKind::I128) => ScalarKind::I128,
+                    (_, kind) if merges => kind,
                     (_, kind) if kind.is_float() => ScalarKind::F64,
                     (Function::Avg, _) => return Err(Unsupported::new("avg", format!("of the type {arg_type}"))),
                     (_, kind) if kind.is_signed() => ScalarKind::I64,

@@ -3,6 +3,8 @@
 //! `l_extendedprice * (1 - l_discount)` over decimals becomes `checked_mul(r.$0, checked_sub(100ll, r.$1))`; the
 //! scales are in the types. Nulls are three-valued as in SQL; what can fail is not evaluated for nulls.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
@@ -10,6 +12,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal as PhysicalLiteral, NegativeExpr, NotExpr,
 };
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, ExprKind, Literal, build as ir};
 use weld_core::op::{BinaryOp, Intrinsic};
@@ -28,7 +31,7 @@ pub(crate) struct Scope<'a> {
 }
 
 /// The value of `expr` for the row in `scope`.
-pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &dyn PhysicalExpr) -> Result<Sql> {
+pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         let sql = scope.columns.get(column.index()).cloned().flatten();
         return sql.ok_or_else(|| Unsupported::new(expr, "the column is not among the input's"));
@@ -40,19 +43,19 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &dyn Physica
         return lower_binary(block, scope, binary);
     }
     if let Some(not) = expr.downcast_ref::<NotExpr>() {
-        let arg = lower(block, scope, not.arg().as_ref())?;
+        let arg = lower(block, scope, not.arg())?;
         return Ok(invert(block, arg));
     }
     if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
-        let arg = lower(block, scope, is_null.arg().as_ref())?;
+        let arg = lower(block, scope, is_null.arg())?;
         return Ok(Sql::required(arg.valid.map_or(ir::bool(false), ir::not)));
     }
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
-        return Ok(Sql::required(lower(block, scope, is_not_null.arg().as_ref())?.valid()));
+        return Ok(Sql::required(lower(block, scope, is_not_null.arg())?.valid()));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = data_type(scope, cast.expr().as_ref())?;
-        let arg = lower(block, scope, cast.expr().as_ref())?;
+        let arg = lower(block, scope, cast.expr())?;
         if cast.cast_options().safe {
             return Err(Unsupported::new(expr, "a cast that gives null on failure"));
         }
@@ -68,7 +71,7 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &dyn Physica
         return function::lower_like(block, scope, like);
     }
     if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
-        let arg = lower(block, scope, negative.arg().as_ref())?;
+        let arg = lower(block, scope, negative.arg())?;
         let number = arg.value.ty.as_scalar().is_some_and(|kind| kind.is_signed() || kind.is_float());
         if !number {
             return Err(Unsupported::new(expr, "negation of this type"));
@@ -82,6 +85,11 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &dyn Physica
         // It only repeats what the operator that feeds it will decide: leaving it out changes nothing.
         return Ok(Sql::required(ir::bool(true)));
     }
+    if expr.is::<ScalarSubqueryExpr>() {
+        let ty = value_type(&data_type(scope, expr.as_ref())?)?;
+        let nullable = expr.nullable(scope.schema).map_err(|error| Unsupported::new(expr, error))?;
+        return Ok(block.env.scalar(expr, ty, nullable));
+    }
     Err(Unsupported::new(expr, "no lowering for this expression"))
 }
 
@@ -89,7 +97,7 @@ pub(crate) fn data_type(scope: &Scope<'_>, expr: &dyn PhysicalExpr) -> Result<Da
     expr.data_type(scope.schema).map_err(|error| Unsupported::new(expr, error))
 }
 
-fn lower_literal(value: &ScalarValue) -> Result<Sql> {
+pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
     let data_type = value.data_type();
     let ty = value_type(&data_type)?;
     if value.is_null() {
@@ -166,8 +174,8 @@ fn lower_binary(block: &mut Block<'_>, scope: &Scope<'_>, expr: &BinaryExpr) -> 
         _ => {}
     }
     let (left_type, right_type) = (data_type(scope, expr.left().as_ref())?, data_type(scope, expr.right().as_ref())?);
-    let left = lower(block, scope, expr.left().as_ref())?;
-    let right = lower(block, scope, expr.right().as_ref())?;
+    let left = lower(block, scope, expr.left())?;
+    let right = lower(block, scope, expr.right())?;
     let (left, right) = (block.share_sql("x", left), block.share_sql("y", right));
     let valid = both_valid(&left, &right).map(|valid| block.share("valid", valid));
     let op = match expr.op() {
@@ -219,12 +227,12 @@ pub(crate) fn compare(
 
 /// AND and OR by Kleene's rules. The right side is evaluated only where the left does not decide, if it can fail.
 fn lower_logic(block: &mut Block<'_>, scope: &Scope<'_>, expr: &BinaryExpr, is_and: bool) -> Result<Sql> {
-    let left = lower(block, scope, expr.left().as_ref())?;
+    let left = lower(block, scope, expr.left())?;
     if left.value.ty != Type::BOOL {
         return Err(Unsupported::new(expr, "a logical operator over numbers"));
     }
-    let mut inner = Block::new(block.names);
-    let right = lower(&mut inner, scope, expr.right().as_ref())?;
+    let mut inner = Block::new(block.env);
+    let right = lower(&mut inner, scope, expr.right())?;
     let combine = if is_and { ir::and } else { ir::or };
     if left.valid.is_none() && right.valid.is_none() {
         return Ok(Sql::required(combine(left.value, inner.close(right.value))));
@@ -374,6 +382,11 @@ fn lower_cast(block: &mut Block<'_>, arg: Sql, from: &DataType, to: &DataType) -
             let same = ir::eq(wide(narrow.clone()), wide(arg.value));
             checked(block, narrow, arg.valid, same, &format!("Can't cast value to type {to}"))
         }
+        (DataType::Decimal128(_, scale @ 0..=22), DataType::Float64) => {
+            // Powers of ten up to the 22nd are exact, so this is Arrow's quotient to the bit.
+            let value = ir::div(ir::cast(arg.value, ScalarKind::F64), ir::f64(10f64.powi(i32::from(*scale))));
+            Ok(Sql { value, valid: arg.valid })
+        }
         (DataType::Float32, DataType::Float64) => {
             Ok(Sql { value: ir::cast(arg.value, ScalarKind::F64), valid: arg.valid })
         }
@@ -438,13 +451,13 @@ fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Resu
     let ty = value_type(&result_type)?;
     let base = match case.expr() {
         Some(expr) => {
-            let base = lower(block, scope, expr.as_ref())?;
+            let base = lower(block, scope, expr)?;
             Some((block.share_sql("base", base), data_type(scope, expr.as_ref())?))
         }
         None => None,
     };
     // Every branch is `{value, valid}`: one shape for all.
-    let branch = |block: &mut Block<'_>, expr: &dyn PhysicalExpr| {
+    let branch = |block: &mut Block<'_>, expr: &Arc<dyn PhysicalExpr>| {
         block.nested(|inner| {
             let sql = lower(inner, scope, expr)?;
             if sql.value.ty != ty {
@@ -455,18 +468,18 @@ fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Resu
         })
     };
     let mut value = match case.else_expr() {
-        Some(expr) => branch(block, expr.as_ref())?,
+        Some(expr) => branch(block, expr)?,
         None => ir::strct([ir::zero(&ty), ir::bool(false)]),
     };
     for (when, then) in case.when_then_expr().iter().rev() {
-        let then = branch(block, then.as_ref())?;
+        let then = branch(block, then)?;
         let otherwise = value;
         value = block.nested(|inner| {
             let cond = match &base {
-                None => lower(inner, scope, when.as_ref())?.value,
+                None => lower(inner, scope, when)?.value,
                 Some((base, base_type)) => {
                     let when_type = data_type(scope, when.as_ref())?;
-                    let when = lower(inner, scope, when.as_ref())?;
+                    let when = lower(inner, scope, when)?;
                     let valid = both_valid(base, &when);
                     let equal = compare(BinaryOp::Eq, base_type, &when_type, base.value.clone(), when.value)?;
                     predicate(valid, equal).value
@@ -488,7 +501,7 @@ fn lower_in_list(block: &mut Block<'_>, scope: &Scope<'_>, list: &InListExpr) ->
         return Err(Unsupported::new("IN", format!("more than {IN_LIST_MAX} members")));
     }
     let arg_type = data_type(scope, list.expr().as_ref())?;
-    let arg = lower(block, scope, list.expr().as_ref())?;
+    let arg = lower(block, scope, list.expr())?;
     let arg = block.share_sql("x", arg);
     let mut found: Option<Expr> = None;
     let mut has_null = false;

@@ -27,7 +27,7 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
                 Some("DAY") => Intrinsic::Day,
                 _ => return Err(Unsupported::new(call.name(), "only year, month and day")),
             };
-            let date = lower(block, scope, date.as_ref())?;
+            let date = lower(block, scope, date)?;
             Ok(Sql { value: ir::intrinsic(intrinsic, [date.value]), valid: date.valid })
         }
         (name, _) => Err(Unsupported::new(name, "no lowering for this function")),
@@ -42,7 +42,7 @@ pub(crate) fn lower_like(block: &mut Block<'_>, scope: &Scope<'_>, like: &LikeEx
     let Some(pattern) = literal_text(like.pattern().as_ref()) else {
         return Err(Unsupported::new("LIKE", "a pattern that is not a constant"));
     };
-    let text = lower(block, scope, like.expr().as_ref())?;
+    let text = lower(block, scope, like.expr())?;
     if text.value.ty != Type::vec(Type::U8) {
         return Err(Unsupported::new("LIKE", "only of strings"));
     }

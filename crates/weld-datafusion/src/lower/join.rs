@@ -17,7 +17,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use weld_core::ir::{Expr, Names, build as ir};
+use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 
@@ -110,7 +110,7 @@ impl Join {
         let mut matchable: Option<Expr> = None;
         for (index, expr) in keys.iter().enumerate() {
             let scope = Scope { schema, columns };
-            let key = lower(block, &scope, expr.as_ref())?;
+            let key = lower(block, &scope, expr)?;
             if key.value.ty.as_scalar().is_some_and(ScalarKind::is_float) {
                 return Err(Unsupported::new("HashJoinExec", "keys of floats tell NaNs apart by their bits"));
             }
@@ -160,7 +160,7 @@ impl Join {
         self.check_keys()?;
         let mut table_columns = Vec::new();
         let mut with_bounds = false;
-        let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+        let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let columns = input.columns_of(&r);
             let (key, matchable) = self.key(block, &self.left, &columns, &self.left_keys)?;
             let key = block.share("key", key);
@@ -184,7 +184,7 @@ impl Join {
                     (ir::strct([table, merger]), Some(extremes))
                 }
             };
-            Ok((builder, move |_: &mut Names, b: Expr| {
+            Ok((builder, move |b: Expr| {
                 let merged = match extremes {
                     None => ir::merge(b.clone(), entry),
                     Some(extremes) => ir::strct([
@@ -214,30 +214,29 @@ impl Join {
         lowering: &mut Lowering,
         input: &Rows,
         table: &Table,
-        name: &str,
         needed: &[bool],
     ) -> Result<Rows> {
         self.check_keys()?;
-        let param = lowering.param(name, table.ty.clone(), false);
+        let param = lowering.table(table.ty.clone());
         let Type::Dict(_, matches) = &table.ty else { unreachable!("a table is a dictionary") };
         let row_type = matches.element().expect("a table's values are vectors").clone();
         let mut output = Vec::new();
-        let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+        let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let probe_columns = input.columns_of(&r);
             let (key, matchable) = self.key(block, &self.right, &probe_columns, &self.right_keys)?;
-            let found = block.names.fresh("found");
+            let found = block.env.names.fresh("found");
             let lookup = ir::opt_lookup(param.clone(), key);
             let found_var = ir::var(found, lookup.ty.clone());
-            let (j, v) = (block.names.fresh("j"), block.names.fresh("v"));
+            let (j, v) = (block.env.names.fresh("j"), block.env.names.fresh("v"));
             let build_columns =
                 Rows { data: param.clone(), columns: table.columns.clone() }.columns_of(&ir::var(v, row_type.clone()));
-            let mut inner = Block::new(block.names);
+            let mut inner = Block::new(block.env);
             let residual = self.residual(&mut inner, &build_columns, &probe_columns)?;
             let both: Vec<Option<Sql>> = build_columns.into_iter().chain(probe_columns).collect();
             let (row, slots) = row_struct(project(&both, self.projection.as_deref(), needed));
             output = slots;
             let appender = ir::appender(row.ty.clone());
-            let inner_b = inner.names.fresh("b");
+            let inner_b = inner.env.names.fresh("b");
             let inner_builder = ir::var(inner_b, appender.ty.clone());
             let merged = ir::merge(inner_builder.clone(), row);
             let update = inner.close(match residual {
@@ -246,7 +245,7 @@ impl Join {
             });
             let params = vec![(inner_b, appender.ty.clone()), (j, Type::I64), (v, row_type)];
             let func = weld_core::ir::Func { params, body: Box::new(update) };
-            Ok((appender, move |_: &mut Names, b: Expr| {
+            Ok((appender, move |b: Expr| {
                 let matches = ir::over(ir::field(found_var.clone(), 1));
                 let matched = ir::if_(ir::field(found_var, 0), ir::for_func(matches, b.clone(), func), b.clone());
                 let probe = ir::let_in(vec![weld_core::ir::Binding { sym: found, value: lookup }], matched);
@@ -270,7 +269,7 @@ impl Join {
         };
         let columns: Vec<Option<Sql>> = filter.column_indices().iter().map(column).collect();
         let scope = Scope { schema: filter.schema(), columns: &columns };
-        Ok(Some(lower(block, &scope, filter.expression().as_ref())?.value))
+        Ok(Some(lower(block, &scope, filter.expression())?.value))
     }
 }
 

@@ -18,6 +18,9 @@ pub(crate) mod pipeline;
 pub(crate) mod types;
 
 use std::fmt;
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
 
 use weld_core::ir::{Binding, Expr, Func, Names, Param, Program, Sym, build as ir};
 use weld_core::ty::Type;
@@ -112,49 +115,95 @@ impl Rows {
 /// The program of a pipeline while its operators are added.
 #[derive(Debug, Default)]
 pub(crate) struct Lowering {
-    pub(crate) names: Names,
-    params: Vec<Param>,
+    pub(crate) env: Env,
     bindings: Vec<Binding>,
 }
 
-impl Lowering {
-    /// A parameter; the stream is the first.
-    pub(crate) fn param(&mut self, name: &str, ty: Type, stream: bool) -> Expr {
+/// What every part of a program shares: its names and its parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Env {
+    pub(crate) names: Names,
+    params: Vec<Param>,
+    args: Vec<Arg>,
+}
+
+/// What is passed for a parameter that is no stream.
+#[derive(Clone, Debug)]
+pub(crate) enum Arg {
+    /// The table of the next build side.
+    Table,
+    /// An expression whose value is known when the pipeline starts: the result of a scalar subquery.
+    Scalar { expr: Arc<dyn PhysicalExpr>, nullable: bool },
+}
+
+impl Env {
+    fn param(&mut self, name: &str, ty: Type, stream: bool) -> Expr {
         let sym = self.names.fresh(name);
         self.params.push(Param { sym, ty: ty.clone(), stream });
         ir::var(sym, ty)
     }
 
+    /// The parameter for an expression without columns; one for all its occurrences.
+    pub(crate) fn scalar(&mut self, expr: &Arc<dyn PhysicalExpr>, ty: Type, nullable: bool) -> Sql {
+        let is_same = |arg: &Arg| matches!(arg, Arg::Scalar { expr: known, .. } if known == expr);
+        let others = self.params.iter().filter(|param| !param.stream);
+        let known = others.zip(&self.args).find(|(_, arg)| is_same(arg)).map(|(param, _)| param.clone());
+        let stored = match known {
+            Some(param) => ir::var(param.sym, param.ty),
+            None => {
+                self.args.push(Arg::Scalar { expr: Arc::clone(expr), nullable });
+                self.param("scalar", if nullable { Type::structure([ty, Type::BOOL]) } else { ty }, false)
+            }
+        };
+        Sql::load(stored, nullable)
+    }
+}
+
+impl Lowering {
+    /// The stream, which is the first parameter.
+    pub(crate) fn stream(&mut self, ty: Type) -> Expr {
+        self.env.param("input", ty, true)
+    }
+
+    /// A join's table.
+    pub(crate) fn table(&mut self, ty: Type) -> Expr {
+        let name = format!("table{}", self.env.args.iter().filter(|arg| matches!(arg, Arg::Table)).count());
+        self.env.args.push(Arg::Table);
+        self.env.param(&name, ty, false)
+    }
+
     /// A binding at the top of the program.
     pub(crate) fn bind(&mut self, name: &str, value: Expr) -> Expr {
-        let sym = self.names.fresh(name);
+        let sym = self.env.names.fresh(name);
         let variable = ir::var(sym, value.ty.clone());
         self.bindings.push(Binding { sym, value });
         variable
     }
 
-    pub(crate) fn finish(self, body: Expr) -> Program {
-        Program { params: self.params, body: ir::let_in(self.bindings, body), names: self.names }
+    /// The program, and what to pass for its parameters after the stream.
+    pub(crate) fn finish(self, body: Expr) -> (Program, Vec<Arg>) {
+        let Env { names, params, args } = self.env;
+        (Program { params, body: ir::let_in(self.bindings, body), names }, args)
     }
 }
 
 /// `for(data, builder, |b, i, r| update)`. `body` computes what it needs of the row `r` in a block of bindings and
 /// gives the builder (its type may depend on what was computed) and the update of it.
 pub(crate) fn for_each<F>(
-    names: &mut Names,
+    env: &mut Env,
     data: Expr,
     element: &str,
     body: impl FnOnce(&mut Block<'_>, Expr) -> Result<(Expr, F)>,
 ) -> Result<Expr>
 where
-    F: FnOnce(&mut Names, Expr) -> Expr,
+    F: FnOnce(Expr) -> Expr,
 {
     let iter = ir::over(data);
-    let (b, i, r) = (names.fresh("b"), names.fresh("i"), names.fresh(element));
+    let (b, i, r) = (env.names.fresh("b"), env.names.fresh("i"), env.names.fresh(element));
     let element_ty = iter.element_type();
-    let mut block = Block::new(names);
+    let mut block = Block::new(env);
     let (builder, update) = body(&mut block, ir::var(r, element_ty.clone()))?;
-    let update = update(block.names, ir::var(b, builder.ty.clone()));
+    let update = update(ir::var(b, builder.ty.clone()));
     let update = block.close(update);
     let params = vec![(b, builder.ty.clone()), (i, Type::I64), (r, element_ty)];
     Ok(ir::for_func(iter, builder, Func { params, body: Box::new(update) }))
@@ -163,13 +212,13 @@ where
 /// A `let` block under construction: expressions that are used more than once are bound in it.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
-    pub(crate) names: &'a mut Names,
+    pub(crate) env: &'a mut Env,
     bindings: Vec<Binding>,
 }
 
 impl<'a> Block<'a> {
-    pub(crate) fn new(names: &'a mut Names) -> Block<'a> {
-        Block { names, bindings: Vec::new() }
+    pub(crate) fn new(env: &'a mut Env) -> Block<'a> {
+        Block { env, bindings: Vec::new() }
     }
 
     /// A variable for `value`, or `value` itself where evaluating it twice costs nothing.
@@ -177,7 +226,7 @@ impl<'a> Block<'a> {
         if is_cheap(&value) {
             return value;
         }
-        let sym: Sym = self.names.fresh(name);
+        let sym: Sym = self.env.names.fresh(name);
         let variable = ir::var(sym, value.ty.clone());
         self.bindings.push(Binding { sym, value });
         variable
@@ -192,7 +241,7 @@ impl<'a> Block<'a> {
 
     /// What `make` binds stays inside the expression that it gives: for branches that must not be evaluated early.
     pub(crate) fn nested(&mut self, make: impl FnOnce(&mut Block<'_>) -> Result<Expr>) -> Result<Expr> {
-        let mut inner = Block::new(self.names);
+        let mut inner = Block::new(self.env);
         let value = make(&mut inner)?;
         Ok(inner.close(value))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use weld_core::ir::{Expr, Names, build as ir};
+use weld_core::ir::{Expr, build as ir};
 
 use super::expr::{Scope, lower};
 use super::{Block, Lowering, Result, Rows, Sql, for_each, row_struct};
@@ -54,7 +54,7 @@ pub(crate) fn filter(
     needed: &[bool],
 ) -> Result<Rows> {
     append(lowering, input, "filtered", |block, columns| {
-        let predicate = lower(block, &Scope { schema, columns }, predicate.as_ref())?;
+        let predicate = lower(block, &Scope { schema, columns }, predicate)?;
         Ok((Some(predicate.value), project(columns, projection, needed)))
     })
 }
@@ -69,9 +69,8 @@ pub(crate) fn projection(
 ) -> Result<Rows> {
     append(lowering, input, "projected", |block, columns| {
         let scope = Scope { schema, columns };
-        let output = |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| {
-            needed.then(|| lower(block, &scope, expr.as_ref())).transpose()
-        };
+        let output =
+            |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| needed.then(|| lower(block, &scope, expr)).transpose();
         Ok((None, exprs.iter().zip(needed).map(output).collect::<Result<_>>()?))
     })
 }
@@ -84,12 +83,12 @@ fn append(
     body: impl FnOnce(&mut Block<'_>, &[Option<Sql>]) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
 ) -> Result<Rows> {
     let mut slots = Vec::new();
-    let filled = for_each(&mut lowering.names, input.data.clone(), "r", |block, r| {
+    let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
         let (cond, outputs) = body(block, &input.columns_of(&r))?;
         let (row, columns) = row_struct(outputs);
         slots = columns;
         let builder = ir::appender(row.ty.clone());
-        Ok((builder, move |_: &mut Names, b: Expr| {
+        Ok((builder, move |b: Expr| {
             let merged = ir::merge(b.clone(), row);
             match cond {
                 Some(cond) => ir::if_(cond, merged, b),

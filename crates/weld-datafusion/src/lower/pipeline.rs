@@ -13,7 +13,7 @@ use super::aggregate::Aggregate;
 use super::join::{Join, Table};
 use super::operator::{filter, projection, read_by, through_projection};
 use super::types::field_type;
-use super::{Lowering, Result, Rows, Slot, Unsupported};
+use super::{Arg, Lowering, Result, Rows, Slot, Unsupported};
 
 /// What happens to every row on its way from the source to the sink.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Kernel {
     pub(crate) program: Program,
     /// The source's columns that the stream consists of.
     pub(crate) inputs: Vec<usize>,
+    /// What to pass for the parameters after the stream.
+    pub(crate) args: Vec<Arg>,
     pub(crate) output: Output,
 }
 
@@ -72,15 +74,13 @@ impl Step {
         }
     }
 
-    fn lower(&self, lowering: &mut Lowering, input: &Rows, needed: &[bool], index: usize) -> Result<Rows> {
+    fn lower(&self, lowering: &mut Lowering, input: &Rows, needed: &[bool]) -> Result<Rows> {
         match self {
             Step::Filter { predicate, projection, input: schema } => {
                 filter(lowering, input, schema, predicate, projection.as_deref(), needed)
             }
             Step::Project { exprs, input: schema } => projection(lowering, input, schema, exprs, needed),
-            Step::Probe { join, table, .. } => {
-                join.lower_probe(lowering, input, table, &format!("table{index}"), needed)
-            }
+            Step::Probe { join, table, .. } => join.lower_probe(lowering, input, table, needed),
         }
     }
 
@@ -88,7 +88,7 @@ impl Step {
     pub(crate) fn check(&self, input: &Schema, needed: &[bool]) -> Result<()> {
         let mut lowering = Lowering::default();
         let rows = source(&mut lowering, input, &self.needed(needed))?.0;
-        self.lower(&mut lowering, &rows, needed, 0).map(|_| ())
+        self.lower(&mut lowering, &rows, needed).map(|_| ())
     }
 }
 
@@ -117,26 +117,26 @@ pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize)
     }
     let mut lowering = Lowering::default();
     let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"))?;
-    let mut probes = 0;
     for step in steps {
-        rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"), probes)?;
-        probes += usize::from(matches!(step, Step::Probe { .. }));
+        rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"))?;
     }
-    match sink {
+    let (body, output) = match sink {
         Sink::Rows => {
             let output = Output::Rows(slots(&rows)?);
-            Ok(Kernel { program: lowering.finish(rows.data), inputs, output })
+            (rows.data, output)
         }
         Sink::Aggregate(aggregate) => {
             let rows = aggregate.lower(&mut lowering, &rows)?;
             let output = Output::Groups(slots(&rows)?);
-            Ok(Kernel { program: lowering.finish(rows.data), inputs, output })
+            (rows.data, output)
         }
         Sink::Build { join, columns, bounds } => {
             let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
-            Ok(Kernel { program: lowering.finish(body), inputs, output: Output::Table(table) })
+            (body, Output::Table(table))
         }
-    }
+    };
+    let (program, args) = lowering.finish(body);
+    Ok(Kernel { program, inputs, args, output })
 }
 
 /// The stream parameter: a struct of the needed columns.
@@ -160,7 +160,7 @@ fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(
         );
         columns[index] = Some(Slot { field, nullable: schema.field(index).is_nullable() });
     }
-    let data = lowering.param("input", Type::vec(Type::structure(types)), true);
+    let data = lowering.stream(Type::vec(Type::structure(types)));
     Ok((Rows { data, columns }, inputs))
 }
 
