@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use datafusion::physical_expr::PhysicalExpr;
 
-use weld_core::ir::{Binding, Expr, Func, Names, Param, Program, Sym, build as ir};
+use weld_core::ir::{Binding, Expr, ExprKind, Func, Names, Param, Program, Sym, build as ir};
 use weld_core::ty::Type;
 
 /// What stays with DataFusion, and why.
@@ -71,6 +71,9 @@ impl Sql {
         match self.valid {
             None => self.value,
             Some(valid) => {
+                if let Some(loaded) = loaded(&self.value, &valid) {
+                    return loaded;
+                }
                 let zero = ir::zero(&self.value.ty);
                 let value =
                     if self.value.ty == Type::BOOL { self.value } else { ir::select(valid.clone(), self.value, zero) };
@@ -87,6 +90,20 @@ impl Sql {
             Sql::required(stored)
         }
     }
+}
+
+/// The nullable struct that both halves were taken of, which is as it should be already.
+fn loaded(value: &Expr, valid: &Expr) -> Option<Expr> {
+    let (ExprKind::Field(a, 0), ExprKind::Field(b, 1)) = (&value.kind, &valid.kind) else { return None };
+    let (mut x, mut y) = (a, b);
+    while let (ExprKind::Field(inner_x, i), ExprKind::Field(inner_y, j)) = (&x.kind, &y.kind) {
+        if i != j {
+            return None;
+        }
+        (x, y) = (inner_x, inner_y);
+    }
+    let is_same = matches!((&x.kind, &y.kind), (ExprKind::Var(x), ExprKind::Var(y)) if x == y);
+    (is_same && a.ty.fields().is_some_and(|fields| fields.len() == 2)).then(|| (**a).clone())
 }
 
 /// Where a column of an operator's output lies in the struct that its loop makes.
@@ -252,7 +269,6 @@ impl<'a> Block<'a> {
 }
 
 fn is_cheap(value: &Expr) -> bool {
-    use weld_core::ir::ExprKind;
     match &value.kind {
         ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) => true,
         ExprKind::Field(inner, _) => is_cheap(inner),
