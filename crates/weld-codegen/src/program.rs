@@ -241,7 +241,10 @@ impl StreamProgram {
     fn handle<'c>(&self, e: &Emitter<'c, '_>, slot: &Slot, state: PointerValue<'c>) -> Handle<'c> {
         let copies_bytes = match &slot.ty {
             BuilderType::Appender(element) => self.rows().is_none() && layout::has_pointers(element),
-            _ => false,
+            // Tables outlive the chunks that their keys and values come from.
+            BuilderType::DictMerger { key, .. } => layout::has_pointers(key),
+            BuilderType::GroupBuilder { key, value } => layout::has_pointers(key) || layout::has_pointers(value),
+            BuilderType::Merger { .. } | BuilderType::VecMerger { .. } => false,
         };
         Handle { ty: slot.ty.clone(), state, region: e.region, reserved: Cell::new(false), hint: None, copies_bytes }
     }

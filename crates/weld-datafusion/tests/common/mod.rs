@@ -84,7 +84,6 @@ impl Engines {
 
     /// Both give the same rows, and Weld compiled at least `compiled` operators.
     pub(crate) async fn check(&self, sql: &str, compiled: usize) -> Run {
-        println!("{sql}");
         let expected = self.stock_rows(sql).await.unwrap_or_else(|error| panic!("{sql}\nstock: {error}"));
         let run = self.run(sql).await.unwrap_or_else(|error| panic!("{sql}\nweld: {error}"));
         assert_eq!(run.rows, expected, "{sql}");
