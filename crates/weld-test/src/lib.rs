@@ -4,7 +4,11 @@
 //! --bin weld-fuzz -- --minutes 30` generates programs without end.
 #![forbid(unsafe_code)]
 
+pub mod case;
 pub mod close;
 pub mod differ;
+pub mod driver;
+pub mod engine;
 pub mod generate;
+pub mod host;
 pub mod shrink;

@@ -1,0 +1,115 @@
+//! The engines that a program is run by. All must give what the interpreter gives for the program as written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weld_codegen::{CompileError, OptLevel, Options};
+use weld_core::interp::{self, Limits, Value};
+use weld_core::ir::Program;
+use weld_core::opt;
+use weld_core::{RuntimeError, RuntimeErrorKind};
+use weld_runtime::Context;
+use weld_runtime::memory::Limit;
+
+/// One way of running a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Engine {
+    /// Through the optimizer first.
+    pub optimised: bool,
+    /// Compiled at this level for this many threads; interpreted if `None`.
+    pub jit: Option<(OptLevel, usize)>,
+}
+
+/// Why there is no result.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Failure {
+    Runtime(RuntimeError),
+    /// The compiler has no code for something.
+    Unsupported(String),
+    /// LLVM failed, or a value could not be converted: a defect.
+    Broken(String),
+}
+
+impl Engine {
+    pub const INTERP: Engine = Engine { optimised: false, jit: None };
+
+    pub const ALL: [Engine; 7] = [
+        Engine::INTERP,
+        Engine { optimised: true, jit: None },
+        Engine { optimised: false, jit: Some((OptLevel::O0, 1)) },
+        Engine { optimised: false, jit: Some((OptLevel::O2, 4)) },
+        Engine { optimised: true, jit: Some((OptLevel::O0, 4)) },
+        Engine { optimised: true, jit: Some((OptLevel::O2, 1)) },
+        Engine { optimised: true, jit: Some((OptLevel::O2, 4)) },
+    ];
+
+    /// Runs a program. The interpreter alone honours the limit of steps.
+    pub fn run(self, program: &Program, args: &[Value], limits: &Limits) -> Result<Value, Failure> {
+        let mut program = program.clone();
+        if self.optimised {
+            let report = opt::optimize(&mut program, &opt::Config::default());
+            if let Some((pass, errors)) = report.broken.first() {
+                return Err(Failure::Broken(format!("{pass} broke the program: {errors}")));
+            }
+        }
+        match self.jit {
+            None => interp::run_with_host(&program, args, limits, &crate::host::call).map_err(Failure::Runtime),
+            Some((level, threads)) => run_compiled(&program, args, limits, level, threads),
+        }
+    }
+}
+
+fn run_compiled(
+    program: &Program,
+    args: &[Value],
+    limits: &Limits,
+    level: OptLevel,
+    threads: usize,
+) -> Result<Value, Failure> {
+    let options = Options { level, threads, ..Options::default() };
+    let compiled = weld_codegen::compile(program, &options).map_err(|error| match error {
+        CompileError::Unsupported { what, .. } => Failure::Unsupported(what),
+        CompileError::Llvm(what) => Failure::Broken(what),
+    })?;
+    let native = |(arg, param): (&Value, &weld_core::ir::Param)| weld_codegen::Value::from_interp(&param.ty, arg);
+    let native: Result<Vec<_>, RuntimeError> = args.iter().zip(&program.params).map(native).collect();
+    let native = native.map_err(|_| Failure::Unsupported("such arguments".into()))?;
+    let context = Arc::new(Context::new(Arc::new(Limit::new(limits.memory)), limits.cancel.clone()));
+    let result = compiled.run(&context, &native).map_err(|error| match error.kind {
+        RuntimeErrorKind::Internal => Failure::Broken(error.to_string()),
+        _ => Failure::Runtime(error),
+    })?;
+    result.to_interp().map_err(|e| Failure::Broken(format!("the result does not convert: {e}")))
+}
+
+/// The program after the optimizer has run up to the last entry of this pass; `all` for the whole list.
+pub fn after_pass(program: &Program, pass: &str) -> Result<Program, String> {
+    let known = opt::pass_names();
+    if pass != "all" && !known.contains(pass) {
+        return Err(format!("no pass is called `{pass}`; there are {known:?}"));
+    }
+    let stop_after = (pass != "all").then(|| pass.to_string());
+    let mut program = program.clone();
+    opt::optimize(&mut program, &opt::Config { stop_after, ..opt::Config::default() });
+    Ok(program)
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.jit {
+            None => f.write_str("interp")?,
+            Some((level, threads)) => write!(f, "jit {level:?} {threads} threads")?,
+        }
+        if self.optimised { f.write_str(", optimised") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Runtime(error) => write!(f, "runtime {error}"),
+            Failure::Unsupported(what) => write!(f, "not compiled: {what}"),
+            Failure::Broken(what) => write!(f, "broken: {what}"),
+        }
+    }
+}
