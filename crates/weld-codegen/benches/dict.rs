@@ -1,0 +1,166 @@
+//! Dictionaries under load: nanoseconds a row on one thread, the best of several runs.
+//!
+//! `cargo bench -p weld-codegen --bench dict [-- FILTER]`
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weld_codegen::{Chunk, Column, Compiled, Options, Value, compile};
+use weld_core::opt::{self, Config};
+use weld_core::parse_program;
+use weld_runtime::{Context, StringView};
+
+const CHUNK: usize = 8192;
+const RUNS: usize = 7;
+
+fn program(source: &str) -> Arc<Compiled> {
+    let mut program = parse_program(source).unwrap_or_else(|errors| panic!("{errors:?}"));
+    opt::optimize(&mut program, &Config::default());
+    if std::env::var_os("WELD_BENCH_PRINT").is_some() {
+        println!("{program}");
+    }
+    compile(&program, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Streams the chunks that `columns` makes through a program; what it gives, and the time for the loop and for the end.
+fn stream<'a>(
+    compiled: &Arc<Compiled>,
+    args: &[Value],
+    rows: usize,
+    columns: impl Fn(usize, usize) -> Vec<Column<'a>>,
+) -> (Value, f64, f64) {
+    let mut stream = compiled.stream(Arc::new(Context::unlimited()), args.to_vec()).unwrap();
+    stream.process(&Chunk::new(0, columns(0, 0))).unwrap();
+    let started = Instant::now();
+    for start in (0..rows).step_by(CHUNK) {
+        let end = rows.min(start + CHUNK);
+        stream.process(&Chunk::new(end - start, columns(start, end))).unwrap();
+    }
+    let looped = started.elapsed().as_secs_f64();
+    let value = stream.finish().unwrap();
+    (value, looped, started.elapsed().as_secs_f64() - looped)
+}
+
+fn report<'a>(
+    name: &str,
+    source: &str,
+    args: &[Value],
+    rows: usize,
+    columns: impl Fn(usize, usize) -> Vec<Column<'a>>,
+) -> Option<Value> {
+    let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    if !filter.is_empty() && !filter.iter().any(|part| name.contains(part.as_str())) {
+        return None;
+    }
+    let compiled = program(source);
+    if std::env::var_os("WELD_BENCH_PRINT").is_some() {
+        stream(&compiled, args, 1, &columns);
+        println!("{}", compiled.assembly());
+    }
+    let mut times = Vec::new();
+    let mut last = None;
+    for _ in 0..RUNS {
+        let (value, looped, ended) = stream(&compiled, args, rows, &columns);
+        times.push((looped, ended));
+        last = Some(value);
+    }
+    // The best ones: whatever else runs on the machine only adds.
+    let best = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).fold(f64::INFINITY, f64::min);
+    let (looped, ended) = (best(|time| time.0), best(|time| time.1));
+    println!(
+        "{name:44} {:7.2} ns/row {:8.2} ms + finish {:7.2} ms",
+        looped * 1e9 / rows as f64,
+        looped * 1e3,
+        ended * 1e3
+    );
+    last
+}
+
+/// Numbers below `n` that look random.
+fn scramble(i: usize, n: usize) -> i64 {
+    ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as i64 % n as i64
+}
+
+/// A permutation of `0 .. n`, for an `n` that the prime does not divide.
+fn permute(i: usize, n: usize) -> i64 {
+    (i as u64 * 15_485_863 % n as u64) as i64
+}
+
+fn main() {
+    let n = 6_000_000;
+
+    // TPC-H Q1: two strings of one byte, eight aggregates.
+    let flag: Vec<StringView> = (0..n).map(|i| StringView::new(&[b"ANR"[scramble(i, 3) as usize]]).unwrap()).collect();
+    let status: Vec<StringView> =
+        (0..n).map(|i| StringView::new(&[b"FO"[scramble(i, 7) as usize % 2]]).unwrap()).collect();
+    let amounts: Vec<i64> = (0..n).map(|i| i as i64 % 10_000).collect();
+    let strings = |start: usize, end: usize| {
+        // SAFETY: all views are short.
+        unsafe {
+            vec![
+                Column::views(&flag[start..end]),
+                Column::views(&status[start..end]),
+                Column::values(&amounts[start..end]),
+            ]
+        }
+    };
+    report(
+        "group by 2 strings, 6 groups, count",
+        "|s: stream[{vec[u8],vec[u8],i64}]|
+            tovec(result(for(s, dictmerger[{vec[u8],vec[u8]},i64,+], |b,i,r| merge(b, {{r.$0, r.$1}, 1L}))))",
+        &[],
+        n,
+        strings,
+    );
+    report(
+        "group by 2 strings, 6 groups, 8 sums of i128",
+        "|s: stream[{vec[u8],vec[u8],i64}]|
+            tovec(result(for(s, dictmerger[{vec[u8],vec[u8]},{i128,i128,i128,i128,i128,i128,i128,i64},+],
+                |b,i,r| let x = i128(r.$2); merge(b, {{r.$0, r.$1}, {x, x + x, x * x, x, x, x, x, 1L}}))))",
+        &[],
+        n,
+        strings,
+    );
+
+    // Many groups.
+    let keys: Vec<i64> = (0..n).map(|i| scramble(i, 1_000_000)).collect();
+    let few: Vec<i64> = keys.iter().map(|key| key % 1000).collect();
+    let sparse: Vec<i64> = keys.iter().map(|key| key * 1_000_003).collect();
+    let group = "|s: stream[i64]| tovec(result(for(s, dictmerger[i64,{i64,i64},+], |b,i,k| merge(b, {k, {k, 1L}}))))";
+    report("group by i64, 1 k groups", group, &[], n, |a, b| vec![Column::values(&few[a..b])]);
+    report("group by i64, 1 M groups", group, &[], n, |a, b| vec![Column::values(&keys[a..b])]);
+    report("group by i64, 1 M sparse groups", group, &[], n, |a, b| vec![Column::values(&sparse[a..b])]);
+
+    // Joins of 1.5 M rows with 6 M.
+    let m = 1_500_000;
+    let build = "|s: stream[{i64,i32,i32}]|
+        result(for(s, groupbuilder[i64,{i32,i32}], |b,i,r| merge(b, {r.$0, {r.$1, r.$2}})))";
+    let probe = |filter: bool| {
+        let condition = if filter { "may_contain(t, r)" } else { "true" };
+        format!(
+            "|t: dict[i64,vec[{{i32,i32}}]], s: stream[i64]| result(for(s, merger[i64,+], |b,i,r|
+                if({condition}, let m = optlookup(t, r); if(m.$0, for(m.$1, b, |b,j,v| merge(b, i64(v.$0))), b), b)))"
+        )
+    };
+    let payload: Vec<i32> = (0..m as i32).collect();
+    for (name, stride, scrambled) in
+        [("dense sorted", 4, false), ("dense scrambled", 4, true), ("sparse", 1_000_003, true)]
+    {
+        let keys: Vec<i64> = (0..m).map(|i| if scrambled { permute(i, m) } else { i as i64 } * stride).collect();
+        let columns = |a: usize, b: usize| {
+            vec![Column::values(&keys[a..b]), Column::values(&payload[a..b]), Column::values(&payload[a..b])]
+        };
+        let Some(table) = report(&format!("build {name} keys"), build, &[], m, columns) else { continue };
+        // One in four probes hits, in the order of the build or in none.
+        let hits: Vec<i64> = (0..n).map(|i| scramble(i, m) * stride).collect();
+        let misses: Vec<i64> = (0..n).map(|i| scramble(i, 4 * m) * stride / 4).collect();
+        for (kind, values) in [("hits", &hits), ("1/4 hits", &misses)] {
+            for filter in [false, true] {
+                let with = if filter { "filtered " } else { "" };
+                let columns = |a: usize, b: usize| vec![Column::values(&values[a..b])];
+                let args = std::slice::from_ref(&table);
+                report(&format!("build {name} keys: {with}probe, {kind}"), &probe(filter), args, n, columns);
+            }
+        }
+    }
+}
