@@ -9,6 +9,7 @@ mod engine;
 mod eval;
 mod explain;
 mod failure;
+mod format;
 mod output;
 mod program;
 mod repl;
@@ -50,6 +51,8 @@ enum Command {
     Eval(eval::Args),
     /// Weld's own language, an expression at a time
     Repl(repl::Args),
+    /// Lay programs of Weld's own language out anew
+    Fmt(format::Args),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +76,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Run(args) => run::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Repl(args) => repl::run(args),
+        Command::Fmt(args) => format::run(args),
     }
 }
 

@@ -134,3 +134,16 @@ fn explain_shows_every_level_of_a_query() {
     assert!(weld("explain", "").error(2).contains("-c"));
     assert!(weld("explain -c", "select * from nowhere").error(1).contains("nowhere"));
 }
+
+#[test]
+fn fmt_lays_programs_out_and_keeps_comments() {
+    let folder = folder_with(&[("p.weld", SQUARES)]);
+    let path = folder.path().join("p.weld");
+    let path = path.to_str().unwrap();
+    assert!(weld("fmt --check", path).error(1).starts_with("not formatted: "));
+    assert_eq!(weld("fmt", path).ok(), "");
+    assert_eq!(weld("fmt --check", path).ok(), "");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains("\n  # sums squares\n  result(for(v, merger[i64,+], |b, i, x| if("), "{text}");
+    assert_eq!(weld_with_input("fmt", "", "1+  2").ok(), "1 + 2\n");
+}

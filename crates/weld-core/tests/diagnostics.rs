@@ -13,27 +13,28 @@ fn several_parse_errors_at_once() {
     check(
         "let a = 1 +;\nlet b = [1, 2 3];\nlet c: = 5;\na + b",
         expect![[r#"
-        Error: parse: expected an expression, found `;`
-           ╭─[ test.weld:1:12 ]
-           │
-         1 │ let a = 1 +;
-           │            ┬
-           │            ╰── here
-        ───╯
-        Error: parse: expected `,` or `]`, found `3`
-           ╭─[ test.weld:2:15 ]
-           │
-         2 │ let b = [1, 2 3];
-           │               ┬
-           │               ╰── here
-        ───╯
-        Error: parse: expected a type, found `=`
-           ╭─[ test.weld:3:8 ]
-           │
-         3 │ let c: = 5;
-           │        ┬
-           │        ╰── here
-        ───╯"#]],
+            Error: parse: expected an expression, found `;`
+               ╭─[ test.weld:1:12 ]
+               │
+             1 │ let a = 1 +;
+               │            ┬
+               │            ╰── here
+            ───╯
+            Error: parse: expected `,` or `]`, found `3`
+               ╭─[ test.weld:2:15 ]
+               │
+             2 │ let b = [1, 2 3];
+               │               ┬
+               │               ╰── here
+            ───╯
+            Error: parse: expected a type, found `=`
+               ╭─[ test.weld:3:8 ]
+               │
+             3 │ let c: = 5;
+               │        ┬
+               │        ╰── here
+            ───╯
+        "#]],
     );
 }
 
@@ -42,13 +43,14 @@ fn an_open_bracket() {
     check(
         "|v: vec[i64]|\n  map(v, |x| x + 1L",
         expect![[r#"
-        Error: parse: expected `,` or `)`, found the end of the program
-           ╭─[ test.weld:2:20 ]
-           │
-         2 │   map(v, |x| x + 1L
-           │                    │
-           │                    ╰─ here
-        ───╯"#]],
+            Error: parse: expected `,` or `)`, found the end of the program
+               ╭─[ test.weld:2:20 ]
+               │
+             2 │   map(v, |x| x + 1L
+               │                    │
+               │                    ╰─ here
+            ───╯
+        "#]],
     );
 }
 
@@ -57,15 +59,16 @@ fn comparisons_do_not_chain() {
     check(
         "|a: i64, b: i64, c: i64| a < b < c",
         expect![[r#"
-        Error: parse: comparisons do not chain
-           ╭─[ test.weld:1:32 ]
-           │
-         1 │ |a: i64, b: i64, c: i64| a < b < c
-           │                                ┬
-           │                                ╰── here
-           │
-           │ Help: write `a < b && b < c`, or put one comparison in parentheses
-        ───╯"#]],
+            Error: parse: comparisons do not chain
+               ╭─[ test.weld:1:32 ]
+               │
+             1 │ |a: i64, b: i64, c: i64| a < b < c
+               │                                ┬
+               │                                ╰── here
+               │
+               │ Help: write `a < b && b < c`, or put one comparison in parentheses
+            ───╯
+        "#]],
     );
 }
 
@@ -89,7 +92,8 @@ fn a_literal_out_of_range() {
                │             ╰────── here
                │
                │ Help: for an i64 write the suffix L
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -133,7 +137,8 @@ fn several_type_errors_at_once() {
              5 │   {a, b, c, zz}
                │             ─┬
                │              ╰── here
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -142,15 +147,16 @@ fn a_wrong_merge() {
     check(
         "|v: vec[i32]|\n  result(for(v, appender[i64], |b, i, x| merge(b, x)))",
         expect![[r#"
-        Error: type: what is merged into appender[i64] must be i64, not i32
-           ╭─[ test.weld:2:51 ]
-           │
-         2 │   result(for(v, appender[i64], |b, i, x| merge(b, x)))
-           │                                                   ┬
-           │                                                   ╰── here
-           │
-           │ Help: convert it: `i64(..)`
-        ───╯"#]],
+            Error: type: what is merged into appender[i64] must be i64, not i32
+               ╭─[ test.weld:2:51 ]
+               │
+             2 │   result(for(v, appender[i64], |b, i, x| merge(b, x)))
+               │                                                   ┬
+               │                                                   ╰── here
+               │
+               │ Help: convert it: `i64(..)`
+            ───╯
+        "#]],
     );
 }
 
@@ -159,15 +165,16 @@ fn an_unknown_type_that_is_needed() {
     check(
         "let v = [];\nlen(v)",
         expect![[r#"
-        Error: type: the element type of this empty vector cannot be inferred
-           ╭─[ test.weld:1:9 ]
-           │
-         1 │ let v = [];
-           │         ─┬
-           │          ╰── here
-           │
-           │ Help: write it down: `[]: vec[i64]`
-        ───╯"#]],
+            Error: type: the element type of this empty vector cannot be inferred
+               ╭─[ test.weld:1:9 ]
+               │
+             1 │ let v = [];
+               │         ─┬
+               │          ╰── here
+               │
+               │ Help: write it down: `[]: vec[i64]`
+            ───╯
+        "#]],
     );
 }
 
@@ -190,7 +197,8 @@ fn a_builder_that_is_used_twice() {
                │                  ╰── first used here
                │
                │ Help: a builder must be used exactly once on every path: use the one that the first use returns
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -209,7 +217,8 @@ fn a_builder_that_one_branch_forgets() {
                │                                                             ╰──────────────────── not used on the other path through this
                │
                │ Help: a path that merges nothing returns the builder itself: `if(cond, merge(b, x), b)`
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -235,7 +244,8 @@ fn a_builder_of_another_loop() {
                │                                                                    ╰──────── here
                │
                │ Help: a builder must be used exactly once on every path
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -258,7 +268,8 @@ fn an_error_inside_a_macro() {
                │                       ╰── i32
                │
                │ Help: write `2.0`
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -273,7 +284,8 @@ fn an_error_inside_a_built_in_macro() {
              1 │ |v: vec[bool]| sum(v)
                │                ───┬──
                │                   ╰──── here
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -290,7 +302,8 @@ fn a_macro_that_calls_itself() {
                │                  ╰───── here
                │
                │ Help: a macro cannot call itself: there is no recursion
-            ───╯"#]],
+            ───╯
+        "#]],
     );
 }
 
@@ -299,22 +312,23 @@ fn a_function_as_a_value() {
     check(
         "let f = |x: i64| x;\nf(5L)",
         expect![[r#"
-        Error: type: a function is not a value
-           ╭─[ test.weld:1:9 ]
-           │
-         1 │ let f = |x: i64| x;
-           │         ─────┬────
-           │              ╰────── here
-           │
-           │ Help: pass it straight to a form or macro that takes a function, or make it a macro
-        ───╯
-        Error: type: `f` is a variable and cannot be called
-           ╭─[ test.weld:2:1 ]
-           │
-         2 │ f(5L)
-           │ ──┬──
-           │   ╰──── here
-        ───╯"#]],
+            Error: type: a function is not a value
+               ╭─[ test.weld:1:9 ]
+               │
+             1 │ let f = |x: i64| x;
+               │         ─────┬────
+               │              ╰────── here
+               │
+               │ Help: pass it straight to a form or macro that takes a function, or make it a macro
+            ───╯
+            Error: type: `f` is a variable and cannot be called
+               ╭─[ test.weld:2:1 ]
+               │
+             2 │ f(5L)
+               │ ──┬──
+               │   ╰──── here
+            ───╯
+        "#]],
     );
 }
 
@@ -323,15 +337,16 @@ fn a_c_function_that_nobody_registered() {
     check(
         "|x: i64| cudf[add_five,i64](x)",
         expect![[r#"
-        Error: type: no C function `add_five` is registered
-           ╭─[ test.weld:1:15 ]
-           │
-         1 │ |x: i64| cudf[add_five,i64](x)
-           │               ────┬───
-           │                   ╰───── here
-           │
-           │ Help: the host program registers the functions that a program may call, with their types
-        ───╯"#]],
+            Error: type: no C function `add_five` is registered
+               ╭─[ test.weld:1:15 ]
+               │
+             1 │ |x: i64| cudf[add_five,i64](x)
+               │               ────┬───
+               │                   ╰───── here
+               │
+               │ Help: the host program registers the functions that a program may call, with their types
+            ───╯
+        "#]],
     );
 }
 
@@ -340,13 +355,14 @@ fn a_string_that_goes_on() {
     check(
         "len(\"abc)\n + 1L",
         expect![[r#"
-        Error: parse: this string has no closing quote (a line break in a string is written `\n`)
-           ╭─[ test.weld:1:5 ]
-           │
-         1 │ len("abc)
-           │     ──┬──
-           │       ╰──── here
-        ───╯"#]],
+            Error: parse: this string has no closing quote (a line break in a string is written `\n`)
+               ╭─[ test.weld:1:5 ]
+               │
+             1 │ len("abc)
+               │     ──┬──
+               │       ╰──── here
+            ───╯
+        "#]],
     );
 }
 
@@ -355,12 +371,13 @@ fn places_after_other_scripts() {
     check(
         "# ünïcödé\nlen(\"ü\") + ö",
         expect![[r#"
-        Error: parse: unexpected character 'ö'
-           ╭─[ test.weld:2:12 ]
-           │
-         2 │ len("ü") + ö
-           │            ┬
-           │            ╰── here
-        ───╯"#]],
+            Error: parse: unexpected character 'ö'
+               ╭─[ test.weld:2:12 ]
+               │
+             2 │ len("ü") + ö
+               │            ┬
+               │            ╰── here
+            ───╯
+        "#]],
     );
 }

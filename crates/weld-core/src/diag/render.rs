@@ -12,7 +12,7 @@ use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
 
 use super::{Diagnostic, Span};
 
-/// Renders errors without colours, one after the other.
+/// Renders errors without colours, one after the other, each line with its end.
 pub fn render(errors: &[Diagnostic], source: &str, file_name: &str) -> String {
     let config = Config::default().with_color(false).with_index_type(IndexType::Byte).with_char_set(CharSet::Unicode);
     let mut out = Vec::new();
@@ -40,7 +40,7 @@ pub fn render(errors: &[Diagnostic], source: &str, file_name: &str) -> String {
         // Writing into memory does not fail.
         let _ = report.finish().write((file_name, Source::from(source)), &mut out);
     }
-    String::from_utf8_lossy(&out).lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    String::from_utf8_lossy(&out).lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// The line and column of a byte of the source, both from 1; columns count characters.
