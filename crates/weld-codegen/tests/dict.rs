@@ -256,3 +256,56 @@ fn limits_are_errors() {
         assert_eq!(pool.used(), 0);
     }
 }
+
+#[test]
+fn serialized_values_come_back() {
+    for (ty, value) in [
+        ("i32", "-5"),
+        ("i128", "12345678901234567890123LL"),
+        ("bool", "true"),
+        ("{f64,bool}", "{0.5, false}"),
+        ("vec[i8]", "\"hello, a string of some length\""),
+        ("vec[vec[i8]]", "[\"\", \"short\", \"a string of some length\"]"),
+        ("vec[{i64,bool,{i8,vec[i32]}}]", "[{1L, true, {2c, [3, 4]}}, {5L, false, {6c, [7]}}]"),
+        ("vec[bool]", "[true, false]"),
+        ("{}", "{}"),
+    ] {
+        check(&format!("let v: {ty} = {value}; let s = serialize(v); {{deserialize[{ty}](s) == v, len(s)}}"));
+    }
+    for d in [
+        "result(for(rangeiter(0L, 100L, 1L), dictmerger[i64,i64,+], |b,i,x| merge(b, {x % 7L, x})))",
+        "result(for(rangeiter(0L, 100L, 1L), dictmerger[{vec[i8],f64},i64,+],
+            |b,i,x| merge(b, {{if(x % 2L == 0L, \"a\", \"longer than twelve\"), f64(x % 3L)}, x})))",
+    ] {
+        let ty = if d.contains("vec[i8]") { "dict[{vec[i8],f64},i64]" } else { "dict[i64,i64]" };
+        check(&format!("let d0 = {d}; let d = deserialize[{ty}](serialize(d0)); {SUM}"));
+    }
+    for key in ["x % 7L", "x * 1000003L", "x"] {
+        check(&format!(
+            "let d0 = result(for(rangeiter(0L, 100L, 1L), groupbuilder[i64,{{i64,vec[i8]}}],
+                |b,i,x| merge(b, {{{key}, {{x, \"a string of some length\"}}}})));
+            let d = deserialize[dict[i64,vec[{{i64,vec[i8]}}]]](serialize(d0));
+            let m = optlookup(d, 3L);
+            let n = optlookup(d, -3L);
+            {{m.$0, len(m.$1), len(n.$1), len(tovec(d)), result(for(tovec(d), merger[i64,+], |b,i,e|
+                for(e.$1, b, |b,j,r| merge(b, r.$0 * (j + 1L) * e.$0 + len(r.$1)))))}}"
+        ));
+    }
+}
+
+#[test]
+fn bad_bytes_are_errors() {
+    // Every cut, other types, wild lengths, a bool that is none, a key twice.
+    for cut in 0..30 {
+        check(&format!("let s = serialize([1L, 2L]); len(deserialize[vec[i64]](slice(s, 0L, {cut}L)))"));
+        check(&format!(
+            "let s = serialize({{[\"a\"], true}}); deserialize[{{vec[vec[i8]],bool}}](slice(s, 0L, {cut}L)).$1"
+        ));
+    }
+    check("deserialize[i64](serialize(1))");
+    check("deserialize[bool](\"W\\x01\\x00\\x02\")");
+    check("deserialize[i32](\"W\\x01\\x03\\x05\\0\\0\\0\\0\")");
+    check("len(deserialize[vec[i64]](\"W\\x01\\x20\\x04\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f\"))");
+    check("keyexists(deserialize[dict[i8,i8]](\"W\\x01\\x21\\x01\\x01\\x02\\0\\0\\0\\0\\0\\0\\0aaaa\"), 5c)");
+    check("keyexists(deserialize[dict[i8,i8]](\"W\\x01\\x21\\x01\\x01\\x02\\0\\0\\0\\0\\0\\0\\0aabb\"), 98c)");
+}

@@ -162,6 +162,8 @@ functions! {
     weld_dict_insert => dict_abi::dict_insert, (_, _, _), Effects::Any;
     /// `(run, dictmerger, other) -> done`
     weld_dict_reserve => dict_abi::dict_reserve, (_, _, _), Effects::Any;
+    /// `(run, dictmerger, values, columns, pointers) -> done`
+    weld_dict_group => dict_abi::dict_group, (_, _, _, _, _), Effects::Any;
     /// `(dictmerger) -> dict`
     weld_dict_finish => dict_abi::dict_finish, (_), Effects::Any;
     /// `(run, dictmerger, bytes, alignment) -> memory or null`

@@ -61,6 +61,24 @@ pub unsafe extern "C" fn dict_reserve(run: *mut Run, dict: *mut Dict, other: *co
     }
 }
 
+/// Makes a grouped table, see [`Dict::group`].
+///
+/// # Safety
+/// `run` and `dict` are valid; there are `columns` columns, which live as long as the run.
+pub unsafe extern "C" fn dict_group(
+    run: *mut Run,
+    dict: *mut Dict,
+    values: u64,
+    columns: u64,
+    pointers: *const *const u8,
+) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let columns = std::slice::from_raw_parts(pointers, columns as usize);
+        (*dict).group(values, columns).map_err(|error| fail(&mut *run, error)).is_ok()
+    }
+}
+
 /// The end of building: from now on the dictionary is not changed. It stays where it is, but compiled code may not know
 /// that, and so reads nothing of it before.
 ///

@@ -97,6 +97,22 @@ impl Dict {
         if slots > self.mask + 1 { self.grow_directory(slots) } else { Ok(()) }
     }
 
+    /// Makes a grouped table of one whose rows have the numbers of their first values: `values` values in these columns,
+    /// which must live as long as the table.
+    pub fn group(&mut self, values: u64, columns: &[*const u8]) -> Result<(), DictError> {
+        if values > ROWS_MAX {
+            return Err(DictError::TooManyRows);
+        }
+        let RowLayout { value_offset, row_bytes } = self.layout;
+        let last = (self.len + 1) * u64::from(row_bytes);
+        self.grow_rows(last + u64::from(row_bytes))?;
+        // SAFETY: there is room for the row behind the last one.
+        unsafe { self.rows.add((last + u64::from(value_offset)) as usize).cast::<u32>().write(values as u32) };
+        self.owned.column_pointers = columns.to_vec();
+        self.columns = self.owned.column_pointers.as_ptr();
+        Ok(())
+    }
+
     /// Copies bytes that a row refers to into the table's own memory.
     pub fn arena(&mut self) -> &mut Arena {
         &mut self.owned.arena

@@ -150,8 +150,14 @@ impl<'c> Emitter<'c, '_> {
                 Ok(Val::Scalar(self.splat(value, lanes)?))
             }
             ExprKind::Intrinsic(intrinsic, args) => self.emit_intrinsic(*intrinsic, args, span),
-            ExprKind::Serialize(_) => Err(CompileError::unsupported("serialize", span)),
-            ExprKind::Deserialize(_) => Err(CompileError::unsupported("deserialize", span)),
+            ExprKind::Serialize(of) => {
+                let value = self.emit(of)?;
+                self.emit_serialize(&value, &of.ty, span)
+            }
+            ExprKind::Deserialize(of) => {
+                let data = self.emit(of)?;
+                self.emit_deserialize(data.bytes()?, &expr.ty, span)
+            }
             ExprKind::CUdf { .. } => Err(CompileError::unsupported("cudf", span)),
         }
     }

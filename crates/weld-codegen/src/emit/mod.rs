@@ -15,6 +15,7 @@
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
+//! | `serialize` | values as bytes and back |
 //! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
 //! | `trap` | errors |
 
@@ -32,6 +33,7 @@ mod math;
 pub(crate) mod memory;
 pub(crate) mod scalar;
 mod select;
+mod serialize;
 pub(crate) mod sort;
 pub(crate) mod stream;
 pub(crate) mod strings;
