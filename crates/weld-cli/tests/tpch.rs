@@ -30,6 +30,18 @@ fn check(storage: &str, partitions: usize) {
             assert!(object["first_ms"][engine].as_f64().unwrap() > 0.0);
         }
     }
+    for query in [1, 3, 6, 12] {
+        let object = &objects[query - 1];
+        let left: Vec<_> =
+            object["declined"].as_array().unwrap().iter().map(|declined| &declined["operator"]).collect();
+        for operator in ["FilterExec", "HashJoinExec"] {
+            assert!(!left.iter().any(|left| *left == operator), "q{query}: {operator} is not compiled: {object}");
+        }
+        // Filters, joins and the aggregate (of each partition, at least) run as compiled code.
+        let compiled = object["operators_compiled"].as_u64().unwrap();
+        assert!(compiled >= if query == 3 { 6 } else { 2 }, "q{query}: {object}");
+        assert!(object["compile_ms"].as_f64().unwrap() > 0.0, "q{query}: {object}");
+    }
     // A result that holds on any machine: Q1 has four groups, Q6 one row.
     assert_eq!((&objects[0]["rows"], &objects[5]["rows"]), (&4.into(), &1.into()));
 }

@@ -218,7 +218,7 @@ fn strings_that_a_state_keeps_outlive_their_chunk() {
         let mut stream = program.stream(context(), vec![]).expect("starts");
         for word in ["first of the long strings", "second of the long strings"] {
             let data = word.as_bytes().to_vec();
-            let offsets = vec![0i32, data.len() as i32];
+            let offsets = [0i32, data.len() as i32];
             let abi = ColumnAbi { values: offsets.as_ptr().cast(), data: data.as_ptr(), ..ColumnAbi::EMPTY };
             // SAFETY: offsets and data are alive during the call.
             let chunk = Chunk::new(1, vec![unsafe { Column::from_raw(Layout::Utf8, abi) }]);

@@ -264,6 +264,7 @@ impl Run {
 
     /// Moves all blocks of another run into this one, which then keeps them alive and accounts for them. If this one's
     /// pool refuses them, the other run ends, and `false` says that a failure is noted.
+    #[expect(clippy::boxed_local, reason = "a run stays where it is: its blocks know its address")]
     pub fn adopt(&mut self, mut other: Box<Run>) -> bool {
         if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
             if !self.context.memory().try_grow(other.bytes) {

@@ -437,7 +437,7 @@ impl<'c> Emitter<'c, '_> {
                 self.column_ptr(ty, column.into_pointer_value(), first)
             })
             .collect::<Res<_>>()?;
-        self.from_vec(value_ty, VecVal { len: count, columns: Columns::Dense(columns), input: true })
+        self.vec_value(value_ty, VecVal { len: count, columns: Columns::Dense(columns), input: true })
     }
 
     /// The number of the first value of a row's group, and how many there are.

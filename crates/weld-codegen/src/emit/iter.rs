@@ -204,7 +204,7 @@ impl<'c> Emitter<'c, '_> {
                 let left = self.sub(vec.len, start)?;
                 let len = self.umin(*size, left)?;
                 let part = self.sub_vec(vec, element_of(ty)?, start, len)?;
-                self.from_vec(ty, part)
+                self.vec_value(ty, part)
             }
             Kind::Nd { vec, element, dims, rank } => {
                 let at = self.call_value("weld_nd_position", &[(*dims).into(), (*rank).into(), i.into()])?;

@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
         for block in [a, b] {
             self.call("weld_free", &[self.run.into(), block.into()])?;
         }
-        self.from_vec(ty, result)
+        self.vec_value(ty, result)
     }
 
     /// Doubles the width of sorted runs until there is one. The rows are in one of the two arrays.

@@ -25,7 +25,7 @@ impl<'c> Emitter<'c, '_> {
         for (i, value) in values.iter().enumerate() {
             self.store_element(element, &mut columns.iter().copied(), self.i64(i as i64), value)?;
         }
-        self.from_vec(ty, vec)
+        self.vec_value(ty, vec)
     }
 
     pub(crate) fn len_of(&self, value: &Val<'c>) -> Res<IntValue<'c>> {
@@ -47,7 +47,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The value of a vector type that these columns are.
-    pub(crate) fn from_vec(&self, ty: &Type, vec: VecVal<'c>) -> Res<Val<'c>> {
+    pub(crate) fn vec_value(&self, ty: &Type, vec: VecVal<'c>) -> Res<Val<'c>> {
         if ty.is_bytes() {
             return Ok(Val::Bytes(BytesVal::Slice { ptr: dense(&vec)?[0], len: vec.len }));
         }
@@ -142,7 +142,7 @@ impl<'c> Emitter<'c, '_> {
         let region = self.region_for(ty);
         let copy = self.copy_vec(&vec, element, region, span)?;
         self.store_element(element, &mut dense(&copy)?.to_vec().into_iter(), index, value)?;
-        self.from_vec(ty, copy)
+        self.vec_value(ty, copy)
     }
 
     /// A vector of `len` elements that are not initialised.

@@ -133,7 +133,8 @@ impl Hoister<'_> {
 }
 
 fn may_move(e: &Expr, scope: u64, branch: bool) -> bool {
-    scope & bit(64) == 0 && !(branch && cost(e) > BRANCH_MAX) && !holds_builder(&e.ty) && !can_fail(e)
+    let wasteful = branch && cost(e) > BRANCH_MAX;
+    scope & bit(64) == 0 && !wasteful && !holds_builder(&e.ty) && !can_fail(e)
 }
 
 /// The bit of the function at this depth; none for the program itself. Very deep functions share the

@@ -83,7 +83,7 @@ impl Source {
             Type::Scalar(kind) => Value::Scalar(self.scalar(*kind)),
             Type::Struct(fields) => match &**fields {
                 // A nullable value that is absent is zero.
-                [value, Type::Scalar(ScalarKind::Bool)] if self.next() % 4 == 0 => {
+                [value, Type::Scalar(ScalarKind::Bool)] if self.next().is_multiple_of(4) => {
                     let zero = Value::zero(value).expect("scalars have a zero");
                     Value::structure([zero, Value::bool(false)])
                 }
@@ -109,7 +109,7 @@ impl Source {
     }
 
     fn scalar(&mut self, kind: ScalarKind) -> Literal {
-        let extreme = self.next() % 400 == 0;
+        let extreme = self.next().is_multiple_of(400);
         let small = (self.next() % 12) as i128 - 2;
         let wide = if extreme { (i128::MAX >> (self.next() % 128)) - small } else { small };
         match kind {

@@ -11,7 +11,7 @@ pub(super) fn literal(rng: &mut Rng, kind: ScalarKind) -> Literal {
     match rng.below(10) {
         0..=6 => scalar::cast(small, kind),
         7 => extreme(rng, kind),
-        8 => scalar::cast(Literal::I64(rng.next() as i64), kind),
+        8 => scalar::cast(Literal::I64(rng.number() as i64), kind),
         _ if kind.is_float() => scalar::cast(Literal::F64(rng.below(64) as f64 / 8.0 - 2.0), kind),
         _ => scalar::cast(Literal::I64(rng.below(1000) as i64), kind),
     }
