@@ -200,7 +200,7 @@ impl<'c> Emitter<'c, '_> {
                 e.store_element(element, &mut columns.iter().copied(), i, &item)
             })?,
         }
-        self.from_vec(ty, vec)
+        self.vec_value(ty, vec)
     }
 
     /// Entries come one by one and are entered into a table; values of groups go behind each other into columns.
