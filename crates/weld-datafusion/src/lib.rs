@@ -31,3 +31,8 @@ pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;
 pub use rule::WeldRule;
 pub use session::WeldSessionExt;
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
