@@ -296,7 +296,7 @@ impl ColumnReader {
                 return Ok(());
             }
         }
-        let mut kept = Vec::new();
+        let mut kept = Vec::with_capacity(selection.len());
         for index in 0..self.pages.data.len() {
             let page = &self.pages.data[index];
             let span = selection.within(page.rows.clone());
@@ -524,16 +524,19 @@ impl Sieve<'_> {
         }
     }
 
-    /// Rows `first ..` with `codes`, without branching on the outcome.
+    /// Rows `first ..` with at most a block of `codes`, without branching on the outcome.
     fn range(&mut self, first: usize, codes: &[u32]) -> Result<()> {
+        const OUT_OF_RANGE: u8 = 2;
         let mut passed = [0; BLOCK];
-        let mut count = 0;
+        let (mut count, mut seen) = (0, 0);
         for (row, &code) in (first as u32..).zip(codes) {
-            let Some(&verdict) = self.verdicts.get(code as usize) else {
-                return self.verdict(code).map(drop);
-            };
+            let verdict = *self.verdicts.get(code as usize).unwrap_or(&OUT_OF_RANGE);
             passed[count % BLOCK] = row;
-            count += verdict as usize;
+            count += (verdict & 1) as usize;
+            seen |= verdict;
+        }
+        if seen & OUT_OF_RANGE != 0 {
+            return Err(Error::Corrupt(format!("a code past a dictionary of {} values", self.verdicts.len())));
         }
         self.kept.extend_from_slice(&passed[..count]);
         Ok(())

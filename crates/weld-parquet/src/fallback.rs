@@ -1,6 +1,7 @@
 //! A column that this crate does not decode, read by arrow-rs from the same bytes and rows.
 
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_empty_array};
@@ -65,7 +66,8 @@ impl ArrowColumn {
                 Some(RowSelection::from_consecutive_ranges(runs, group.num_rows()))
             }
         };
-        let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, rows)?;
+        let open = || ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, rows);
+        let reader = guarded(open)??;
         let schema = arrow::array::RecordBatchReader::schema(&reader);
         Ok(Self { reader, data_type: schema.field(0).data_type().clone() })
     }
@@ -79,11 +81,17 @@ impl ArrowColumn {
         if rows == 0 {
             return Ok(new_empty_array(&self.data_type));
         }
-        match self.reader.next().transpose()? {
+        match guarded(|| self.reader.next().transpose())?? {
             Some(batch) if batch.num_rows() == rows => Ok(Arc::clone(batch.column(0))),
             _ => Err(Error::Corrupt("a column has fewer rows than its row group".into())),
         }
     }
+}
+
+/// arrow-rs panics on some damage to nested columns: here that is an error like any other. The reader
+/// is not used again, since its batch is the iterator's last.
+fn guarded<T>(read: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| Error::Corrupt("arrow-rs panicked on a column".into()))
 }
 
 /// A row group in fetched ranges.

@@ -9,8 +9,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, concat_batches, filter_record_batch};
 use arrow::datatypes::*;
 use bytes::Bytes;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -256,12 +256,23 @@ pub(crate) fn narrow_schema(file: &Bytes) -> parquet::errors::Result<SchemaRef> 
 
 /// A row group as arrow-rs reads it, in the narrowest types.
 pub(crate) fn arrow_rs(file: &Bytes, row_group: usize) -> parquet::errors::Result<RecordBatch> {
+    arrow_rs_columns(file, row_group, None)
+}
+
+/// One of its columns, or all.
+pub(crate) fn arrow_rs_columns(
+    file: &Bytes,
+    row_group: usize,
+    only: Option<&str>,
+) -> parquet::errors::Result<RecordBatch> {
     let schema = narrow_schema(file)?;
     let options = ArrowReaderOptions::new().with_schema(Arc::clone(&schema));
-    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file.clone(), options)?
-        .with_row_groups(vec![row_group])
-        .with_batch_size(1 << 20)
-        .build()?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file.clone(), options)?;
+    let mask = match only {
+        Some(name) => ProjectionMask::columns(builder.parquet_schema(), [name]),
+        None => ProjectionMask::all(),
+    };
+    let reader = builder.with_projection(mask).with_row_groups(vec![row_group]).with_batch_size(1 << 20).build()?;
     let schema = RecordBatchReader::schema(&reader);
     let batches = reader.collect::<Result<Vec<_>, _>>()?;
     Ok(concat_batches(&schema, &batches)?)
@@ -276,9 +287,24 @@ pub(crate) fn ours(
     batch_rows: usize,
     options: &ReadOptions,
 ) -> weld_parquet::Result<RecordBatch> {
+    ours_columns(file, row_group, None, form, selection, batch_rows, options)
+}
+
+/// One of its columns, or all.
+pub(crate) fn ours_columns(
+    file: &Bytes,
+    row_group: usize,
+    only: Option<&str>,
+    form: Form,
+    selection: Option<&Selection>,
+    batch_rows: usize,
+    options: &ReadOptions,
+) -> weld_parquet::Result<RecordBatch> {
     let metadata = metadata(file)?;
     let loaded = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new())?;
-    let columns = loaded.schema().fields().iter().map(|f| ScanColumn::new(f.name(), form)).collect();
+    let columns = loaded.schema().fields().iter();
+    let columns = columns.filter(|f| only.is_none_or(|only| only == f.name()));
+    let columns = columns.map(|f| ScanColumn::new(f.name(), form)).collect();
     let mut scan = RowGroupScan::new(metadata, row_group, columns, options)?;
     if let Some(selection) = selection {
         scan.select(selection.clone())?;
@@ -303,7 +329,9 @@ pub(crate) fn ours(
         Some(first) => Ok(concat_batches(&first.schema(), &batches)?),
         None => {
             assert_eq!(rows, 0);
-            Ok(RecordBatch::new_empty(narrow_schema(file)?))
+            let schema = narrow_schema(file)?;
+            let kept = schema.fields().iter().filter(|f| only.is_none_or(|only| only == f.name())).cloned();
+            Ok(RecordBatch::new_empty(Arc::new(Schema::new(kept.collect::<Vec<_>>()))))
         }
     }
 }
