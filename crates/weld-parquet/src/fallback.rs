@@ -18,7 +18,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::error::{Error, Result};
 use crate::pages::{FileRanges, chunk_range};
-use crate::scan::hinted;
+use crate::scan::{ScanColumn, hinted};
 use crate::selection::Selection;
 
 /// One column's arrays, from arrow-rs.
@@ -39,8 +39,7 @@ impl ArrowColumn {
         metadata: &Arc<ParquetMetaData>,
         row_group: usize,
         schema: &Schema,
-        name: &str,
-        data_type: Option<&DataType>,
+        column: &ScanColumn,
         ranges: &FileRanges,
         selection: &Selection,
         batch_rows: usize,
@@ -50,11 +49,16 @@ impl ArrowColumn {
         for chunk in metadata.row_group(row_group).columns() {
             chunk_range(chunk)?;
         }
+        let ScanColumn { name, data_type, .. } = column;
         let root = schema.index_of(name)?;
         let hint: Fields = schema
             .fields()
             .iter()
-            .map(|field| if field.name() == name { Arc::new(hinted(field, data_type)) } else { Arc::clone(field) })
+            .map(
+                |field| {
+                    if field.name() == name { Arc::new(hinted(field, data_type.as_ref())) } else { Arc::clone(field) }
+                },
+            )
             .collect();
         let mask = ProjectionMask::roots(descriptor, [root]);
         let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&hint))?;

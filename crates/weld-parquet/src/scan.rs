@@ -55,8 +55,8 @@ use crate::target::Target;
 /// A top-level column to read.
 #[derive(Debug, Clone)]
 pub struct ScanColumn {
-    name: String,
-    data_type: Option<DataType>,
+    pub(crate) name: String,
+    pub(crate) data_type: Option<DataType>,
     form: Form,
 }
 
@@ -284,8 +284,7 @@ impl RowGroupScan {
                         &self.metadata,
                         self.row_group,
                         &self.schema,
-                        &column.name,
-                        column.data_type.as_ref(),
+                        &column,
                         ranges,
                         &self.selection,
                         batch_rows,

@@ -47,7 +47,7 @@ fn selection(kind: u8, rows: usize, rng: &mut Rng) -> Selection {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn reads_what_arrow_rs_reads(shape in shapes(), kind in 0..4u8, batch_rows in 1..4000usize) {
