@@ -12,7 +12,7 @@ use crate::ty::{BuilderType, ScalarKind, Type};
 /// Values below this in magnitude leave a bit to spare in 64.
 const LIMIT: f64 = (1u64 << 62) as f64;
 
-/// Puts a guarded 64-bit copy beside a loop over rows of the chunk, if it computes with `i128` values of its columns.
+/// Puts a guarded 64-bit copy beside a loop over rows of the chunk that sums `i128` values, if it has the shape.
 pub(super) fn narrow_loop(e: &mut Expr, chunk: &(Sym, Type), names: &mut Names) {
     let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
     let strict = e.annotations.get("strict") == Some("true");
@@ -29,8 +29,7 @@ pub(super) fn narrow_loop(e: &mut Expr, chunk: &(Sym, Type), names: &mut Names) 
         let variable = build::var(sym, data.ty.clone());
         before.push(Binding { sym, value: std::mem::replace(data, variable) });
     }
-    let narrowed = with_own_merger(iter, builder, func, strict, chunk, names)
-        .or_else(|| with_same_builder(iter, builder, func, chunk, names));
+    let narrowed = with_own_merger(iter, builder, func, strict, chunk, names);
     let wide = e.take();
     *e = match narrowed {
         Some(Narrowed { mut bindings, guard, body }) => {
@@ -46,25 +45,6 @@ struct Narrowed {
     bindings: Vec<Binding>,
     guard: Expr,
     body: Expr,
-}
-
-/// The same loop over the same builder; what is merged is widened again.
-fn with_same_builder(
-    iter: &Iter,
-    builder: &Expr,
-    func: &Func,
-    chunk: &(Sym, Type),
-    names: &mut Names,
-) -> Option<Narrowed> {
-    let mut copy = fresh_func(func, names);
-    let mut narrower = Narrower::new(iter, &copy, chunk, names)?;
-    narrower.rewrite(&mut copy.body);
-    if narrower.roots.is_empty() {
-        return None;
-    }
-    let guards = std::mem::take(&mut narrower.roots);
-    let (bindings, guard) = narrower.finish(guards)?;
-    Some(Narrowed { bindings, guard, body: build::for_func(iter.clone(), builder.clone(), copy) })
 }
 
 /// A loop over a merger of its own that sums in 64 bits; its result is merged into the outer builder once.

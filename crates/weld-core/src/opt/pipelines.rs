@@ -27,38 +27,13 @@ fn filter_project_group() {
                 chunkiter(s, 1024L),
                 dictmerger[vec[u8],{i128,i128,i128,i64},+],
                 |b, k, c|
-                  let rows = result(for(
-                    c,
-                    appender[i32](len(c)),
-                    |b_2, i, x| if(x.$1 <= 7, merge(b_2, i32(i)), b_2)
-                  ));
-                  let m = result(for(
-                    rows,
-                    merger[{i128,i128},|],
-                    |b_3, i_2, x_2|
-                      let r = @(unchecked:true) lookup(c, i64(x_2));
-                      merge(b_3, {magnitude(r.$2), magnitude(r.$3)})
-                  ));
-                  let bound = f64(m.$1) + 1.0;
-                  let bound_2 = (f64(m.$0) + 1.0) * (10.0 + bound);
-                  if(
-                    bound_2 < 4.611686018427388e18 & bound_2 * (10.0 + bound) < 4.611686018427388e18,
-                    for(
-                      rows,
-                      b,
-                      |b_4, i_3, j|
-                        let r_2 = @(unchecked:true) lookup(c, i64(j));
-                        let x_3 = i64(r_2.$2) * (10L - i64(r_2.$3));
-                        merge(b_4, {r_2.$4, {r_2.$2, i128(x_3), i128(x_3 * (10L + i64(r_2.$3))), 1L}})
-                    ),
-                    for(
-                      rows,
-                      b,
-                      |b_5, i_4, j_2|
-                        let r_3 = @(unchecked:true) lookup(c, i64(j_2));
-                        let x_4 = checked_mul(r_3.$2, checked_sub(10LL, r_3.$3));
-                        merge(b_5, {r_3.$4, {r_3.$2, x_4, checked_mul(x_4, checked_add(10LL, r_3.$3)), 1L}})
-                    )
+                  for(
+                    result(for(c, appender[i32](len(c)), |b_3, i_2, x| if(x.$1 <= 7, merge(b_3, i32(i_2)), b_3))),
+                    b,
+                    |b_2, i, j|
+                      let r = @(unchecked:true) lookup(c, i64(j));
+                      let x_2 = checked_mul(r.$2, checked_sub(10LL, r.$3));
+                      merge(b_2, {r.$4, {r.$2, x_2, checked_mul(x_2, checked_add(10LL, r.$3)), 1L}})
                   )
               )))
         "#]],
@@ -179,67 +154,28 @@ fn nullable_columns_and_case() {
                 chunkiter(s, 1024L),
                 dictmerger[{vec[u8],bool},{i128,bool,i64},{+,|,+}],
                 |b, k, c|
-                  let rows = result(for(
-                    c,
-                    appender[i32](len(c)),
-                    |b_2, i, x| if(x.$0.$1 & x.$0.$0 > 2L, merge(b_2, i32(i)), b_2)
-                  ));
-                  if(
-                    max(
-                      (
-                        f64(result(for(
-                          rows,
-                          merger[i128,|],
-                          |b_3, i_2, x_2| merge(b_3, magnitude((@(unchecked:true) lookup(c, i64(x_2))).$1.$0))
-                        ))) +
-                        1.0
-                      ) *
-                      3.0,
-                      1.0
-                    ) <
-                    4.611686018427388e18,
-                    for(
-                      rows,
-                      b,
-                      |b_4, i_3, j|
-                        let r = @(unchecked:true) lookup(c, i64(j));
-                        let c_2 = r.$2.$1 & r.$0.$0 > 4L;
-                        let c_3 = !c_2 | r.$1.$1;
-                        merge(
-                          b_4,
+                  for(
+                    result(for(
+                      c,
+                      appender[i32](len(c)),
+                      |b_3, i_2, x| if(x.$0.$1 & x.$0.$0 > 2L, merge(b_3, i32(i_2)), b_3)
+                    )),
+                    b,
+                    |b_2, i, j|
+                      let r = @(unchecked:true) lookup(c, i64(j));
+                      let c_2 = r.$2.$1 & r.$0.$0 > 4L;
+                      let c_3 = !c_2 | r.$1.$1;
+                      merge(
+                        b_2,
+                        {
+                          r.$2,
                           {
-                            r.$2,
-                            {
-                              select(c_3, select(c_2, i128(select(r.$1.$1, i64(r.$1.$0) * 3L, 0L)), 0LL), 0LL),
-                              c_3,
-                              select(c_3, 1L, 0L)
-                            }
+                            select(c_3, select(c_2, if(r.$1.$1, checked_mul(r.$1.$0, 3LL), 0LL), 0LL), 0LL),
+                            c_3,
+                            select(c_3, 1L, 0L)
                           }
-                        )
-                    ),
-                    for(
-                      rows,
-                      b,
-                      |b_5, i_4, j_2|
-                        let r_2 = @(unchecked:true) lookup(c, i64(j_2));
-                        let c_4 = r_2.$2.$1 & r_2.$0.$0 > 4L;
-                        let c_5 = !c_4 | r_2.$1.$1;
-                        merge(
-                          b_5,
-                          {
-                            r_2.$2,
-                            {
-                              select(
-                                c_5,
-                                select(c_4, if(r_2.$1.$1, checked_mul(r_2.$1.$0, 3LL), 0LL), 0LL),
-                                0LL
-                              ),
-                              c_5,
-                              select(c_5, 1L, 0L)
-                            }
-                          }
-                        )
-                    )
+                        }
+                      )
                   )
               )))
         "#]],
