@@ -127,10 +127,10 @@ fn explain_shows_every_level_of_a_query() {
     let query = "select sum(l_extendedprice) from lineitem where l_quantity < 10";
     let explain = |options: &str| weld(&format!("explain {} {options} -c", data.display()), query).ok();
     let text = explain("--show plan,weld,optimized,llvm,assembly");
-    for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of 1\n", "== llvm, pipeline 1 of 1\n; ModuleID"] {
+    for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of ", "== llvm, pipeline 1 of "] {
         assert!(text.contains(title), "{title} is missing: {text}");
     }
-    assert!(explain("--after fuse-loops").starts_with("== after fuse-loops, pipeline 1 of 1\n"));
+    assert!(explain("--after fuse-loops").starts_with("== after fuse-loops, pipeline 1 of "));
     assert!(weld("explain", "").error(2).contains("-c"));
     assert!(weld("explain -c", "select * from nowhere").error(1).contains("nowhere"));
 }
