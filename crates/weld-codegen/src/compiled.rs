@@ -18,7 +18,7 @@ use crate::emit::{Demand, Site, Unit, demands};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
 use crate::layout;
-use crate::options::Options;
+use crate::options::{OptLevel, Options};
 use crate::program::{self, StreamProgram};
 use crate::target;
 use crate::value::{ColumnView, Value};
@@ -204,7 +204,14 @@ impl Compiled {
         prefix: &str,
         then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String]) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
-        let machine = target::machine(&self.options)?;
+        let mut options = self.options.clone();
+        if let (Part::Ends, Some(stream)) = (part, &self.stream)
+            && !stream.ends_loop()
+        {
+            // Runs once: not worth what the expensive passes cost.
+            options.level = options.level.min(OptLevel::O1);
+        }
+        let machine = target::machine(&options)?;
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.demands.clone_from(&self.demands);
@@ -233,7 +240,7 @@ impl Compiled {
                 vec![name("process")]
             }
         };
-        target::optimize(&unit.module, &machine, &self.options)?;
+        target::optimize(&unit.module, &machine, &options)?;
         then(&unit, &machine, &names)
     }
 

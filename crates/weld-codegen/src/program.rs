@@ -227,6 +227,22 @@ impl StreamProgram {
         }
     }
 
+    /// Whether prelude or epilogue do more than a loop over the entries of a table, which are few beside the rows.
+    pub(crate) fn ends_loop(&self) -> bool {
+        let loops = |expr: &Expr| {
+            let mut found = false;
+            expr.walk(&mut |part| match &part.kind {
+                ExprKind::For { iter, .. } => {
+                    found |= !matches!(&**iter, Iter::Vector(data) if matches!(data.kind, ExprKind::ToVec(_)));
+                }
+                ExprKind::Iterate { .. } | ExprKind::Sort { .. } => found = true,
+                _ => {}
+            });
+            found
+        };
+        loops(&self.epilogue) || self.prelude.iter().any(|binding| loops(&binding.value))
+    }
+
     /// Whether chunks of these layouts fit the stream's element type.
     pub(crate) fn accepts(&self, element: &Type, layouts: &[ColumnLayout]) -> bool {
         let one = [element.clone()];

@@ -104,6 +104,8 @@ pub enum AbiKind {
 pub enum Effects {
     /// Reads and writes anything.
     Any,
+    /// The same, and is called rarely.
+    Cold,
     /// Reads memory, changes none, always returns.
     Reads,
     /// Depends on its arguments only, always returns.
@@ -150,6 +152,8 @@ functions! {
     weld_resize => vector::resize, (_, _, _, _), Effects::Any;
     /// `(run, block or null)`
     weld_free => vector::free, (_, _), Effects::Any;
+    /// `(run, region, columns, sizes, count, capacity, needed) -> new capacity, or 0`
+    weld_grow => vector::grow, (_, _, _, _, _, _, _), Effects::Cold;
     weld_erf_f64 => math::erf_f64, (_), Effects::None;
     weld_erf_f32 => math::erf_f32, (_), Effects::None;
     /// `(dims, rank, len, start, end, step, shape, strides) -> positions, or -1`

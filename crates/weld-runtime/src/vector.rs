@@ -52,6 +52,41 @@ pub unsafe extern "C" fn free(run: *mut Run, block: *mut u8) {
     }
 }
 
+/// Gives the columns of an appender, which hold `capacity` elements, room for at least `needed`. Returns the new
+/// capacity, or 0 after a failure noted in the run; columns that have moved by then are in place.
+///
+/// # Safety
+/// `run` is valid and owns `region`; `columns` and `sizes` have `count` entries; each column is null or a block of the
+/// run.
+pub unsafe extern "C" fn grow(
+    run: *mut Run,
+    region: *mut Region,
+    columns: *mut *mut u8,
+    sizes: *const u32,
+    count: u32,
+    capacity: u64,
+    needed: u64,
+) -> u64 {
+    /// The first elements take this many bytes.
+    const FIRST_BYTES: u64 = 64;
+    // SAFETY: by the caller's promise.
+    let (columns, sizes) = unsafe {
+        (std::slice::from_raw_parts_mut(columns, count as usize), std::slice::from_raw_parts(sizes, count as usize))
+    };
+    let first = FIRST_BYTES / u64::from(sizes.iter().copied().max().unwrap_or(1).max(1));
+    let wanted = needed.max(capacity.saturating_mul(2)).max(first);
+    for (column, &size) in columns.iter_mut().zip(sizes) {
+        let bytes = wanted.checked_mul(u64::from(size)).unwrap_or(u64::MAX);
+        // SAFETY: by the caller's promise.
+        let grown = unsafe { resize(run, region, *column, bytes) };
+        if grown.is_null() {
+            return 0;
+        }
+        *column = grown;
+    }
+    wanted
+}
+
 /// A size that no allocator grants stands for one that does not fit.
 fn clamp(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)

@@ -2,21 +2,15 @@
 //!
 //! State: length, capacity (both in elements), then a pointer for each column. Loops make room before they run
 //! ([`Emitter::reserve`]), so that a merge is a store and an addition; a conditional merge stores always and adds the
-//! condition, without a branch. Columns grow together by doubling, in a function of their own that is off the hot path.
+//! condition, without a branch. Columns grow together by doubling, in the runtime.
 
 use inkwell::IntPredicate;
-use inkwell::attributes::AttributeLoc;
-use inkwell::module::Linkage;
-use inkwell::types::{BasicMetadataTypeEnum, BasicTypeEnum};
-use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, IntValue, PointerValue};
+use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ty::Type;
 
-use crate::emit::{Columns, Emitter, Handle, Res, Unit, Val, VecVal};
+use crate::emit::{Columns, Emitter, Handle, Res, Val, VecVal};
 use crate::layout;
-
-/// More elements than any memory holds, and few enough that sizes in bytes do not overflow.
-const CAPACITY_MAX: i64 = 1 << 48;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn start_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<()> {
@@ -112,6 +106,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// Grows all columns. Their addresses go through memory of their own, so that the state need not be in memory.
     fn grow(
         &mut self,
         handle: &Handle<'c>,
@@ -120,21 +115,33 @@ impl<'c> Emitter<'c, '_> {
         needed: IntValue<'c>,
         span: Span,
     ) -> Res<()> {
-        let sizes: Vec<u64> = layout::columns(element).iter().map(|column| layout::row(column).size).collect();
-        let function = grow_function(self.unit, &sizes)?;
-        let mut args: Vec<BasicMetadataValueEnum<'c>> =
-            vec![self.run.into(), handle.region.into(), capacity.into(), needed.into()];
-        args.extend(self.appender_columns(handle.state, element)?.into_iter().map(BasicMetadataValueEnum::from));
-        let grown = self.b.build_call(function, &args, "")?.try_as_basic_value().unwrap_basic().into_struct_value();
-        // Columns that did grow have moved even if a later one was refused: keep them before the trap.
-        for i in 0..sizes.len() {
-            let column = self.b.build_extract_value(grown, 1 + i as u32, "")?;
+        let sizes: Vec<u8> = layout::columns(element)
+            .iter()
+            .flat_map(|column| (layout::row(column).size as u32).to_le_bytes())
+            .collect();
+        let count = self.unit.ll.i32_type().const_int(sizes.len() as u64 / 4, false);
+        let sizes = self.unit.constant_bytes(&sizes);
+        let slots = self.alloca(16 + 8 * count.get_zero_extended_constant().unwrap_or(0), "columns")?;
+        for (i, column) in self.appender_columns(handle.state, element)?.into_iter().enumerate() {
+            self.store(self.offset(slots, 8 * i as u64)?, column)?;
+        }
+        let args = [
+            self.run.into(),
+            handle.region.into(),
+            slots.into(),
+            sizes.into(),
+            count.into(),
+            capacity.into(),
+            needed.into(),
+        ];
+        let grown = self.call_value("weld_grow", &args)?.into_int_value();
+        let failed = self.cmp(IntPredicate::EQ, grown, self.i64(0))?;
+        self.trap_noted_if(failed, span)?;
+        for i in 0..layout::columns(element).len() {
+            let column = self.load_ptr(self.offset(slots, 8 * i as u64)?)?;
             self.store(self.column_slot(handle.state, i)?, column)?;
         }
-        let capacity = self.b.build_extract_value(grown, 0, "")?.into_int_value();
-        let failed = self.cmp(IntPredicate::EQ, capacity, self.i64(0))?;
-        self.trap_noted_if(failed, span)?;
-        self.store(self.offset(handle.state, 8)?, capacity)?;
+        self.store(self.offset(handle.state, 8)?, grown)?;
         Ok(())
     }
 
@@ -190,57 +197,4 @@ impl<'c> Emitter<'c, '_> {
             _ => Ok(value.clone()),
         }
     }
-}
-
-/// `{capacity, columns..} weld.grow.SIZES(run, region, capacity, needed, columns..)`: at least doubles the columns.
-/// Capacity 0 says that memory was refused, which the run has noted.
-fn grow_function<'c>(unit: &Unit<'c>, sizes: &[u64]) -> Res<FunctionValue<'c>> {
-    let name = sizes.iter().fold("weld.grow".to_string(), |name, size| format!("{name}.{size}"));
-    if let Some(function) = unit.module.get_function(&name) {
-        return Ok(function);
-    }
-    let (i64, ptr) = (unit.i64_type(), unit.ptr_type());
-    let mut results: Vec<BasicTypeEnum<'c>> = vec![i64.into()];
-    results.extend(sizes.iter().map(|_| BasicTypeEnum::from(ptr)));
-    let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![ptr.into(), ptr.into(), i64.into(), i64.into()];
-    params.extend(sizes.iter().map(|_| BasicMetadataTypeEnum::from(ptr)));
-    let signature = unit.ll.struct_type(&results, false).fn_type(&params, false);
-    let function = unit.module.add_function(&name, signature, Some(Linkage::Internal));
-    for attribute in ["noinline", "cold", "nounwind"] {
-        unit.attribute(function, AttributeLoc::Function, attribute, 0);
-    }
-    let params = function.get_params();
-    let (run, region) = (params[0], params[1]);
-    let (capacity, needed) = (params[2].into_int_value(), params[3].into_int_value());
-    let b = unit.ll.create_builder();
-    b.position_at_end(unit.ll.append_basic_block(function, "entry"));
-
-    let doubled = b.build_left_shift(capacity, i64.const_int(1, false), "")?;
-    let more = b.build_int_compare(IntPredicate::UGT, doubled, needed, "")?;
-    let wanted = b.build_select(more, doubled, needed, "")?.into_int_value();
-    // A count beyond all memory becomes a size that no allocator grants.
-    let limit = i64.const_int(CAPACITY_MAX as u64, false);
-    let absurd = b.build_int_compare(IntPredicate::UGT, wanted, limit, "")?;
-    let resize = unit.runtime_function("weld_resize")?;
-    let mut columns: Vec<inkwell::values::BasicValueEnum<'c>> = params[4..].to_vec();
-    for (i, &size) in sizes.iter().enumerate() {
-        let bytes = b.build_int_mul(wanted, i64.const_int(size, false), "")?;
-        let bytes = b.build_select(absurd, i64.const_all_ones(), bytes, "")?;
-        let args = [run.into(), region.into(), columns[i].into(), bytes.into()];
-        let block = b.build_call(resize, &args, "")?.try_as_basic_value().unwrap_basic().into_pointer_value();
-        let failed = b.build_is_null(block, "")?;
-        let (refused, go_on) =
-            (unit.ll.append_basic_block(function, "refused"), unit.ll.append_basic_block(function, ""));
-        b.build_conditional_branch(failed, refused, go_on)?;
-        b.position_at_end(refused);
-        let mut values: Vec<inkwell::values::BasicValueEnum<'c>> = vec![i64.const_zero().as_basic_value_enum()];
-        values.extend(columns.iter().copied());
-        b.build_aggregate_return(&values)?;
-        b.position_at_end(go_on);
-        columns[i] = block.into();
-    }
-    let mut values: Vec<inkwell::values::BasicValueEnum<'c>> = vec![wanted.into()];
-    values.extend(columns);
-    b.build_aggregate_return(&values)?;
-    Ok(function)
 }

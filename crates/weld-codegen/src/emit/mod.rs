@@ -180,6 +180,9 @@ impl<'c> Unit<'c> {
         };
         let function = self.module.add_function(name, signature, Some(Linkage::External));
         self.attribute(function, AttributeLoc::Function, "nounwind", 0);
+        if row.effects == Effects::Cold {
+            self.attribute(function, AttributeLoc::Function, "cold", 0);
+        }
         // Rust and C agree on how a bool travels: zero-extended.
         for (index, &kind) in row.params.iter().enumerate() {
             if kind == AbiKind::Bool {
@@ -191,7 +194,7 @@ impl<'c> Unit<'c> {
         }
         // The encoding of LLVM's `memory` attribute: two bits a location, four locations; 1 is read.
         match row.effects {
-            Effects::Any => {}
+            Effects::Any | Effects::Cold => {}
             Effects::Reads => {
                 self.attribute(function, AttributeLoc::Function, "memory", 0b01_01_01_01);
                 self.attribute(function, AttributeLoc::Function, "willreturn", 0);
