@@ -37,7 +37,8 @@ fn unroll(e: &mut Expr, names: &mut Names) {
         },
         Iter::Range { start, stride, .. } => {
             let (Some(start), Some(stride)) = (literal(start), literal(stride)) else { return };
-            (0..count as i64).map(|k| build::i64(start + k * stride)).collect()
+            // Every element fits, though the product alone may not.
+            (0..count as i64).map(|k| build::i64(start.wrapping_add(k.wrapping_mul(stride)))).collect()
         }
         _ => return,
     };
