@@ -212,12 +212,13 @@ impl<'c> Unit<'c> {
         function.add_attribute(at, self.ll.create_enum_attribute(kind, value));
     }
 
-    /// A constant array of bytes; the address of its first.
+    /// A constant array of bytes; the address of its first, a multiple of eight.
     pub(crate) fn constant_bytes(&self, bytes: &[u8]) -> PointerValue<'c> {
         let array = self.ll.const_string(bytes, false);
         let global = self.module.add_global(array.get_type(), None, &self.fresh_name("bytes"));
         global.set_linkage(Linkage::Private);
         global.set_constant(true);
+        global.set_alignment(8);
         global.set_initializer(&array);
         global.as_pointer_value()
     }
