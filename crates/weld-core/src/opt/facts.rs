@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::ir::typing::holds_builder;
-use crate::ir::{Expr, ExprKind, Iter, Literal};
+use crate::ir::{Expr, ExprKind, Iter, Literal, build};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
 use crate::ty::{BuilderType, Type};
 
@@ -79,6 +79,17 @@ fn iter_may_raise(iter: &Iter) -> bool {
 
 fn is_positive(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Literal(Literal::I64(n)) if n > 0)
+}
+
+/// Joins blocks whose body is a block: passes that put a block in the place of a body call this at their end.
+pub(super) fn join_blocks(e: &mut Expr) {
+    e.rewrite(&mut |e| {
+        if let ExprKind::Let { bindings, body } = &mut e.kind
+            && matches!(body.kind, ExprKind::Let { .. })
+        {
+            *e = build::let_in(std::mem::take(bindings), body.take());
+        }
+    });
 }
 
 /// How many of the direct children, from the first, are evaluated exactly once whenever the expression is. The others

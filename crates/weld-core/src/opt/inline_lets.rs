@@ -17,7 +17,7 @@
 //! A long chain of lets, each used once by the next, would become a deep tree: inlining stops at [`DEPTH_MAX`].
 
 use super::Config;
-use super::facts::{can_drop, can_fail, has_function, is_trivial, strict_children};
+use super::facts::{can_drop, has_function, is_trivial, strict_children};
 use crate::ir::{Binding, Expr, ExprKind, Program, Sym, build, deep};
 
 /// The highest tree that inlining builds.
@@ -147,7 +147,7 @@ impl Inliner {
             || facts.uses == 1
                 && !facts.in_function
                 && depth < DEPTH_MAX
-                && (!facts.in_branch || !can_fail(&binding.value));
+                && (!facts.in_branch || can_drop(&binding.value));
         if inline {
             self.depths[binding.sym.0 as usize] = depth;
             self.values[binding.sym.0 as usize] = Some(binding.value);

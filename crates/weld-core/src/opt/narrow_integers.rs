@@ -25,6 +25,7 @@
 //! or grouped one at a time, nothing vectorises, and bounding the columns costs more than 64-bit arithmetic saves.
 
 use super::Config;
+use super::facts::join_blocks;
 use super::narrow_loop::narrow_loop;
 use super::split_stages::{chunk_iter, over_stream};
 use crate::ir::{Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
@@ -39,6 +40,7 @@ pub(super) fn run(program: &mut Program, config: &Config) {
         }
     });
     visit(&mut program.body, None, names);
+    join_blocks(&mut program.body);
 }
 
 /// Whether a loop sums `i128` values and has no loop or table inside, beside which the arithmetic would not matter.
@@ -95,9 +97,6 @@ fn visit(e: &mut Expr, chunk: Option<&(Sym, Type)>, names: &mut Names) {
             return;
         }
         e.each_child_mut(&mut |child| visit(child, chunk, names));
-        if let ExprKind::Let { bindings, body } = &mut e.kind {
-            *e = build::let_in(std::mem::take(bindings), body.take());
-        }
     })
 }
 

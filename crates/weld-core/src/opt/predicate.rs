@@ -16,7 +16,7 @@
 //! `@(predicate:true)` on the branch lifts that limit, `@(predicate:false)` forbids.
 
 use super::Config;
-use super::facts::{can_drop, can_fail, cost, is_path};
+use super::facts::{can_drop, can_fail, cost, is_path, join_blocks};
 use super::simplify::same;
 use crate::builder;
 use crate::ir::{Binding, Expr, ExprKind, Literal, Names, Program, build, deep};
@@ -28,6 +28,7 @@ const COST_MAX: u32 = 16;
 
 pub(super) fn run(program: &mut Program, _: &Config) {
     visit(&mut program.body, false, &mut program.names);
+    join_blocks(&mut program.body);
 }
 
 fn visit(e: &mut Expr, in_loop: bool, names: &mut Names) {

@@ -11,6 +11,7 @@
 //! loops into a `vecmerger` or a dictionary too, where unrolling gains nothing.
 
 use super::Config;
+use super::facts::join_blocks;
 use super::fuse_loops::fresh_func;
 use crate::ir::{Binding, Expr, ExprKind, Iter, Literal, Names, Program, build};
 use crate::ty::{BuilderType, Type};
@@ -21,6 +22,7 @@ const SIZE_MAX: usize = 200;
 pub(super) fn run(program: &mut Program, _: &Config) {
     let names = &mut program.names;
     program.body.rewrite(&mut |e| unroll(e, names));
+    join_blocks(&mut program.body);
 }
 
 fn unroll(e: &mut Expr, names: &mut Names) {
@@ -124,6 +126,21 @@ mod tests {
             |x: i64|
               result(merger[i64,+])
         "#]],
+        );
+    }
+
+    #[test]
+    fn in_a_block() {
+        check(
+            "|x: i64| let b = merger[i64,+]; let y = x * x; let z = y + y;
+             result(let a = z * z; for([a, a], b, |b, i, x| merge(b, x * z)))",
+            expect![[r#"
+                |x: i64|
+                  let y = x * x;
+                  let z = y + y;
+                  let a = z * z;
+                  result(merge(merge(merger[i64,+], a * z), a * z))
+            "#]],
         );
     }
 
