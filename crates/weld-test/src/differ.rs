@@ -1,7 +1,8 @@
 //! One program, many ways of running it, one result: what differential testing checks.
 //!
 //! The interpreter on the program as it is gives the expectation. Then it runs the program after every pass of the
-//! optimizer, and with each pass left out.
+//! optimizer, and with each pass left out, and the compiler runs it optimised or not, at several levels and numbers of
+//! threads.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +14,7 @@ use weld_core::ir::Program;
 use weld_core::opt;
 
 use crate::close::Rule;
+use crate::engine::{Engine, Failure};
 use crate::generate::Generated;
 
 /// A run's result as far as engines must agree: which of several errors is raised is left open.
@@ -77,8 +79,10 @@ pub fn check(made: &Generated, thorough: bool) -> Verdict {
         }
         _ => {}
     }
-    let engines: [&dyn Fn() -> Result<(), String>; 2] =
-        [&|| passes(made, &expected), &|| if thorough { without_passes(made, &expected) } else { Ok(()) }];
+    let engines: [&dyn Fn() -> Result<(), String>; 3] =
+        [&|| passes(made, &expected), &|| if thorough { without_passes(made, &expected) } else { Ok(()) }, &|| {
+            compiled(made, &expected, thorough)
+        }];
     for engine in engines {
         match catch_unwind(AssertUnwindSafe(engine)) {
             Ok(Ok(())) => {}
@@ -126,6 +130,30 @@ fn without_passes(made: &Generated, expected: &Outcome) -> Result<(), String> {
         let report = opt::optimize(&mut program, &opt::Config { verify: true, disabled, ..Default::default() });
         broken(&report)?;
         compare(&format!("without {name}"), &program, &made.args, expected)?;
+    }
+    Ok(())
+}
+
+/// By the compiler: all ways if `thorough`, otherwise one, which depends on the program.
+fn compiled(made: &Generated, expected: &Outcome, thorough: bool) -> Result<(), String> {
+    let limits = Limits { memory: 1 << 30, ..Limits::default() };
+    let jits: Vec<Engine> = Engine::ALL.into_iter().filter(|engine| engine.jit.is_some()).collect();
+    let chosen = made.program.names.len() % jits.len();
+    for (i, engine) in jits.into_iter().enumerate() {
+        // The order of a group's values is left open when several threads fill it.
+        let ordered = !made.groups || engine.jit.is_some_and(|(_, threads)| threads == 1);
+        if !ordered || !(thorough || i == chosen) {
+            continue;
+        }
+        let found = match engine.run(&made.program, &made.args, &limits) {
+            Ok(value) => Outcome::Value(value),
+            Err(Failure::Runtime(error)) => Outcome::Error(error.kind),
+            Err(Failure::Unsupported(_)) => continue,
+            Err(failure) => return Err(format!("{engine}: {failure}")),
+        };
+        if !agree(expected, &found) {
+            return Err(format!("{engine}: {} became {}", show(expected), show(&found)));
+        }
     }
     Ok(())
 }

@@ -1,8 +1,12 @@
 //! Generates programs without end and runs each on every engine. Prints each disagreement made small.
 //!
 //! `weld-fuzz --minutes 30 [--seed N] [--size N] [--stop-after FINDS]`. Exits with 1 if anything was found.
+//!
+//! The work is done by a child process that says which seed it tries, so that a crash of compiled code is a find like
+//! any other.
 
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use weld_core::interp::json::to_json;
@@ -15,12 +19,18 @@ struct Options {
     seed: u64,
     size: Option<usize>,
     stop_after: usize,
+    /// This is the child.
+    worker: bool,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { minutes: 1.0, seed: 0, size: None, stop_after: 10 };
+    let mut options = Options { minutes: 1.0, seed: 0, size: None, stop_after: 10, worker: false };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
+        if name == "--worker" {
+            options.worker = true;
+            continue;
+        }
         let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
         let bad = |e: &dyn std::fmt::Display| format!("{name} {value}: {e}");
         match name.as_str() {
@@ -42,29 +52,81 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Panics are reported with the program that caused them.
-    std::panic::set_hook(Box::new(|_| {}));
-    let end = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
-    let (mut tried, mut skipped, mut finds) = (0u64, 0u64, 0usize);
-    let mut seed = options.seed;
-    while Instant::now() < end && finds < options.stop_after {
-        let size = options.size.unwrap_or(10 + (seed % 90) as usize);
-        let made = program(seed, size);
-        match check(&made, seed % 8 == 0) {
-            Verdict::Agree => tried += 1,
-            Verdict::Skipped => skipped += 1,
-            Verdict::Differ(_) => {
-                finds += 1;
-                report(seed, size, &made);
-            }
-        }
-        seed += 1;
-        if (tried + skipped) % 20_000 == 0 {
-            eprintln!("{tried} programs agree, {skipped} skipped, {finds} disagree; seed {seed}");
+    if options.worker {
+        work(&options);
+        return ExitCode::SUCCESS;
+    }
+    match supervise(&options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::from(2)
         }
     }
-    println!("{tried} programs agree, {skipped} skipped, {finds} disagree");
-    if finds == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn size_of(options: &Options, seed: u64) -> usize {
+    options.size.unwrap_or(6 + (seed % 40) as usize)
+}
+
+/// Tries one seed after the other until it is killed. Speaks in lines: `try SEED`, `agree`, `skip`, `find`, and text.
+fn work(options: &Options) {
+    // Panics are reported with the program that caused them.
+    std::panic::set_hook(Box::new(|_| {}));
+    for seed in options.seed.. {
+        let size = size_of(options, seed);
+        println!("try {seed}");
+        let made = program(seed, size);
+        match check(&made, seed % 16 == 0) {
+            Verdict::Agree => println!("agree"),
+            Verdict::Skipped => println!("skip"),
+            Verdict::Differ(_) => {
+                report(seed, size, &made);
+                println!("find");
+            }
+        }
+    }
+}
+
+/// Restarts the worker behind whatever kills it. Gives the number of finds.
+fn supervise(options: &Options) -> std::io::Result<usize> {
+    let end = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
+    let (mut agree, mut skipped, mut finds) = (0u64, 0u64, 0usize);
+    let mut seed = options.seed;
+    while Instant::now() < end && finds < options.stop_after {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--worker", "--seed", &seed.to_string()]).stdout(Stdio::piped());
+        if let Some(size) = options.size {
+            command.args(["--size", &size.to_string()]);
+        }
+        let mut child = command.spawn()?;
+        let Some(out) = child.stdout.take() else { break };
+        for line in BufReader::new(out).lines() {
+            let line = line?;
+            match line.as_str() {
+                "agree" => agree += 1,
+                "skip" => skipped += 1,
+                "find" => finds += 1,
+                text => match text.strip_prefix("try ") {
+                    Some(number) => seed = number.parse().unwrap_or(seed),
+                    None => println!("{text}"),
+                },
+            }
+            if Instant::now() >= end || finds >= options.stop_after {
+                child.kill()?;
+            }
+        }
+        let status = child.wait()?;
+        if Instant::now() < end && finds < options.stop_after {
+            finds += 1;
+            let size = size_of(options, seed);
+            println!("---\n# seed {seed}, size {size}\n{}\n\nthe worker died: {status}\n", program(seed, size).program);
+        }
+        seed += 1;
+    }
+    println!("{agree} programs agree, {skipped} skipped, {finds} finds; the last seed was {seed}");
+    Ok(finds)
 }
 
 fn report(seed: u64, size: usize, made: &Generated) {
