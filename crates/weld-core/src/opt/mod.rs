@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::ir::{Program, verify};
+use crate::ir::{Expr, ExprKind, Program, build, verify};
 
 /// One entry of [`PASSES`]. A pass that stands there several times has one name.
 #[derive(Clone, Copy, Debug)]
@@ -175,10 +175,22 @@ pub fn optimize(program: &mut Program, config: &Config) -> Report {
     report
 }
 
+/// Normal form for all passes: a block whose body a pass made a block is joined with it.
+fn join_blocks(body: &mut Expr) {
+    body.rewrite(&mut |e| {
+        if let ExprKind::Let { bindings, body } = &mut e.kind
+            && matches!(body.kind, ExprKind::Let { .. })
+        {
+            *e = build::let_in(std::mem::take(bindings), body.take());
+        }
+    });
+}
+
 fn run_pass(pass: &Pass, program: &mut Program, config: &Config, report: &mut Report) {
     let before = config.verify.then(|| program.clone());
     let start = Instant::now();
     (pass.run)(program, config);
+    join_blocks(&mut program.body);
     report.passes.push((pass.name, start.elapsed()));
     if let Some(before) = before
         && let Err(errors) = verify(program)

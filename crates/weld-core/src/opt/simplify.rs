@@ -47,10 +47,6 @@ fn apply(e: &mut Expr) -> bool {
             ExprKind::Vector(parts) if can_drop(of) => Some(build::i64(parts.len() as i64)),
             _ => None,
         },
-        // A branch that took the place of its `if` may be a block: normal form wants blocks joined.
-        ExprKind::Let { bindings, body } if matches!(body.kind, ExprKind::Let { .. }) => {
-            Some(build::let_in(std::mem::take(bindings), body.take()))
-        }
         _ => None,
     };
     match new {
