@@ -19,6 +19,8 @@ use crate::memory::{MemoryPool, OutOfMemory};
 
 /// Buffers of this size and more are mapped.
 const MAPPED_MIN: usize = 4 << 20;
+/// Linux puts mappings of whole huge pages, and only those, where huge pages begin.
+const HUGE_PAGE: usize = 2 << 20;
 /// Enough for a cache line never to be split by the 16-byte values that tables hold.
 const ALIGN: usize = 64;
 
@@ -98,7 +100,7 @@ impl fmt::Debug for Buffer {
 }
 
 fn round_up(bytes: usize) -> Result<usize, OutOfMemory> {
-    let unit = if bytes >= MAPPED_MIN { 1 << 16 } else { ALIGN };
+    let unit = if bytes >= MAPPED_MIN { HUGE_PAGE } else { ALIGN };
     bytes.checked_next_multiple_of(unit).filter(|b| *b <= isize::MAX as usize).ok_or(OutOfMemory)
 }
 

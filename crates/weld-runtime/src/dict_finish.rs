@@ -215,7 +215,11 @@ unsafe fn hashed(
             if dict.len + BLOCK as u64 > dict.capacity {
                 // As many keys a row as up to now.
                 let expected = u128::from(rows) * u128::from(dict.len) / u128::from(seen.max(1));
-                dict.grow_directory(slots_for(expected.min(rows.into()) as u64)?.max(2 * (dict.mask + 1)))?;
+                let expected = expected.min(rows.into()) as u64;
+                dict.grow_directory(slots_for(expected)?.max(2 * (dict.mask + 1)))?;
+                // At once, so that the rows get huge pages from the beginning.
+                dict.owned.rows.grow(((expected + 2) * u64::from(row_bytes)) as usize)?;
+                dict.rows = dict.owned.rows.as_ptr();
             }
             let directory: *mut u64 = dict.owned.directory.as_ptr().cast();
             for hash in &hashes[..block.len()] {

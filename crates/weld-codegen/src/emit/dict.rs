@@ -23,6 +23,9 @@ use weld_runtime::{
 use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
 use crate::layout;
 
+/// The most columns of values that are fetched ahead.
+const PREFETCHED_COLUMNS_MAX: usize = 3;
+
 /// Key and value type of a dictionary.
 pub(crate) fn entry_types(dict: &Type) -> Res<(&Type, &Type)> {
     match dict {
@@ -289,12 +292,7 @@ impl<'c> Emitter<'c, '_> {
         self.branch_if(found, read, done)?;
 
         self.at(read);
-        let bits = self.b.build_int_truncate(word, i32, "")?;
-        let ones = self.b.build_left_shift(i32.const_all_ones(), self.b.build_int_truncate(bit, i32, "")?, "")?;
-        let below = self.and(bits, self.b.build_not(ones, "")?)?;
-        let below = self.intrinsic("llvm.ctpop", &[i32.into()], &[below.into()])?.into_int_value();
-        let rank = self.b.build_right_shift(word, self.i64(32), false, "")?;
-        let group = self.add_nw(rank, self.to_i64(below)?)?;
+        let group = self.group_of_bit(word, bit)?;
         let starts = self.header_ptr(table, DictOffsets::STARTS)?;
         let single = self.b.build_is_null(starts, "")?;
         let read_end = self.current_block()?;
@@ -326,22 +324,43 @@ impl<'c> Emitter<'c, '_> {
         key_ty: &Type,
         key: &Val<'c>,
     ) -> Res<(IntValue<'c>, IntValue<'c>, IntValue<'c>)> {
+        let (address, bit, inside) = self.dense_word(table, key_ty, key)?;
+        let word = self.load(self.unit.i64_type(), address)?;
+        self.mark_input_load(word)?;
+        let word = word.into_int_value();
+        let shifted = self.b.build_right_shift(word, bit, false, "")?;
+        let set = self.b.build_int_truncate(shifted, self.unit.ll.bool_type(), "")?;
+        Ok((self.and(inside, set)?, word, bit))
+    }
+
+    /// The address of the word of a key's bit, the bit's number, and whether the key lies between smallest and largest:
+    /// others are sent to the first word, so that there is no branch.
+    fn dense_word(
+        &self,
+        table: PointerValue<'c>,
+        key_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<(PointerValue<'c>, IntValue<'c>, IntValue<'c>)> {
         let i64 = self.unit.i64_type();
         let signed = key_ty.as_scalar().is_some_and(ScalarKind::is_signed);
         let key = self.b.build_int_cast_sign_flag(key.clone().into_int()?, i64, signed, "")?;
         let distance = self.sub(key, self.header_word(table, DictOffsets::MIN)?)?;
         let inside = self.cmp(IntPredicate::ULE, distance, self.header_word(table, DictOffsets::MASK)?)?;
-        // Outside keys look at the first word, so that there is no branch.
         let safe = self.choose_int(inside, distance, self.i64(0))?;
         let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
         let index = self.b.build_right_shift(safe, self.i64(5), false, "")?;
-        let word = self.load(i64, self.element_ptr(i64.into(), directory, index)?)?;
-        self.mark_input_load(word)?;
-        let word = word.into_int_value();
-        let bit = self.and(safe, self.i64(31))?;
-        let shifted = self.b.build_right_shift(word, bit, false, "")?;
-        let set = self.b.build_int_truncate(shifted, self.unit.ll.bool_type(), "")?;
-        Ok((self.and(inside, set)?, word, bit))
+        Ok((self.element_ptr(i64.into(), directory, index)?, self.and(safe, self.i64(31))?, inside))
+    }
+
+    /// The number of the group of a bit of this word: the word's rank and the bits below.
+    fn group_of_bit(&self, word: IntValue<'c>, bit: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i32 = self.unit.ll.i32_type();
+        let bits = self.b.build_int_truncate(word, i32, "")?;
+        let ones = self.b.build_left_shift(i32.const_all_ones(), self.b.build_int_truncate(bit, i32, "")?, "")?;
+        let below = self.and(bits, self.b.build_not(ones, "")?)?;
+        let below = self.intrinsic("llvm.ctpop", &[i32.into()], &[below.into()])?.into_int_value();
+        let rank = self.b.build_right_shift(word, self.i64(32), false, "")?;
+        self.add_nw(rank, self.to_i64(below)?)
     }
 
     fn hashed_may_contain(&mut self, table: PointerValue<'c>, key_ty: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
@@ -396,6 +415,102 @@ impl<'c> Emitter<'c, '_> {
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         phi.add_incoming(&[(&present, filtered), (&same, step)]);
         Ok(phi.as_basic_value().into_int_value())
+    }
+
+    // ---- fetching ahead ----
+
+    /// Asks for the memory that a probe looks at first.
+    pub(super) fn prefetch_slot(
+        &mut self,
+        table: PointerValue<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
+        let address = if may_be_dense(key_ty, value_ty) {
+            let (dense, hashed, done) = (self.new_block("dense"), self.new_block("hashed"), self.new_block("home"));
+            let is_dense = self.is_dense(table)?;
+            self.branch_if(is_dense, dense, hashed)?;
+            self.at(dense);
+            let a = self.dense_word(table, key_ty, &key)?.0;
+            let a_end = self.current_block()?;
+            self.branch(done)?;
+            self.at(hashed);
+            let b = self.home_slot(table, key_ty, &key)?;
+            let b_end = self.current_block()?;
+            self.branch(done)?;
+            self.at(done);
+            let phi = self.b.build_phi(self.unit.ptr_type(), "")?;
+            phi.add_incoming(&[(&a, a_end), (&b, b_end)]);
+            phi.as_basic_value().into_pointer_value()
+        } else {
+            self.home_slot(table, key_ty, &key)?
+        };
+        self.prefetch(address)
+    }
+
+    /// Asks for what the first slot leads to: the row, or the values of the group.
+    pub(super) fn prefetch_row(
+        &mut self,
+        table: PointerValue<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
+        let done = self.new_block("fetched");
+        if may_be_dense(key_ty, value_ty) {
+            let (dense, single, hashed) = (self.new_block("dense"), self.new_block("single"), self.new_block("hashed"));
+            let is_dense = self.is_dense(table)?;
+            self.branch_if(is_dense, dense, hashed)?;
+            self.at(dense);
+            let (word, bit, _) = {
+                let (address, bit, inside) = self.dense_word(table, key_ty, &key)?;
+                let word = self.load(self.unit.i64_type(), address)?;
+                self.mark_input_load(word)?;
+                (word.into_int_value(), bit, inside)
+            };
+            let group = self.group_of_bit(word, bit)?;
+            let starts = self.header_ptr(table, DictOffsets::STARTS)?;
+            let is_single = self.b.build_is_null(starts, "")?;
+            let many = self.new_block("many");
+            self.branch_if(is_single, single, many)?;
+            self.at(many);
+            self.prefetch(self.element_ptr(self.unit.ll.i32_type().into(), starts, group)?)?;
+            self.branch(done)?;
+            self.at(single);
+            let element = value_ty.element().ok_or_else(|| internal("groups of no vector"))?;
+            let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
+            for (i, ty) in layout::columns(element).iter().enumerate().take(PREFETCHED_COLUMNS_MAX) {
+                let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
+                self.mark_input_load(column)?;
+                // One group beyond the last at most, which is not read.
+                let address = self.column_ptr(ty, column.into_pointer_value(), group)?;
+                self.prefetch(address)?;
+            }
+            self.branch(done)?;
+            self.at(hashed);
+        }
+        let home = self.home_slot(table, key_ty, &key)?;
+        let slot = self.load(self.unit.i64_type(), home)?;
+        self.mark_input_load(slot)?;
+        let number = self.and(slot.into_int_value(), self.i64(u32::MAX.into()))?;
+        let rows = self.header_ptr(table, DictOffsets::ROWS)?;
+        self.prefetch(self.row_ptr(rows, key_ty, value_ty, number)?)?;
+        self.branch(done)?;
+        self.at(done);
+        Ok(())
+    }
+
+    fn home_slot(&mut self, table: PointerValue<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
+        let hash = self.hash_key(key_ty, key)?;
+        let shift = self.load(self.unit.ll.i32_type(), self.offset(table, DictOffsets::SHIFT as u64)?)?;
+        self.mark_input_load(shift)?;
+        let shift = self.to_i64(shift.into_int_value())?;
+        let home = self.b.build_right_shift(self.to_i64(hash)?, shift, false, "")?;
+        let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
+        self.element_ptr(self.unit.i64_type().into(), directory, home)
     }
 
     // ---- values ----

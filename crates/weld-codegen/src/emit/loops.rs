@@ -130,6 +130,7 @@ impl<'c> Emitter<'c, '_> {
         self.loop_depth += 1;
         let escaping = escaping_types(b_ty);
         self.with_scratch(escaping, &func.body, |e| {
+            e.emit_prefetches(source, func, index, end)?;
             let element = e.source_element(source, index, &demand)?;
             e.vars.insert(*x_sym, element);
             let result = e.emit(&func.body)?;

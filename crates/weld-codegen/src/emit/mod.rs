@@ -15,6 +15,7 @@
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
+//! | `prefetch` | fetching ahead for lookups in loops |
 //! | `serialize` | values as bytes and back |
 //! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
 //! | `trap` | errors |
@@ -31,7 +32,8 @@ mod iter;
 mod loops;
 mod math;
 pub(crate) mod memory;
-pub(crate) mod scalar;
+pub(crate) mod prefetch;
+mod scalar;
 mod select;
 mod serialize;
 pub(crate) mod sort;
