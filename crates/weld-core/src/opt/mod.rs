@@ -13,6 +13,7 @@ mod eliminate_common;
 mod facts;
 mod fuse_horizontally;
 mod fuse_loops;
+mod hoist_dictionaries;
 mod hoist_invariants;
 mod inline_lets;
 mod narrow_columns;
@@ -69,6 +70,11 @@ pub const PASSES: &[Pass] = &[
     pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
     pass("unroll-loops", unroll_loops::run, "short vectors were inlined; their loops' bodies are final"),
     pass("simplify", simplify::run, "indexes of unrolled loops are constants"),
+    pass(
+        "hoist-dictionaries",
+        hoist_dictionaries::run,
+        "looked-up values stand where they are used, conditions are joined",
+    ),
     pass("prove-bounds", prove_bounds::run, "a lookup that cannot fail may be moved by all that follow"),
     pass("eliminate-common", eliminate_common::run, "after fusion, which brings the parts of producers together"),
     pass("hoist-invariants", hoist_invariants::run, "loops are what they will be but for stages"),
