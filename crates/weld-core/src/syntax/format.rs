@@ -2,7 +2,7 @@
 //!
 //! ```
 //! let text = weld_core::syntax::format("|v:vec[i64]|let n=len( v );n+1L # one more").unwrap();
-//! assert_eq!(text, "|v: vec[i64]|\n  let n = len(v);\n  n + 1L\n# one more\n");
+//! assert_eq!(text, "|v: vec[i64]|\n  let n = len(v);\n  n + 1L # one more\n");
 //! ```
 //!
 //! Numbers, strings and types are copied from the source; parentheses stand where they are needed. A comment goes before
@@ -72,6 +72,7 @@ impl Formatter<'_> {
         }
         self.blank_line(last, module.params.first().map_or(module.body.span.start, |param| param.name.span.start));
         self.main(module);
+        self.trailing_comment(module.body.span.end);
         if self.next < self.comments.len() {
             self.out.hard();
             self.comments_before(u32::MAX);
@@ -132,13 +133,17 @@ impl Formatter<'_> {
     /// Writes the comment that follows on the line where something ended; whether there was one.
     fn trailing_comment(&mut self, end: u32) -> bool {
         match self.comments.get(self.next) {
-            Some(&comment) if comment.start >= end && !self.slice(end, comment.start).contains('\n') => {
+            Some(&comment) if comment.start >= end && self.only_separators(end, comment.start) => {
                 self.out.text(format!(" {}", self.comment_text(comment)));
                 self.next += 1;
                 true
             }
             _ => false,
         }
+    }
+
+    fn only_separators(&self, start: u32, end: u32) -> bool {
+        self.slice(start, end).chars().all(|c| matches!(c, ' ' | '\t' | ',' | ';' | ')'))
     }
 
     /// Keeps a blank line that stands between two places (before the comments that lead to the second).
@@ -410,8 +415,7 @@ mod tests {
                   ];
                   a +
                   # more
-                  len(v)
-                # end
+                  len(v) # end
                 # very end
             "#]],
         );

@@ -129,6 +129,13 @@ impl<'a> Parser<'a> {
         self.recovering = true;
     }
 
+    /// Reports an error that leaves no doubt about where to go on.
+    fn report_and_go_on(&mut self, problem: Diagnostic) {
+        let recovering = self.recovering;
+        self.report(problem);
+        self.recovering = recovering;
+    }
+
     /// Reports what was expected where something else stands.
     pub(super) fn unexpected(&mut self, expected: &str) {
         let found = match self.token {
@@ -258,6 +265,10 @@ impl<'a> Parser<'a> {
         self.advance();
         while !self.at("|") {
             let Some(name) = self.definition_name("the name of a parameter") else { break };
+            if &*name.text != "_" && params.iter().any(|param: &Param| param.name.text == name.text) {
+                let message = format!("two parameters are called `{}`", name.text);
+                self.report_and_go_on(Diagnostic::parse(name.span, message));
+            }
             let ty = self.accept(":").then(|| self.ty());
             params.push(Param { name, ty });
             if self.recovering || !self.accept(",") {
@@ -532,10 +543,7 @@ impl<'a> Parser<'a> {
         match value {
             Ok(value) => self.make(span, ExprKind::Literal(value)),
             Err(problem) => {
-                // The number was read to its end, so what follows is not in doubt.
-                let was_recovering = self.recovering;
-                self.report(problem);
-                self.recovering = was_recovering;
+                self.report_and_go_on(problem);
                 self.make(span, ExprKind::Error)
             }
         }
@@ -544,9 +552,7 @@ impl<'a> Parser<'a> {
     fn unescaped(&mut self, prefix: usize) -> Vec<u8> {
         let text = self.text();
         literal::unescape(&text[prefix..text.len() - 1], self.span).unwrap_or_else(|problem| {
-            let was_recovering = self.recovering;
-            self.report(problem);
-            self.recovering = was_recovering;
+            self.report_and_go_on(problem);
             Vec::new()
         })
     }
