@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weld_core::ir::Literal;
 use weld_core::ty::{ScalarKind, Type};
-use weld_runtime::StringView;
+use weld_runtime::{Dict, StringView};
 
 use crate::layout;
 
@@ -162,6 +162,12 @@ impl Value {
     /// The value of a scalar.
     pub fn as_scalar(&self) -> Option<Literal> {
         Some(literal(self.ty.as_scalar()?, &self.words))
+    }
+
+    /// The table of a dictionary: its number of keys, the bounds of integer keys, its memory.
+    pub fn as_dict(&self) -> Option<&Dict> {
+        // SAFETY: a dictionary's word is the address of its table, which the owners keep alive and which does not change.
+        matches!(self.ty, Type::Dict(..)).then(|| unsafe { &*(self.words[0] as *const Dict) })
     }
 
     /// A field of a struct.

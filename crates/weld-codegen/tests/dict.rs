@@ -1,14 +1,15 @@
 //! Dictionaries, sorting and string search: what the compiled program gives against the interpreter.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use weld_codegen::{Options, Value, compile};
+use weld_codegen::{Chunk, Column, Options, Value, compile};
 use weld_core::interp;
 use weld_core::ir::{Literal, Program};
 use weld_core::opt::{self, Config};
 use weld_core::ty::Type;
 use weld_core::{RuntimeErrorKind, parse_program};
-use weld_runtime::Context;
+use weld_runtime::{Context, StringView};
 
 fn parse(source: &str) -> Program {
     parse_program(source).unwrap_or_else(|errors| panic!("{errors:?}\n{source}"))
@@ -28,6 +29,10 @@ fn expected_scalars(value: &interp::Value) -> Vec<Literal> {
         interp::Value::Scalar(literal) => vec![*literal],
         _ => Vec::new(),
     }
+}
+
+fn program(source: &str) -> Arc<weld_codegen::Compiled> {
+    compile(&parse(source), &Options::default()).unwrap_or_else(|error| panic!("{error}\n{source}"))
 }
 
 /// A program of no arguments whose result is made of scalars: the same from interpreter and compiler.
@@ -152,6 +157,21 @@ fn groupbuilders() {
                 {{probed, all}}"
             ));
         }
+    }
+}
+
+/// Tables so large that loops fetch ahead, by dense keys that are unique or not, and by sparse ones.
+#[test]
+fn lookups_in_large_tables() {
+    for (key, probe) in [("x", "y"), ("x / 2L", "y"), ("x * 1000003L", "y * 1000003L")] {
+        check(&format!(
+            "let d = result(for(rangeiter(0L, 80000L, 1L), groupbuilder[i64,{{i64,i32}}],
+                |b,i,x| merge(b, {{{key}, {{x, i32(x)}}}})));
+            result(for(rangeiter(-100L, 100000L, 31L), merger[{{i64,i64}},+], |b,i,y|
+                let k = {probe};
+                let m = optlookup(d, k);
+                if(m.$0, for(m.$1, b, |b,j,r| merge(b, {{r.$0, i64(r.$1)}})), b)))"
+        ));
     }
 }
 
@@ -308,4 +328,52 @@ fn bad_bytes_are_errors() {
     check("len(deserialize[vec[i64]](\"W\\x01\\x20\\x04\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f\"))");
     check("keyexists(deserialize[dict[i8,i8]](\"W\\x01\\x21\\x01\\x01\\x02\\0\\0\\0\\0\\0\\0\\0aaaa\"), 5c)");
     check("keyexists(deserialize[dict[i8,i8]](\"W\\x01\\x21\\x01\\x01\\x02\\0\\0\\0\\0\\0\\0\\0aabb\"), 98c)");
+}
+
+/// Two partitions' builders combined, one of them empty or both full; and what the host sees of the table.
+#[test]
+fn partitions_combine() {
+    let strings = ["", "short", "twelve bytes", "a string that is longer than that"];
+    let keys: Vec<i64> = (0..3000).map(|i| i * 7 % 1000 - 5).collect();
+    let views: Vec<StringView> =
+        (0..3000).map(|i| StringView::new(strings[i % strings.len()].as_bytes()).unwrap()).collect();
+    let groups = program(
+        "|s: stream[{i64,vec[u8]}]| result(for(s, groupbuilder[i64,{vec[u8],i64}],
+        |b,i,r| merge(b, {r.$0, {r.$1, r.$0}})))",
+    );
+    let sums = program(
+        "|s: stream[{i64,vec[u8]}]| tovec(result(for(s, dictmerger[{vec[u8],i64},{i64,i64},{+,max}],
+        |b,i,r| merge(b, {{r.$1, r.$0 % 3L}, {1L, r.$0}}))))",
+    );
+    for split in [0, 1, 1500, 3000] {
+        let run = |compiled: &Arc<weld_codegen::Compiled>| {
+            let mut parts = [0..split, split..3000].map(|range| {
+                let mut stream = compiled.stream(Arc::new(Context::unlimited()), Vec::new()).unwrap();
+                for at in range {
+                    // SAFETY: the strings are alive.
+                    let strings = unsafe { Column::views(&views[at..at + 1]) };
+                    let columns = vec![Column::values(&keys[at..at + 1]), strings];
+                    stream.process(&Chunk::new(1, columns)).unwrap();
+                }
+                stream
+            });
+            let [first, _] = &mut parts;
+            let mut first = std::mem::replace(first, compiled.stream(Arc::new(Context::unlimited()), vec![]).unwrap());
+            let [_, second] = parts;
+            first.combine(second).unwrap();
+            first.finish().unwrap()
+        };
+        let table = run(&groups);
+        let dict = table.as_dict().unwrap();
+        assert_eq!((dict.len(), dict.values(), dict.key_bounds()), (1000, 3000, Some((-5, 994))));
+        assert!(dict.bytes() > 3000 * 24);
+        let interp::Value::Vec(rows) = run(&sums).to_interp().unwrap() else { panic!("a vector") };
+        let distinct: HashSet<(usize, i64)> = keys.iter().enumerate().map(|(i, key)| (i % 4, key % 3)).collect();
+        assert_eq!(rows.len(), distinct.len());
+        let count = |row: &interp::Value| match expected_scalars(row)[..] {
+            [.., Literal::I64(count), Literal::I64(_)] => count,
+            _ => panic!("{row:?}"),
+        };
+        assert_eq!(rows.iter().map(count).sum::<i64>(), 3000);
+    }
 }
