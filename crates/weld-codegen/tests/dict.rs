@@ -176,6 +176,16 @@ fn lookups_in_large_tables() {
 }
 
 #[test]
+fn tables_made_in_a_loop() {
+    check(
+        "result(for(rangeiter(0L, 20L, 1L), merger[i64,+], |b,i,x|
+            let d = result(for(rangeiter(0L, x, 1L), dictmerger[i64,i64,+], |b,i,y| merge(b, {y % 5L, y})));
+            let m = optlookup(d, x % 7L);
+            merge(b, m.$1 + len(tovec(d)))))",
+    );
+}
+
+#[test]
 fn groups_of_bytes_and_of_nothing() {
     check(
         "let d = result(for(rangeiter(0L, 100L, 1L), groupbuilder[i64,i8], |b,i,x| merge(b, {x % 3L, i8(x)})));

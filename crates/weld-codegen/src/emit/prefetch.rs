@@ -157,6 +157,10 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Ahe
         ExprKind::OptLookup { data, key } | ExprKind::KeyExists { data, key } | ExprKind::Lookup { data, key, .. } => {
             collect(key, scope, found);
             let (ExprKind::Var(table), Type::Dict(..)) = (&data.kind, &data.ty) else { return };
+            // A table that the body itself makes is not there yet.
+            if scope.iter().any(|binding| binding.sym == *table) {
+                return;
+            }
             if let Some(bindings) = needed(key, scope) {
                 found.push(Ahead { table: *table, dict: &data.ty, key, bindings });
             }
