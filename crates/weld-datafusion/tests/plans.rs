@@ -1,0 +1,80 @@
+//! What EXPLAIN shows: fused operators, why others were left, the Weld program, metrics. Bless with `UPDATE_EXPECT=1`.
+
+mod common;
+
+use common::{Engines, config};
+use datafusion::physical_plan::displayable;
+use expect_test::{Expect, expect};
+
+async fn engines(partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    let orders = "SELECT v AS o_key, CAST(v AS DECIMAL(10, 2)) AS o_price FROM generate_series(1, 20) AS g(v)";
+    let items = "SELECT v AS i_key, v % 20 AS i_order, concat('tag ', CAST(v % 3 AS VARCHAR)) AS i_tag
+                 FROM generate_series(1, 200) AS g(v)";
+    engines.table_from("orders", orders, 10).await;
+    engines.table_from("items", items, 50).await;
+    engines
+}
+
+async fn check(engines: &Engines, sql: &str, expect: Expect) {
+    let frame = engines.weld.sql(sql).await.expect("valid SQL");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    expect.assert_eq(&displayable(plan.as_ref()).indent(false).to_string());
+}
+
+#[tokio::test]
+async fn a_pipeline_lists_what_it_fused() {
+    let engines = engines(1).await;
+    let sql = "SELECT i_tag, sum(i_key * 2) FROM items WHERE i_order > 3 GROUP BY i_tag";
+    check(&engines, sql, expect![[r#"
+        WeldExec: groups of FilterExec -> AggregateExec; FilterExec: i_order@1 > 3, projection=[i_key@0, i_tag@2]; AggregateExec: mode=Single, gby=[i_tag@1 as i_tag], aggr=[sum(items.i_key * Int64(2))]
+          DataSourceExec: partitions=1, partition_sizes=[4]
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn a_join_is_two_pipelines() {
+    let engines = engines(2).await;
+    let sql = "SELECT i_tag, o_price FROM orders JOIN items ON o_key = i_order WHERE o_price > 5";
+    check(&engines, sql, expect![[r#"
+        WeldExec: rows of FilterExec -> HashJoinExec; FilterExec: o_price@1 > 5.00; HashJoinExec: mode=CollectLeft, join_type=Inner, on=[(i_order@0, o_key@0)], projection=[i_tag@1, o_price@3]
+          DataSourceExec: partitions=2, partition_sizes=[1, 1]
+          WeldExec: table of input, feeds=DynamicFilter [ empty ]
+            DataSourceExec: partitions=2, partition_sizes=[2, 2]
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_is_left_says_why() {
+    let engines = engines(1).await;
+    let sql = "SELECT upper(i_tag), o_key FROM items LEFT JOIN orders ON o_key = i_order ORDER BY i_key";
+    check(&engines, sql, expect![[r#"
+        WeldDeclined: left to DataFusion: ProjectionExec (only moves columns: nothing to compile); SortExec (no lowering for this operator); ProjectionExec (upper: no lowering for this function); HashJoinExec (a join of the type Right)
+          ProjectionExec: expr=[upper(items.i_tag)@0 as upper(items.i_tag), o_key@1 as o_key]
+            SortExec: expr=[i_key@2 ASC NULLS LAST], preserve_partitioning=[false]
+              ProjectionExec: expr=[upper(i_tag@0) as upper(items.i_tag), o_key@1 as o_key, i_key@2 as i_key]
+                HashJoinExec: mode=CollectLeft, join_type=Right, on=[(o_key@0, i_order@1)], projection=[i_tag@3, o_key@0, i_key@1]
+                  DataSourceExec: partitions=1, partition_sizes=[2]
+                  DataSourceExec: partitions=1, partition_sizes=[4]
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn verbose_shows_the_program() {
+    let engines = engines(1).await;
+    let sql = "EXPLAIN VERBOSE SELECT i_key + 1 FROM items WHERE i_order > 3";
+    let batches = engines.weld.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
+    let text = arrow::util::pretty::pretty_format_batches(&batches).expect("printable").to_string();
+    assert!(text.contains("|input: stream[{i64,i64}]|"), "{text}");
+}
+
+#[tokio::test]
+async fn analyze_shows_metrics() {
+    let engines = engines(1).await;
+    let sql = "EXPLAIN ANALYZE SELECT sum(i_key) FROM items WHERE i_order > 3";
+    let batches = engines.weld.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
+    let text = arrow::util::pretty::pretty_format_batches(&batches).expect("printable").to_string();
+    for metric in ["output_rows=1", "elapsed_compute=", "compile_time=", "input_rows=200", "input_batches=4"] {
+        assert!(text.contains(metric), "{metric}\n{text}");
+    }
+}
