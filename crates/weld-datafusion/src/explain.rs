@@ -102,7 +102,7 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     let pipeline = &exec.inner.pipeline;
     let result = match pipeline.kernel.output {
         Output::Rows(_) => "rows",
-        Output::Groups(_) => "groups",
+        Output::Groups { .. } => "groups",
         Output::Table(_) => "table",
     };
     let operators: Vec<&str> = pipeline.fused.iter().map(|fused| fused.operator.as_str()).collect();

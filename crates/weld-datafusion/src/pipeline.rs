@@ -31,6 +31,10 @@ use crate::memory::{QueryMemory, checked};
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
 
+/// A partial aggregate hands its groups out when they take so much memory: its table stays in the cache, and where
+/// nearly every row is a group of its own, little is spent on finding that out.
+const PARTIAL_BYTES_MAX: usize = 2 << 20;
+
 /// A table, or the error of its build, for everyone who waits for it.
 pub(crate) type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
 
@@ -125,8 +129,13 @@ impl Drop for CancelOnDrop {
 struct Run {
     input: SendableRecordBatchStream,
     columns: Vec<usize>,
+    code: Arc<Code>,
+    args: Vec<Value>,
+    name: String,
+    context: Arc<TaskContext>,
     /// Absent once finished.
     stream: Option<Stream>,
+    memory: Arc<QueryMemory>,
     /// Rows to hand out.
     reader: Option<RowsReader>,
     /// Batches whose strings unread rows may point into.
@@ -136,7 +145,7 @@ struct Run {
     batch_rows_max: usize,
     rows_left: usize,
     metrics: RunMetrics,
-    _cancel: CancelOnDrop,
+    cancel: CancelOnDrop,
 }
 
 struct RunMetrics {
@@ -148,19 +157,23 @@ struct RunMetrics {
 impl Run {
     async fn start(inner: &Arc<Inner>, code: &Arc<Code>, partition: usize, context: &Arc<TaskContext>) -> Result<Run> {
         let args = args(inner, context).await?;
-        let cancel = Arc::new(AtomicBool::new(false));
-        let memory = QueryMemory::new(format!("WeldExec[{partition}]"), context);
-        let run_context = Arc::new(Context::new(memory, Arc::clone(&cancel)));
+        let cancel = CancelOnDrop(Arc::new(AtomicBool::new(false)));
+        let name = format!("WeldExec[{partition}]");
+        let (stream, memory) = open(code, &args, &name, context, &cancel)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
-        let stream = checked(code.compiled.stream(run_context, args))?;
         Ok(Run {
             input: inner.source().execute(partition, Arc::clone(context))?,
             columns: inner.pipeline.kernel.inputs.clone(),
+            code: Arc::clone(code),
+            args,
+            name,
+            context: Arc::clone(context),
             stream: Some(stream),
+            memory,
             reader: None,
             held: Vec::new(),
             output: inner.pipeline.kernel.output.clone(),
@@ -168,7 +181,7 @@ impl Run {
             batch_rows_max: context.session_config().batch_size(),
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
             metrics,
-            _cancel: CancelOnDrop(cancel),
+            cancel,
         })
     }
 
@@ -209,11 +222,19 @@ impl Run {
         self.metrics.input_batches.add(1);
         let columns = BatchColumns::new(batch, &self.columns)?;
         checked(stream.process(&columns.chunk()?))?;
-        if let Output::Rows(slots) = &self.output {
-            self.held.push(columns);
-            if self.held.len() >= BATCHES_HELD_MAX {
-                self.reader = Some(take_rows(stream, &self.held, &self.schema, slots)?);
+        match &self.output {
+            Output::Rows(slots) => {
+                self.held.push(columns);
+                if self.held.len() >= BATCHES_HELD_MAX {
+                    self.reader = Some(take_rows(stream, &self.held, &self.schema, slots)?);
+                }
             }
+            Output::Groups { partial: true, .. } if self.memory.used() > PARTIAL_BYTES_MAX => {
+                self.finish()?;
+                let (stream, memory) = open(&self.code, &self.args, &self.name, &self.context, &self.cancel)?;
+                (self.stream, self.memory) = (Some(stream), memory);
+            }
+            Output::Groups { .. } | Output::Table(_) => {}
         }
         Ok(())
     }
@@ -222,7 +243,7 @@ impl Run {
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
         self.reader = Some(match &self.output {
             Output::Rows(slots) => take_rows(&mut stream, &self.held, &self.schema, slots)?,
-            Output::Groups(slots) => {
+            Output::Groups { slots, .. } => {
                 let rows = checked(stream.finish())?;
                 RowsReader::new(rows, Arc::clone(&self.schema), slots, Vec::new())?
             }
@@ -230,6 +251,19 @@ impl Run {
         });
         Ok(())
     }
+}
+
+/// A fresh run of the code, with a reservation of its own.
+fn open(
+    code: &Arc<Code>,
+    args: &[Value],
+    name: &str,
+    context: &TaskContext,
+    cancel: &CancelOnDrop,
+) -> Result<(Stream, Arc<QueryMemory>)> {
+    let memory = QueryMemory::new(name, context);
+    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
+    Ok((checked(code.compiled.stream(run_context, args.to_vec()))?, memory))
 }
 
 /// The rows appended so far; their long strings may point into the batches held.

@@ -51,8 +51,11 @@ pub(crate) struct Kernel {
 pub(crate) enum Output {
     /// Rows after every chunk; where the output columns are in them.
     Rows(Vec<Slot>),
-    /// Rows at the end.
-    Groups(Vec<Slot>),
+    /// Rows at the end. Those of a partial aggregate may come in parts, with groups repeated.
+    Groups {
+        slots: Vec<Slot>,
+        partial: bool,
+    },
     Table(Table),
 }
 
@@ -127,7 +130,8 @@ pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize)
         }
         Sink::Aggregate(aggregate) => {
             let rows = aggregate.lower(&mut lowering, &rows)?;
-            let output = Output::Groups(slots(&rows)?);
+            let partial = aggregate.partial && !aggregate.group.is_empty();
+            let output = Output::Groups { slots: slots(&rows)?, partial };
             (rows.data, output)
         }
         Sink::Build { join, columns, bounds } => {
