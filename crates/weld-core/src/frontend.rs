@@ -30,11 +30,15 @@ pub struct Signature {
 }
 
 impl Frontend {
-    /// Parses, expands macros, infers types and checks a program. Errors are in the order of discovery: all parse
-    /// errors, or else all type errors, or else all breaches of linearity.
+    /// Parses, expands macros, infers types and checks a program. Gives all parse errors, or else all type errors, or
+    /// else all breaches of linearity, in the order of the text.
     pub fn parse_program(&self, source: &str) -> Result<Program, Vec<Diagnostic>> {
         let (module, errors) = syntax::parse(source);
-        if errors.is_empty() { infer::infer(&module, self) } else { Err(errors) }
+        let outcome = if errors.is_empty() { infer::infer(&module, self) } else { Err(errors) };
+        outcome.map_err(|mut errors| {
+            errors.sort_by_key(|error| error.span.start);
+            errors
+        })
     }
 }
 
