@@ -30,15 +30,11 @@ pub struct Signature {
 }
 
 impl Frontend {
-    /// Parses, expands macros, infers types and checks a program. Gives all parse errors, or else all type errors, or
-    /// else all breaches of linearity, in the order of the text.
+    /// Parses, expands macros, infers types and checks a program. Gives all parse errors or else all type errors, in the
+    /// order of the text, or else all breaches of linearity, causes first.
     pub fn parse_program(&self, source: &str) -> Result<Program, Vec<Diagnostic>> {
         let (module, errors) = syntax::parse(source);
-        let outcome = if errors.is_empty() { infer::infer(&module, self) } else { Err(errors) };
-        outcome.map_err(|mut errors| {
-            errors.sort_by_key(|error| error.span.start);
-            errors
-        })
+        if errors.is_empty() { infer::infer(&module, self) } else { Err(errors) }
     }
 }
 

@@ -227,15 +227,6 @@ fn a_builder_of_another_loop() {
     check(
         "|v: vec[i64]|\n  let out = appender[i64];\n  result(for(v, appender[i64], |b, i, x| for(v, b, |c, j, y| merge(out, y))))",
         expect![[r#"
-            Error: type: the builder `c` is never used
-               ╭─[ test.weld:3:62 ]
-               │
-             3 │   result(for(v, appender[i64], |b, i, x| for(v, b, |c, j, y| merge(out, y))))
-               │                                                              ──────┬──────
-               │                                                                    ╰──────── here
-               │
-               │ Help: a builder must be used exactly once on every path
-            ───╯
             Error: type: the builder `out` is used inside a function that may run many times
                ╭─[ test.weld:3:68 ]
                │
@@ -244,6 +235,15 @@ fn a_builder_of_another_loop() {
                │                                                                     ╰─── here
                │
                │ Help: merge into the builder that is the function's parameter
+            ───╯
+            Error: type: the builder `c` is never used
+               ╭─[ test.weld:3:62 ]
+               │
+             3 │   result(for(v, appender[i64], |b, i, x| for(v, b, |c, j, y| merge(out, y))))
+               │                                                              ──────┬──────
+               │                                                                    ╰──────── here
+               │
+               │ Help: a builder must be used exactly once on every path
             ───╯
         "#]],
     );

@@ -52,6 +52,7 @@ pub fn infer(module: &Module, host: &Frontend) -> Result<Program, Vec<Diagnostic
     let mut infer = Infer::new(module, host);
     let program = infer.program(module);
     if !infer.errors.is_empty() {
+        infer.errors.sort_by_key(|error| error.span.start);
         return Err(infer.errors);
     }
     let Some(program) = program else {
