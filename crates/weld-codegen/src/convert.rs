@@ -1,13 +1,12 @@
 //! Between values of compiled code and those of the interpreter: for tests and tools, not for speed.
 //!
-//! Dictionaries are converted by programs: their entries come out through `tovec`, and go in through a builder.
+//! Dictionaries are converted by programs: their entries come out through `tovec`, and go in through `deserialize`.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use weld_core::interp;
 use weld_core::ir::{Literal, Names, Param, Program, build};
-use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 use weld_core::{RuntimeError, RuntimeErrorKind, diag::Span};
 use weld_runtime::{Context, StringView};
@@ -140,6 +139,10 @@ impl Reader<'_> {
 
     fn dict(&mut self, ty: &Type) -> Result<interp::Value, RuntimeError> {
         let word = self.next()?;
+        if word == 0 {
+            // The zero value, of a missed `optlookup`.
+            return Ok(interp::Value::dict([]));
+        }
         // SAFETY: the word is the dictionary in flat form, and its owners come along.
         let table = unsafe { Value::from_flat(ty.clone(), vec![word], self.owner.owners().iter().cloned()) };
         let mut names = Names::default();
@@ -270,48 +273,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Builds a dictionary of entries with a program that merges them.
+    /// Builds a dictionary with a program that reads it from its serialized form: any key and value will do.
     fn dict(&mut self, ty: &Type, value: &interp::Value) -> Result<u64, RuntimeError> {
-        let (Type::Dict(key, of), interp::Value::Dict(dict)) = (ty, value) else {
-            return Err(failure("a dictionary was expected"));
-        };
-        let (element, entries, builder) = match &**of {
-            // Groups are merged value by value, so an empty one cannot be made.
-            Type::Vec(item) => {
-                let mut entries = Vec::new();
-                for (key, group) in dict.iter() {
-                    let interp::Value::Vec(group) = group else { return Err(failure("a group is a vector")) };
-                    entries.extend(group.iter().map(|item| interp::Value::structure([key.clone(), item.clone()])));
-                }
-                ((**item).clone(), entries, build::group_builder((**key).clone(), (**item).clone()))
-            }
-            scalar => {
-                let entries =
-                    dict.iter().map(|(key, value)| interp::Value::structure([key.clone(), value.clone()])).collect();
-                let op = first_op(scalar);
-                (scalar.clone(), entries, build::dict_merger((**key).clone(), scalar.clone(), op))
-            }
-        };
-        let entry = Type::structure([(**key).clone(), element]);
-        let entries = Value::from_interp(&Type::vec(entry.clone()), &interp::Value::vec(entries))?;
+        let bytes = interp::serialize::serialize(value, ty).ok_or_else(|| failure("a dictionary was expected"))?;
+        let bytes: Vec<i8> = bytes.into_iter().map(|byte| byte as i8).collect();
         let mut names = Names::default();
-        let v = names.fresh("v");
-        let over = build::over(build::var(v, Type::vec(entry.clone())));
-        let body = build::result(build::for_(&mut names, over, builder, |_, b, _, x| build::merge(b, x)));
-        let program = Program { params: vec![param(v, &Type::vec(entry))], body, names };
-        let table = run(program, entries)?;
+        let b = names.fresh("b");
+        let bytes_ty = Type::vec(Type::I8);
+        let body = build::deserialize(ty.clone(), build::var(b, bytes_ty.clone()));
+        let table = run(Program { params: vec![param(b, &bytes_ty)], body, names }, Value::vector(bytes))?;
         let word = table.words()[0];
         self.owners.extend(table.owners().iter().cloned());
         Ok(word)
-    }
-}
-
-/// A binop that leaves a value alone that is merged once.
-fn first_op(ty: &Type) -> MergeOp {
-    match ty {
-        Type::Struct(fields) => MergeOp::Fields(fields.iter().map(first_op).collect()),
-        Type::Scalar(ScalarKind::Bool) => MergeOp::All(ReduceOp::BitOr),
-        Type::Scalar(kind) if kind.is_float() => MergeOp::All(ReduceOp::Max),
-        _ => MergeOp::All(ReduceOp::Add),
     }
 }
