@@ -26,6 +26,10 @@ pub(super) fn run(program: &mut Program, _: &Config) {
 }
 
 fn unroll(e: &mut Expr, names: &mut Names) {
+    // Merges outside of a `strict` loop might be reassociated.
+    if e.annotations.get("strict") == Some("true") {
+        return;
+    }
     let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
     let is_small = matches!(builder.ty, Type::Builder(BuilderType::Merger { .. } | BuilderType::Appender(_)));
     let Some(count) = iterations(iter).filter(|_| is_small) else { return };
