@@ -4,7 +4,7 @@
 //! a table. It keeps the operators that it replaced, to fall back on when the pipeline does not compile.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 
 use crate::code::{Code, CodeCache, Settings};
 use crate::lower::pipeline::{Kernel, Output};
-use crate::pipeline::{self, TableFuture};
+use crate::pipeline::{self, Table};
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -80,8 +80,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: ExecutionPlanMetricsSet,
     /// The code of this run of the plan, or why there is none.
     pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
-    /// The table under construction, for a build pipeline.
-    pub(crate) table: std::sync::Mutex<Option<TableFuture>>,
+    /// For a build pipeline: its table.
+    pub(crate) table: Mutex<Table>,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
 }
@@ -106,7 +106,7 @@ impl WeldExec {
                 properties,
                 metrics: ExecutionPlanMetricsSet::new(),
                 code: OnceCell::new(),
-                table: std::sync::Mutex::new(None),
+                table: Mutex::default(),
                 fallback: OnceLock::new(),
             }),
         }

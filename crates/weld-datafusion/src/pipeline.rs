@@ -15,7 +15,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use futures::{StreamExt, TryStreamExt, stream};
 use weld_codegen::{Stream, Value};
 use weld_runtime::Context;
@@ -35,8 +35,16 @@ const BATCHES_HELD_MAX: usize = 8;
 /// nearly every row is a group of its own, little is spent on finding that out.
 const PARTIAL_BYTES_MAX: usize = 2 << 20;
 
-/// A table, or the error of its build, for everyone who waits for it.
-pub(crate) type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
+type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
+
+/// A build pipeline's table. While it is built, those who wait for it own the work: when they go, it stops.
+#[derive(Debug, Default)]
+pub(crate) enum Table {
+    #[default]
+    None,
+    Building(WeakShared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>),
+    Built(Arc<Value>),
+}
 
 /// One partition of a pipeline that gives rows.
 pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> SendableRecordBatchStream {
@@ -106,7 +114,7 @@ fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> BoxFuture<'
             args.push(match arg {
                 Arg::Table => {
                     let Some(build) = builds.next() else { return internal_err!("a probe without its build side") };
-                    Value::clone(&*table(build, context).await.map_err(DataFusionError::Shared)?)
+                    Value::clone(&*table(build, context).await?)
                 }
                 Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
             });
@@ -277,13 +285,26 @@ fn take_rows(stream: &mut Stream, held: &[BatchColumns], schema: &SchemaRef, slo
 }
 
 /// The table of a build pipeline: started by the first who asks, shared by all.
-fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> TableFuture {
-    let mut table = inner.table.lock().unwrap_or_else(PoisonError::into_inner);
-    let start = || {
-        let (inner, context) = (Arc::clone(inner), Arc::clone(context));
-        async move { build(inner, context).await.map(Arc::new).map_err(Arc::new) }.boxed().shared()
+async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Result<Arc<Value>> {
+    let slot = || inner.table.lock().unwrap_or_else(PoisonError::into_inner);
+    let building = {
+        let mut table = slot();
+        let known = match &*table {
+            Table::Built(value) => return Ok(Arc::clone(value)),
+            Table::Building(others) => others.upgrade(),
+            Table::None => None,
+        };
+        known.unwrap_or_else(|| {
+            let (inner, context) = (Arc::clone(inner), Arc::clone(context));
+            let built = async move { build(inner, context).await.map(Arc::new).map_err(Arc::new) };
+            let building: TableFuture = built.boxed().shared();
+            *table = building.downgrade().map_or(Table::None, Table::Building);
+            building
+        })
     };
-    table.get_or_insert_with(start).clone()
+    let value = building.await.map_err(DataFusionError::Shared)?;
+    *slot() = Table::Built(Arc::clone(&value));
+    Ok(value)
 }
 
 /// Builds a table from all partitions of the build side, and feeds the join's dynamic filter.
