@@ -234,3 +234,15 @@ async fn a_plan_can_run_again() {
     let second = datafusion::physical_plan::collect(plan, context).await.expect("it runs again");
     assert_eq!(common::sorted_rows(&first), common::sorted_rows(&second));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_groups_are_handed_out_in_parts() {
+    let engines = Engines::new(config(2));
+    let sql = "SELECT v % 70000 AS k, v, concat('group number ', CAST(v % 50000 AS VARCHAR)) AS s
+               FROM generate_series(1, 150000) AS g(v)";
+    engines.table_from("m", sql, 8192).await;
+    engines.check("SELECT k, count(*), sum(v), avg(v), max(v) FROM m GROUP BY k", 2).await;
+    engines.check("SELECT s, k % 3, sum(v) FROM m GROUP BY s, k % 3", 2).await;
+    engines.check("SELECT count(*) FROM (SELECT DISTINCT s FROM m)", 2).await;
+    engines.check("SELECT a.s, b.v FROM m a JOIN m b ON a.v = b.v AND a.s = b.s WHERE a.k < 20000", 2).await;
+}
