@@ -238,6 +238,31 @@ fn strings_that_a_state_keeps_outlive_their_chunk() {
 }
 
 #[test]
+fn bounds_are_exact_at_every_stored_width() {
+    let text = "|s: stream[{i128,i128,i128}]| result(for(chunkiter(s, 100L), merger[{i128,i128,i128},|],
+        |b,k,c| let m = result(for(c, merger[{i128,i128,i128},|], |d,i,x| merge(d, {magnitude(x.$0), magnitude(x.$1), magnitude(x.$2)})));
+            merge(b, m)))";
+    for n in [0i64, 1, 3, 4, 5, 203] {
+        let wide: Vec<i128> = (0..n).map(|x| (x as i128 - 50) << (x % 90)).collect();
+        let long: Vec<i64> = (0..n).map(|x| (50 - x) << (x % 50)).collect();
+        let small: Vec<u32> = (0..n).map(|x| (x as u32) << (x % 9)).collect();
+        let expected = V::structure([
+            V::Scalar(Literal::I128(wide.iter().fold(0, |all, &x| all | (x ^ (x >> 127))))),
+            V::Scalar(Literal::I128(long.iter().fold(0, |all, &x| all | (x ^ (x >> 63)) as i128))),
+            V::Scalar(Literal::I128(small.iter().fold(0, |all, &x| all | i128::from(x)))),
+        ]);
+        for level in LEVELS {
+            let program = compiled(text, level);
+            let mut stream = program.stream(context(), vec![]).expect("starts");
+            let columns = vec![Column::values(&wide), Column::values(&long), Column::values(&small)];
+            stream.process(&Chunk::new(n as usize, columns)).expect("runs");
+            let result = stream.finish().expect("finishes").to_interp().expect("converts");
+            assert_eq!(result, expected, "{n} {level:?}");
+        }
+    }
+}
+
+#[test]
 fn an_error_stops_a_stream_for_good() {
     let program = compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, 10L / x)))", OptLevel::O2);
     let mut stream = program.stream(context(), vec![]).expect("starts");

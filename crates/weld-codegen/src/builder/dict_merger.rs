@@ -6,6 +6,7 @@
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
+use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::MergeOp;
 use weld_core::ty::Type;
 use weld_runtime::{DictOffsets, RowLayout};
@@ -13,6 +14,7 @@ use weld_runtime::{DictOffsets, RowLayout};
 use crate::emit::dict::row_layout;
 use crate::emit::hash::KeyMemory;
 use crate::emit::{Emitter, Handle, Res, Val};
+use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn start_dict_merger(
@@ -42,11 +44,48 @@ impl<'c> Emitter<'c, '_> {
         value: &Val<'c>,
         span: Span,
     ) -> Res<()> {
-        let key = self.canonical_key(key_ty, &value.field(0)?)?;
+        let (key, value) = (value.field(0)?, value.field(1)?);
+        self.merge_under_key(handle, (key_ty, ty, op), &key, span, |e, at| e.merge_at(ty, op, at, &value))
+    }
+
+    /// Merges a value that is computed when its row is known, so that few registers are taken while the key is looked
+    /// for: `merge` gets the row's value in memory.
+    pub(crate) fn merge_under_key(
+        &mut self,
+        handle: &Handle<'c>,
+        (key_ty, ty, op): (&Type, &Type, &MergeOp),
+        key: &Val<'c>,
+        span: Span,
+        merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
         let hash = self.hash_key(key_ty, &key)?;
         let table = self.load_ptr(handle.state)?;
         let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: handle.copies_bytes };
-        self.merge_entry(&memory, (key_ty, ty, op), &key, hash, &value.field(1)?, span)
+        self.merge_entry(&memory, (key_ty, ty, op), &key, hash, span, merge)
+    }
+
+    /// Merges a value into one in row form.
+    fn merge_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
+        let now = self.load_row(ty, at, false)?;
+        let merged = self.reduce(ty, op, &now, value)?;
+        self.store_row(ty, at, &merged)
+    }
+
+    /// The same for an expression, field by field.
+    pub(crate) fn merge_expr_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Expr) -> Res<()> {
+        match (ty, &value.kind) {
+            (Type::Struct(fields), ExprKind::Struct(parts)) => {
+                for (i, (field, offset)) in fields.iter().zip(layout::field_offsets(fields)).enumerate() {
+                    self.merge_expr_at(field, &op.field(i), self.offset(at, offset)?, &parts[i])?;
+                }
+                Ok(())
+            }
+            _ => {
+                let value = self.emit(value)?;
+                self.merge_at(ty, op, at, &value)
+            }
+        }
     }
 
     pub(super) fn result_dict_merger(
@@ -92,7 +131,7 @@ impl<'c> Emitter<'c, '_> {
             let row = e.row_ptr(rows, key_ty, ty, number)?;
             let key = e.load_row(key_ty, row, false)?;
             let value = e.load_row(ty, e.offset(row, row_layout(key_ty, ty).value_offset.into())?, false)?;
-            e.merge_entry(&memory, (key_ty, ty, op), &key, hash, &value, span)?;
+            e.merge_entry(&memory, (key_ty, ty, op), &key, hash, span, |e, at| e.merge_at(ty, op, at, &value))?;
             e.branch(next)?;
             e.at(next);
             Ok(())
@@ -108,8 +147,8 @@ impl<'c> Emitter<'c, '_> {
         (key_ty, ty, op): (&Type, &Type, &MergeOp),
         key: &Val<'c>,
         hash: IntValue<'c>,
-        value: &Val<'c>,
         span: Span,
+        merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
     ) -> Res<()> {
         let table = memory.object;
         let value_offset = u64::from(row_layout(key_ty, ty).value_offset);
@@ -137,8 +176,6 @@ impl<'c> Emitter<'c, '_> {
         let row = self.b.build_phi(self.unit.ptr_type(), "row")?;
         row.add_incoming(&[(&old_row, old), (&new_row, new_end)]);
         let at = self.offset(row.as_basic_value().into_pointer_value(), value_offset)?;
-        let now = self.load_row(ty, at, false)?;
-        let merged = self.reduce(ty, op, &now, value)?;
-        self.store_row(ty, at, &merged)
+        merge(self, at)
     }
 }

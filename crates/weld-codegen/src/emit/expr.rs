@@ -3,7 +3,7 @@
 use weld_core::ir::deep;
 use weld_core::ir::{Binding, Expr, ExprKind};
 use weld_core::op::{BinaryOp, UnaryOp};
-use weld_core::ty::Type;
+use weld_core::ty::{BuilderType, Type};
 use weld_runtime::{Status, StringView};
 
 use super::analysis::speculatable;
@@ -41,7 +41,9 @@ impl<'c> Emitter<'c, '_> {
                 Ok(Val::Bytes(BytesVal::Slice { ptr, len: self.i64(bytes.len() as i64) }))
             }
             ExprKind::Var(sym) => {
-                self.vars.get(sym).cloned().ok_or_else(|| internal(&format!("{sym:?} has no value here")))
+                let value = self.vars.get(sym).cloned();
+                let value = value.ok_or_else(|| internal(&format!("{sym:?} has no value here")))?;
+                if *demand == Demand::All { self.force(value) } else { Ok(value) }
             }
             ExprKind::Let { bindings, body } => {
                 for binding in bindings {
@@ -72,7 +74,8 @@ impl<'c> Emitter<'c, '_> {
                 let index = *index as usize;
                 let mut fields = vec![Demand::None; index];
                 fields.push(demand.clone());
-                self.emit_parts(of, &Demand::Fields(fields))?.field(index)
+                let value = self.emit_parts(of, &Demand::Fields(fields))?.field(index)?;
+                if *demand == Demand::All { self.force(value) } else { Ok(value) }
             }
             ExprKind::Vector(elements) => self.emit_vector(&expr.ty, elements, span),
             ExprKind::Len(of) => {
@@ -84,7 +87,7 @@ impl<'c> Emitter<'c, '_> {
                 let index = self.emit(key)?;
                 match table {
                     Val::Dict(table) => self.dict_lookup(table, &data.ty, &index, demand, span),
-                    vec => self.lookup(&vec, &data.ty, index.into_int()?, *checked, demand, span),
+                    vec => self.lookup(&vec, &data.ty, index.into_int()?, *checked, demand, span, false),
                 }
             }
             ExprKind::OptLookup { data, key } => {
@@ -127,9 +130,19 @@ impl<'c> Emitter<'c, '_> {
             }
             ExprKind::Merge { builder, value } => {
                 let target = self.emit(builder)?;
-                let value = self.emit(value)?;
                 let handle = target.builder()?.clone();
-                self.merge(&handle, &value, span)?;
+                match (&handle.ty, &value.kind) {
+                    (BuilderType::DictMerger { key, value: ty, op }, ExprKind::Struct(entry)) if entry.len() == 2 => {
+                        let key_value = self.emit(&entry[0])?;
+                        self.merge_under_key(&handle, (key, ty, op), &key_value, span, |e, at| {
+                            e.merge_expr_at(ty, op, at, &entry[1])
+                        })?;
+                    }
+                    _ => {
+                        let value = self.emit(value)?;
+                        self.merge(&handle, &value, span)?;
+                    }
+                }
                 Ok(target)
             }
             ExprKind::For { iter, builder, func } => self.emit_for(expr, iter, builder, func),
@@ -164,7 +177,14 @@ impl<'c> Emitter<'c, '_> {
 
     pub(crate) fn bind(&mut self, binding: &Binding) -> Res<()> {
         let demand = self.unit.demands.get(&binding.sym).cloned().unwrap_or_default();
-        let value = self.emit_parts(&binding.value, &demand)?;
+        let value = match &binding.value.kind {
+            ExprKind::Lookup { data, key, checked } if data.ty.element().is_some() => {
+                let vec = self.emit(data)?;
+                let index = self.emit_int(key)?;
+                self.lookup(&vec, &data.ty, index, *checked, &demand, binding.value.span, true)?
+            }
+            _ => self.emit_parts(&binding.value, &demand)?,
+        };
         self.vars.insert(binding.sym, value);
         Ok(())
     }

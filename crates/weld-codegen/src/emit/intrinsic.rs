@@ -24,16 +24,7 @@ impl<'c> Emitter<'c, '_> {
             (Intrinsic::RoundDiv, [a, b], Some(kind)) => {
                 self.round_div(kind, a.clone().into_int()?, b.clone().into_int()?, span)?.into()
             }
-            (Intrinsic::Magnitude, [a], Some(kind)) => {
-                let value = a.clone().into_int()?;
-                let sign = self.b.build_right_shift(
-                    value,
-                    value.get_type().const_int(kind.bits() as u64 - 1, false),
-                    true,
-                    "",
-                )?;
-                self.b.build_xor(value, sign, "")?.into()
-            }
+            (Intrinsic::Magnitude, [a], Some(kind)) => self.magnitude(a.clone().into_int()?, kind.bits())?.into(),
             (Intrinsic::OrderKey, [a], Some(kind)) => self.order_key(kind, a.scalar()?)?.into(),
             (Intrinsic::MayContain, [dict, key], _) => {
                 self.dict_may_contain(dict.dict()?, &args[0].ty, key, span)?.into()

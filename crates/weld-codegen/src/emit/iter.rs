@@ -51,6 +51,16 @@ enum Kind<'c> {
     Zip(Vec<Source<'c>>),
 }
 
+impl<'c> Source<'c> {
+    /// The vector, if the iterator is all of one.
+    pub(super) fn whole_vector(&self) -> Option<&VecVal<'c>> {
+        match &self.kind {
+            Kind::Vector { vec, start: None, stride: None, .. } => Some(vec),
+            _ => None,
+        }
+    }
+}
+
 impl<'c> Emitter<'c, '_> {
     /// Evaluates an iterator and checks it. `demand` says what is read of its elements.
     pub(super) fn emit_iter(&mut self, iter: &Iter, span: Span) -> Res<Source<'c>> {

@@ -76,7 +76,8 @@ impl<'c> Emitter<'c, '_> {
         let index_base = self.index_base.take();
         if first.get_zero_extended_constant() == Some(0)
             && count == source.count
-            && self.emit_selection(source, builders, func, index_base, span)?
+            && (self.emit_selection(source, builders, func, index_base, span)?
+                || self.emit_bound(source, builders, func)?)
         {
             return Ok(());
         }

@@ -11,7 +11,8 @@
 //! | `expr` | the dispatch over all kinds of expressions |
 //! | `scalar`, `math`, `intrinsic` | operators, casts, functions |
 //! | `control` | `if`, `select`, `iterate` |
-//! | `loops`, `iter`, `select` | `for`, what it iterates over, selection vectors |
+//! | `loops`, `iter` | `for` and what it iterates over |
+//! | `select`, `bound` | loops of a shape that runs better otherwise |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
@@ -21,6 +22,7 @@
 //! | `trap` | errors |
 
 mod analysis;
+mod bound;
 pub(crate) mod bytes;
 pub(crate) mod compare;
 mod control;
@@ -482,6 +484,13 @@ impl<'c, 'u> Emitter<'c, 'u> {
 
     pub(crate) fn store(&self, ptr: PointerValue<'c>, value: impl BasicValue<'c>) -> Res<InstructionValue<'c>> {
         Ok(self.b.build_store(ptr, value)?)
+    }
+
+    pub(crate) fn set_align(&self, load: BasicValueEnum<'c>, bytes: u32) -> Res<()> {
+        match load.as_instruction_value() {
+            Some(load) => load.set_alignment(bytes).map_err(|error| internal(&error.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Says that a load reads memory that does not change while the code runs, or that a store writes none of it.

@@ -3,6 +3,8 @@
 //! What a column's [`ColumnAbi`] says is loaded once, where `process` starts; a load of a value is then as cheap as its
 //! layout allows. Null values come out as zero.
 
+use std::rc::Rc;
+
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
@@ -23,6 +25,16 @@ pub(crate) struct StreamColumn<'c> {
     data: Option<PointerValue<'c>>,
     buffers: Option<PointerValue<'c>>,
     dictionary: Option<Box<StreamColumn<'c>>>,
+}
+
+impl<'c> StreamColumn<'c> {
+    /// Kind and address of integers without nulls that are stored as they are.
+    pub(crate) fn plain_integers(&self) -> Option<(ScalarKind, PointerValue<'c>)> {
+        match self.layout {
+            Layout::Fixed(kind) if kind.is_integer() && self.validity.is_none() => Some((kind, self.values)),
+            _ => None,
+        }
+    }
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -96,6 +108,40 @@ impl<'c> Emitter<'c, '_> {
             values.push(self.load_stream_value(column, field, row, &demand.field(i))?);
         }
         Ok(Val::structure(values))
+    }
+
+    /// As [`Emitter::load_stream_element`], but what takes one load is loaded by [`Emitter::force`], where it is used.
+    pub(crate) fn defer_stream_element(
+        &self,
+        columns: &[StreamColumn<'c>],
+        element: &Type,
+        row: IntValue<'c>,
+        demand: &Demand,
+    ) -> Res<Val<'c>> {
+        let Type::Struct(fields) = element else {
+            return self.load_stream_value(&columns[0], element, row, demand);
+        };
+        let mut values = Vec::with_capacity(fields.len());
+        for (i, (field, column)) in fields.iter().zip(columns).enumerate() {
+            let demand = demand.field(i);
+            let simple = matches!(column.layout, Layout::Fixed(_)) && field.as_scalar().is_some();
+            values.push(match simple && demand != Demand::None {
+                true => Val::Deferred { column: Rc::new(column.clone()), ty: field.clone(), row },
+                false => self.load_stream_value(column, field, row, &demand)?,
+            });
+        }
+        Ok(Val::structure(values))
+    }
+
+    /// The value with its deferred parts loaded, here.
+    pub(crate) fn force(&self, value: Val<'c>) -> Res<Val<'c>> {
+        match value {
+            Val::Deferred { column, ty, row } => self.load_stored(&column, &ty, row),
+            Val::Struct(fields) if fields.iter().any(has_deferred) => {
+                Ok(Val::Struct(fields.iter().map(|field| self.force(field.clone())).collect::<Res<_>>()?))
+            }
+            value => Ok(value),
+        }
     }
 
     fn load_stream_value(
@@ -262,6 +308,14 @@ impl<'c> Emitter<'c, '_> {
             return Ok(self.b.build_float_ext(value.into_float_value(), self.unit.ll.f64_type(), "")?.into());
         }
         Err(CompileError::unsupported(format!("a column of {from} for the type {to}"), Default::default()))
+    }
+}
+
+fn has_deferred(value: &Val<'_>) -> bool {
+    match value {
+        Val::Deferred { .. } => true,
+        Val::Struct(fields) => fields.iter().any(has_deferred),
+        _ => false,
     }
 }
 

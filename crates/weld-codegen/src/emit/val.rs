@@ -26,6 +26,12 @@ pub(crate) enum Val<'c> {
     Builder(Rc<Handle<'c>>),
     /// A part that no expression reads.
     Absent,
+    /// A scalar of a chunk that is loaded where it is used. Only in structs that are bound to a symbol.
+    Deferred {
+        column: Rc<StreamColumn<'c>>,
+        ty: Type,
+        row: IntValue<'c>,
+    },
 }
 
 #[derive(Clone, Debug)]

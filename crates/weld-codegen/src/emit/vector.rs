@@ -93,7 +93,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::Vec(vec))
     }
 
-    /// The demanded parts of an element.
+    /// The demanded parts of an element. If `defer`, parts that are simply loaded from a chunk are loaded where they are
+    /// used.
+    #[expect(clippy::too_many_arguments, reason = "they are what a lookup is made of")]
     pub(super) fn lookup(
         &mut self,
         data: &Val<'c>,
@@ -102,13 +104,20 @@ impl<'c> Emitter<'c, '_> {
         checked: bool,
         demand: &Demand,
         span: Span,
+        defer: bool,
     ) -> Res<Val<'c>> {
         let vec = self.as_vec(data)?;
         if checked {
             let outside = self.cmp(IntPredicate::UGE, index, vec.len)?;
             self.trap_if(outside, Status::IndexOutOfBounds, span, &[index, vec.len])?;
         }
-        self.load_element(&vec, element_of(ty)?, index, demand)
+        match &vec.columns {
+            Columns::Stream { columns, base } if defer => {
+                let row = self.add_nw(*base, index)?;
+                self.defer_stream_element(columns, element_of(ty)?, row, demand)
+            }
+            _ => self.load_element(&vec, element_of(ty)?, index, demand),
+        }
     }
 
     /// A view of the same memory; bytes inside a short view are copied into another view.
