@@ -91,7 +91,8 @@ async fn run_entry(session: &SessionContext, entry: &str, format: Format) -> Res
     for statement in sql::parse(&text)? {
         let start = Instant::now();
         let rows = sql::run_statement(session, statement, format).await?;
-        output::line(&format!("{rows} rows in {:.1} ms", start.elapsed().as_secs_f64() * 1e3))?;
+        let plural = if rows == 1 { "" } else { "s" };
+        output::line(&format!("{rows} row{plural} in {:.1} ms", start.elapsed().as_secs_f64() * 1e3))?;
     }
     Ok(())
 }
