@@ -76,7 +76,7 @@ pub unsafe extern "C" fn grow(
     let first = FIRST_BYTES / u64::from(sizes.iter().copied().max().unwrap_or(1).max(1));
     let wanted = needed.max(capacity.saturating_mul(2)).max(first);
     for (column, &size) in columns.iter_mut().zip(sizes) {
-        let bytes = wanted.checked_mul(u64::from(size)).unwrap_or(u64::MAX);
+        let bytes = wanted.saturating_mul(u64::from(size));
         // SAFETY: by the caller's promise.
         let grown = unsafe { resize(run, region, *column, bytes) };
         if grown.is_null() {
