@@ -162,6 +162,8 @@ functions! {
     weld_nd_position => nd::position, (_, _, _), Effects::Reads;
     /// `(run, region, value offset, row bytes) -> dictmerger or null`
     weld_dict_new => dict_abi::dict_new, (_, _, _, _), Effects::Any;
+    /// `(run, region, dict or null, value offset, row bytes, columns) -> dict or null`
+    weld_dict_or_empty => dict_abi::dict_or_empty, (_, _, _, _, _, _), Effects::Any;
     /// `(run, dictmerger, hash) -> row or null`
     weld_dict_insert => dict_abi::dict_insert, (_, _, _), Effects::Any;
     /// `(run, dictmerger, other) -> done`

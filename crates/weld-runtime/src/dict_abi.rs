@@ -36,6 +36,33 @@ pub unsafe extern "C" fn dict_new(run: *mut Run, region: *mut Region, value_offs
     }
 }
 
+/// The dictionary itself, or an empty one of this layout in the place of null, which is what a missed lookup finds in
+/// the place of a dictionary. Null after a failure. `columns` is that of a grouped table, 0 for others.
+///
+/// # Safety
+/// `run` is valid and owns `region`; `dict` is null or valid.
+pub unsafe extern "C" fn dict_or_empty(
+    run: *mut Run,
+    region: *mut Region,
+    dict: *const Dict,
+    value_offset: u32,
+    row_bytes: u32,
+    columns: u64,
+) -> *const Dict {
+    if !dict.is_null() {
+        return dict;
+    }
+    // SAFETY: by the caller's promise.
+    let empty = unsafe { dict_new(run, region, value_offset, row_bytes) };
+    if empty.is_null() || columns == 0 {
+        return empty;
+    }
+    let none = vec![std::ptr::null(); columns as usize];
+    // SAFETY: the table is new; no column has an element.
+    let grouped = unsafe { dict_group(run, empty, 0, columns, none.as_ptr()) };
+    if grouped { empty } else { std::ptr::null() }
+}
+
 /// A zero row for a new key, or null.
 ///
 /// # Safety

@@ -99,11 +99,37 @@ impl<'c> Emitter<'c, '_> {
         dict: &Type,
         key: &Val<'c>,
         demand: &Demand,
-        _span: Span,
+        span: Span,
     ) -> Res<Val<'c>> {
         let found = self.probe(table, dict, key)?;
         let value = self.found_value(table, dict, &found, demand)?;
+        let (_, value_ty) = entry_types(dict)?;
+        let value = self.with_empty_dicts(value, value_ty, span)?;
         Ok(Val::structure(vec![Val::int(found.found), value]))
+    }
+
+    /// The value of a missed lookup, which is all zeros, with empty tables in the place of null.
+    fn with_empty_dicts(&mut self, value: Val<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
+        match (ty, value) {
+            (Type::Dict(key, of), Val::Dict(table)) => {
+                let region = self.region_for(ty);
+                let RowLayout { value_offset, row_bytes } = row_layout(key, of);
+                let columns = of.element().map_or(0, |element| layout::columns(element).len());
+                let number = |value: u32| self.unit.ll.i32_type().const_int(value.into(), false);
+                let (offset, bytes, columns) = (number(value_offset), number(row_bytes), self.i64(columns as i64));
+                let args = [self.run.into(), region.into(), table.into(), offset.into(), bytes.into(), columns.into()];
+                let table = self.call_value("weld_dict_or_empty", &args)?.into_pointer_value();
+                self.trap_noted_if(self.b.build_is_null(table, "")?, span)?;
+                Ok(Val::Dict(table))
+            }
+            (Type::Struct(types), Val::Struct(fields)) => {
+                let parts = types.iter().zip(fields.iter());
+                let parts: Res<Vec<_>> =
+                    parts.map(|(ty, field)| self.with_empty_dicts(field.clone(), ty, span)).collect();
+                Ok(Val::structure(parts?))
+            }
+            (_, value) => Ok(value),
+        }
     }
 
     pub(crate) fn dict_key_exists(
