@@ -1,19 +1,23 @@
 //! Makes a failing program small: as long as it still fails, parts of it are replaced by simpler ones.
 
+use std::time::{Duration, Instant};
+
 use weld_core::interp::Value;
 use weld_core::ir::{Expr, ExprKind, build, typing, verify};
 
 use crate::generate::Generated;
 
+/// Trying is stopped then, wherever it is.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
 /// The smallest failing program that was found. `fails` must hold of `made`.
 pub fn shrink(made: &Generated, fails: &mut dyn FnMut(&Generated) -> bool) -> Generated {
     let mut best = made.clone();
-    let mut attempts = 4000;
+    let end = Instant::now() + TIME_MAX;
     loop {
-        let smaller = candidates(&best).into_iter().find(|candidate| {
-            attempts -= 1;
-            attempts > 0 && verify(&candidate.program).is_ok() && fails(candidate)
-        });
+        let smaller = candidates(&best)
+            .into_iter()
+            .find(|candidate| Instant::now() < end && verify(&candidate.program).is_ok() && fails(candidate));
         match smaller {
             Some(smaller) => best = smaller,
             None => return best,
