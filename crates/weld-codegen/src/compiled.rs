@@ -81,7 +81,7 @@ pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, Co
 fn affordable(program: &Program) -> OptLevel {
     match program.body.size() {
         0..=3_000 => OptLevel::O2,
-        ..=5_000 => OptLevel::O1,
+        3_001..=5_000 => OptLevel::O1,
         _ => OptLevel::O0,
     }
 }

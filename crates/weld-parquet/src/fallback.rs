@@ -34,7 +34,6 @@ impl std::fmt::Debug for ArrowColumn {
 }
 
 impl ArrowColumn {
-    #[expect(clippy::too_many_arguments, reason = "what names a column and its rows, called once")]
     pub(crate) fn open(
         metadata: &Arc<ParquetMetaData>,
         row_group: usize,
