@@ -43,6 +43,8 @@ pub(crate) struct Pipeline {
     pub(crate) feeds: Option<DynamicFilter>,
     /// All expressions of the replaced operators.
     pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whether a Parquet source is read by the project's own scan.
+    pub(crate) scan: bool,
     pub(crate) settings: Settings,
     pub(crate) cache: Arc<CodeCache>,
 }

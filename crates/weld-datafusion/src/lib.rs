@@ -23,6 +23,7 @@ mod lower;
 mod memory;
 mod pipeline;
 mod rule;
+mod scan;
 mod session;
 
 pub use config::WeldOptions;

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -27,6 +27,7 @@ use crate::exec::Inner;
 use crate::lower::pipeline::Output;
 use crate::lower::{Arg, Slot};
 use crate::memory::{QueryMemory, checked};
+use crate::scan::{self, ParquetScan};
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
@@ -94,8 +95,13 @@ fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
     let schema = inner.source().schema();
+    let narrow = pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
+    let expected = |data_type: &DataType| match narrow {
+        true => expected_layout(&scan::narrow(data_type)),
+        false => expected_layout(data_type),
+    };
     let layouts: Option<Vec<_>> =
-        pipeline.kernel.inputs.iter().map(|index| expected_layout(schema.field(*index).data_type())).collect();
+        pipeline.kernel.inputs.iter().map(|index| expected(schema.field(*index).data_type())).collect();
     if let Some(layouts) = layouts {
         code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
     }
@@ -174,7 +180,7 @@ impl Run {
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
         Ok(Run {
-            input: inner.source().execute(partition, Arc::clone(context))?,
+            input: scan::execute(inner.source(), partition, Arc::clone(context), inner.pipeline.scan)?,
             columns: inner.pipeline.kernel.inputs.clone(),
             code: Arc::clone(code),
             args,
@@ -318,7 +324,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Value> {
     let mut parts = Vec::new();
     for partition in 0..inner.source().output_partitioning().partition_count() {
         let stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
-        let input = inner.source().execute(partition, Arc::clone(&context))?;
+        let input = scan::execute(inner.source(), partition, Arc::clone(&context), inner.pipeline.scan)?;
         let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
         let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);
         let columns = inner.pipeline.kernel.inputs.clone();

@@ -337,6 +337,7 @@ impl Rewriter {
             fetch: chain.fetch,
             feeds,
             exprs: chain.exprs,
+            scan: self.options.scan,
             settings: Settings::of(&self.options),
             cache: Arc::clone(&self.cache),
         };

@@ -1,0 +1,131 @@
+//! The project's own Parquet scan, in the place of a `DataSourceExec` that feeds a pipeline.
+//!
+//! ```text
+//! WeldExec ── asks for partition p of ──► DataSourceExec(ParquetSource)     stays in the plan: statistics,
+//!    ▲                                           │ files, projection,       dynamic filters, fallback
+//!    └── Decimal64, Utf8View, ... ◄── scan ◄─────┘ predicate, readers
+//! ```
+//!
+//! Batches have the source's columns in narrower types than its schema says, which only compiled code may see: it
+//! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
+//! since its partitions share their files.
+
+mod predicate;
+mod reader;
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::lower::Unsupported;
+
+/// A Parquet source that this scan covers.
+pub(crate) struct ParquetScan<'a> {
+    config: &'a FileScanConfig,
+    source: &'a ParquetSource,
+    columns: Vec<ScannedColumn>,
+}
+
+/// A column of the source's output: its name in the files, and the type that the table gives it.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedColumn {
+    name: String,
+    table_type: DataType,
+}
+
+/// The stream of a partition of `source`, in narrow types where this scan covers it.
+pub(crate) fn execute(
+    source: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+    enabled: bool,
+) -> Result<SendableRecordBatchStream> {
+    match ParquetScan::of(source.as_ref()) {
+        Ok(scan) if enabled => scan.stream(partition, &context),
+        _ => source.execute(partition, context),
+    }
+}
+
+/// The type in which a column of the table type arrives.
+pub(crate) fn narrow(table_type: &DataType) -> DataType {
+    match table_type {
+        DataType::Decimal128(precision, scale) if *precision <= 18 => DataType::Decimal64(*precision, *scale),
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        other => other.clone(),
+    }
+}
+
+impl<'a> ParquetScan<'a> {
+    /// The scan of a plan node, or why it stays DataFusion's.
+    pub(crate) fn of(plan: &'a dyn ExecutionPlan) -> Result<Self, Unsupported> {
+        let no = |why: &str| Err(Unsupported::new("DataSourceExec", why));
+        let Some(exec) = plan.downcast_ref::<DataSourceExec>() else { return no("is no data source") };
+        let Some((config, source)) = exec.downcast_to_file_source::<ParquetSource>() else {
+            return no("does not read Parquet");
+        };
+        let table = source.table_schema();
+        if !table.table_partition_cols().is_empty() || !table.virtual_columns().is_empty() {
+            return no("has columns that are not in the files");
+        }
+        if config.limit.is_some() {
+            return no("stops at a limit");
+        }
+        if config.expr_adapter_factory.is_some() {
+            return no("adapts files to the table in its own way");
+        }
+        let options = source.table_parquet_options();
+        if options.global.pushdown_filters {
+            return no("drops rows itself");
+        }
+        if options.crypto.file_decryption.is_some() || options.crypto.factory_id.is_some() {
+            return no("is encrypted");
+        }
+        let files = config.file_groups.iter().flat_map(|group| group.files());
+        if files.into_iter().any(|file| !file.extensions.is_empty()) {
+            return no("is given rows to read");
+        }
+        let schema = table.table_schema();
+        let Some(projection) = source.projection() else { return no("has no projection") };
+        let mut columns = Vec::new();
+        for projected in projection.iter() {
+            let Some(column) = projected.expr.downcast_ref::<Column>() else { return no("computes columns") };
+            let field = schema.field(column.index());
+            if field.data_type().is_nested() {
+                return no("has nested columns");
+            }
+            columns.push(ScannedColumn { name: field.name().clone(), table_type: field.data_type().clone() });
+        }
+        Ok(ParquetScan { config, source, columns })
+    }
+
+    fn stream(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let readers: Arc<dyn ParquetFileReaderFactory> = match self.source.parquet_file_reader_factory() {
+            Some(readers) => Arc::clone(readers),
+            None => {
+                let store = context.runtime_env().object_store(&self.config.object_store_url)?;
+                Arc::new(DefaultParquetFileReaderFactory::new(store))
+            }
+        };
+        let files = match self.config.file_groups.get(partition) {
+            Some(group) => group.files().to_vec(),
+            None => Vec::new(),
+        };
+        let scan = reader::Scan {
+            partition,
+            readers,
+            columns: self.columns.clone(),
+            table_schema: Arc::clone(self.source.table_schema().table_schema()),
+            predicate: self.source.filter(),
+            batch_rows: context.session_config().batch_size(),
+            metrics: self.source.metrics().clone(),
+        };
+        scan.stream(files)
+    }
+}

@@ -1,0 +1,217 @@
+//! One partition's files, row groups and batches.
+//!
+//! Row groups are opened in pairs: their dictionaries are decompressed in turn, which takes much less than twice the
+//! time of one, and their bytes come in one request.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::cast;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::arrow::async_reader::AsyncFileReader;
+use datafusion::parquet::arrow::parquet_to_arrow_schema;
+use datafusion::parquet::file::metadata::ParquetMetaData;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn};
+
+use super::predicate::ColumnPredicate;
+use super::{ScannedColumn, narrow};
+
+/// What one partition reads, and how.
+pub(super) struct Scan {
+    pub(super) partition: usize,
+    pub(super) readers: Arc<dyn ParquetFileReaderFactory>,
+    pub(super) columns: Vec<ScannedColumn>,
+    pub(super) table_schema: SchemaRef,
+    pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) batch_rows: usize,
+    pub(super) metrics: ExecutionPlanMetricsSet,
+}
+
+/// A place in the partition's files.
+struct Place {
+    scan: Scan,
+    schema: SchemaRef,
+    files: VecDeque<PartitionedFile>,
+    file: Option<OpenFile>,
+    groups: VecDeque<RowGroupBatches>,
+    predicates: Vec<ColumnPredicate>,
+    options: ReadOptions,
+    baseline: BaselineMetrics,
+}
+
+struct OpenFile {
+    reader: Box<dyn AsyncFileReader + Send>,
+    metadata: Arc<ParquetMetaData>,
+    schema: Schema,
+    metrics: ParquetFileMetrics,
+    groups: VecDeque<usize>,
+}
+
+impl Scan {
+    pub(super) fn stream(self, files: Vec<PartitionedFile>) -> Result<SendableRecordBatchStream> {
+        let fields = self.columns.iter().map(|c| Field::new(&c.name, narrow(&c.table_type), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let predicates = match &self.predicate {
+            Some(predicate) => ColumnPredicate::of(predicate, &self.table_schema)?,
+            None => Vec::new(),
+        };
+        let place = Place {
+            schema: Arc::clone(&schema),
+            files: files.into(),
+            file: None,
+            groups: VecDeque::new(),
+            predicates,
+            options: ReadOptions::default(),
+            baseline: BaselineMetrics::new(&self.metrics, self.partition),
+            scan: self,
+        };
+        let next = |mut place: Place| async move { Ok(place.next().await?.map(|batch| (batch, place))) };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next))))
+    }
+}
+
+impl Place {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(group) = self.groups.front_mut() {
+                let elapsed = self.baseline.elapsed_compute().clone();
+                let _timer = elapsed.timer();
+                match group.next() {
+                    Some(batch) => {
+                        let batch = adapt(&batch.map_err(corrupt)?, &self.schema)?;
+                        self.baseline.record_output(batch.num_rows());
+                        return Ok(Some(batch));
+                    }
+                    None => drop(self.groups.pop_front()),
+                }
+            } else if self.file.as_ref().is_some_and(|file| !file.groups.is_empty()) {
+                self.open_groups().await?;
+            } else {
+                match self.files.pop_front() {
+                    Some(file) => self.file = Some(self.open_file(file).await?),
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+
+    async fn open_file(&mut self, file: PartitionedFile) -> Result<OpenFile> {
+        let Scan { partition, metrics, .. } = &self.scan;
+        let location = file.object_meta.location.to_string();
+        let (range, hint) = (file.range.clone(), file.metadata_size_hint);
+        let mut reader = self.scan.readers.create_reader(*partition, file, hint, metrics)?;
+        let metadata = reader.get_metadata(None).await?;
+        let footer = metadata.file_metadata();
+        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
+        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
+        if let Some(range) = &range {
+            plan.prune_by_range(metadata.row_groups(), range);
+        }
+        let groups = plan.row_group_indexes().collect();
+        let metrics = ParquetFileMetrics::new(*partition, &location, metrics);
+        Ok(OpenFile { reader, metadata, schema, metrics, groups })
+    }
+
+    /// Opens the next two row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
+    async fn open_groups(&mut self) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let elapsed = self.baseline.elapsed_compute().clone();
+        if let Some(predicate) = &self.scan.predicate {
+            let _timer = elapsed.timer();
+            file.prune(predicate, &self.scan.table_schema);
+        }
+        let next: Vec<usize> = (0..2).filter_map(|_| file.groups.pop_front()).collect();
+        let present = |name: &str| file.schema.index_of(name).is_ok();
+        let columns = self.scan.columns.iter().filter(|c| present(&c.name));
+        let columns: Vec<_> =
+            columns.map(|c| ScanColumn::new(&c.name, Form::Flat).with_type(narrow(&c.table_type))).collect();
+        let mut scans = Vec::new();
+        for group in next {
+            let metadata = Arc::clone(&file.metadata);
+            scans.push(RowGroupScan::new(metadata, group, columns.clone(), &self.options).map_err(corrupt)?);
+        }
+        for predicate in self.predicates.iter_mut().filter(|p| p.pays() && present(&p.name)) {
+            let wanted = all(scans.iter().map(|scan| scan.predicate_ranges(&[&predicate.name])))?;
+            let ranges = fetch(&mut file.reader, wanted).await?;
+            let _timer = elapsed.timer();
+            for scan in &mut scans {
+                let before = scan.selection().len();
+                let name = predicate.name.clone();
+                match scan.filter(&name, &ranges, &mut |values| predicate.judge(values)) {
+                    Ok(()) | Err(weld_parquet::Error::Unsupported(_)) => {}
+                    Err(error) => return Err(corrupt(error)),
+                }
+                let after = scan.selection().len();
+                predicate.note(before, after);
+            }
+        }
+        let wanted = all(scans.iter().map(RowGroupScan::column_ranges))?;
+        let ranges = fetch(&mut file.reader, wanted).await?;
+        let _timer = elapsed.timer();
+        for scan in scans.into_iter().filter(|scan| !scan.selection().is_empty()) {
+            self.groups.push_back(scan.prepare(&ranges, self.scan.batch_rows).map_err(corrupt)?);
+        }
+        RowGroupBatches::load_dictionaries(&mut self.groups).map_err(corrupt)
+    }
+}
+
+impl OpenFile {
+    fn prune(&mut self, predicate: &Arc<dyn PhysicalExpr>, table: &SchemaRef) {
+        let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(table));
+        let Some(pruning) = builder.build(Arc::clone(predicate)) else { return };
+        let mut plan = ParquetAccessPlan::new_none(self.metadata.num_row_groups());
+        self.groups.iter().for_each(|&group| plan.scan(group));
+        let mut plan = RowGroupAccessPlanFilter::new(plan);
+        let descriptor = self.metadata.file_metadata().schema_descr();
+        plan.prune_by_statistics(table, descriptor, self.metadata.row_groups(), &pruning, &self.metrics);
+        self.groups = plan.row_group_indexes().collect();
+    }
+}
+
+/// What several row groups want, for one request.
+fn all(wanted: impl Iterator<Item = weld_parquet::Result<Vec<Range<u64>>>>) -> Result<Vec<Range<u64>>> {
+    let ranges = wanted.collect::<weld_parquet::Result<Vec<_>>>().map_err(corrupt)?;
+    Ok(ranges.concat())
+}
+
+async fn fetch(reader: &mut Box<dyn AsyncFileReader + Send>, ranges: Vec<Range<u64>>) -> Result<FileRanges> {
+    let bytes = match ranges.is_empty() {
+        true => Vec::new(),
+        false => reader.get_byte_ranges(ranges.clone()).await?,
+    };
+    Ok(FileRanges::new(ranges.iter().map(|range| range.start).zip(bytes)))
+}
+
+/// The batch with the columns of `schema`: absent ones are null, those of another type are cast.
+fn adapt(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let column = |field: &Arc<Field>| -> Result<ArrayRef> {
+        match batch.column_by_name(field.name()) {
+            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
+            Some(column) => Ok(cast(column, field.data_type())?),
+        }
+    };
+    let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+fn corrupt(error: weld_parquet::Error) -> DataFusionError {
+    match error {
+        weld_parquet::Error::Parquet(error) => DataFusionError::from(error),
+        weld_parquet::Error::Arrow(error) => DataFusionError::from(error),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
