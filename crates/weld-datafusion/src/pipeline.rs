@@ -15,7 +15,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use futures::future::{BoxFuture, FutureExt, Shared, WeakShared, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use weld_codegen::{Stream, Value};
 use weld_runtime::Context;
@@ -32,9 +32,10 @@ use crate::scan::{self, ParquetScan};
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
 
-/// A partial aggregate hands its groups out when they take so much memory: its table stays in the cache, and where
-/// nearly every row is a group of its own, little is spent on finding that out.
-const PARTIAL_BYTES_MAX: usize = 2 << 20;
+/// A partial aggregate hands its groups out when they take so much memory, which bounds its table. A table that fits
+/// the cache (2 MiB) would be faster to fill, but sends nearly every row on where groups are many and spread out: with
+/// 200,000 groups in 6 million rows, 5.4 million partial rows instead of 0.4 million.
+const PARTIAL_BYTES_MAX: usize = 32 << 20;
 
 type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
 
@@ -74,9 +75,7 @@ async fn start(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -
 fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
     async move {
         let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
-        for build in builds {
-            code(build).await?;
-        }
+        try_join_all(builds.into_iter().map(code)).await?;
         let compile = || async {
             let task = {
                 let inner = Arc::clone(&inner);
@@ -114,13 +113,15 @@ fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
 fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> BoxFuture<'a, Result<Vec<Value>>> {
     async move {
         let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
-        let mut builds = builds.iter();
+        // All tables are built at once: while one is being finished, the partitions of the others go on.
+        let tables = try_join_all(builds.iter().map(|build| table(build, context))).await?;
+        let mut tables = tables.into_iter();
         let mut args = Vec::new();
         for arg in &inner.pipeline.kernel.args {
             args.push(match arg {
                 Arg::Table => {
-                    let Some(build) = builds.next() else { return internal_err!("a probe without its build side") };
-                    Value::clone(&*table(build, context).await?)
+                    let Some(table) = tables.next() else { return internal_err!("a probe without its build side") };
+                    Value::clone(&*table)
                 }
                 Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
             });
