@@ -198,7 +198,8 @@ impl Bounds {
         // end, so SLACK = 128 bytes are writable there: 60 of the literal and then 64 of the copy.
         // The copy's source lies in `out .. op`, as `offset` is at most what was written, and reads
         // end before the end of what may be written. The new `op` is at most 124 past the old one;
-        // whether that is past the end is seen before the next step.
+        // whether that is past the end is seen before the next step. A tag is a byte, and COPIES has
+        // an entry for each.
         unsafe {
             let first = *ip as usize;
             let is_literal = first & 3 == 0;

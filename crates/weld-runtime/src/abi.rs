@@ -3,7 +3,7 @@
 //! A row of the table is the name that compiled code uses and the Rust function; the LLVM declaration follows from the
 //! function's type, so the two cannot disagree:
 //!
-//! ```ignore
+//! ```text
 //! weld_resize => vector::resize, (_, _, _, _), Effects::Any;
 //! ```
 
