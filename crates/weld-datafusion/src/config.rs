@@ -21,8 +21,8 @@ extensions_options! {
         pub aggregate: bool, default = true
         /// Compile inner hash joins.
         pub join: bool, default = true
-        /// Read Parquet with the project's own scan where a compiled pipeline sits on it. Off until it is measured.
-        pub scan: bool, default = false
+        /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
+        pub scan: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
