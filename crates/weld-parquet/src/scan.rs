@@ -394,10 +394,20 @@ impl Iterator for RowGroupBatches {
 /// The field of a batch, as this crate types it.
 pub(crate) fn hinted(field: &Field, data_type: Option<&DataType>) -> Field {
     let hint = match (data_type, field.data_type()) {
+        // arrow-rs takes a hint of another scale and keeps the digits.
+        (Some(wanted), own) if scale(wanted) != scale(own) => own.clone(),
         (Some(data_type), _) => data_type.clone(),
         (None, DataType::Utf8 | DataType::LargeUtf8) => DataType::Utf8View,
         (None, DataType::Binary | DataType::LargeBinary) => DataType::BinaryView,
         (None, other) => other.clone(),
     };
     field.clone().with_data_type(hint)
+}
+
+fn scale(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => Some(*s),
+        DataType::Decimal256(_, s) => Some(*s),
+        _ => None,
+    }
 }

@@ -11,11 +11,14 @@
 //! since its partitions share their files.
 
 mod predicate;
+mod prune;
 mod reader;
 
 use std::sync::Arc;
 
+use arrow::compute::CastOptions;
 use arrow::datatypes::DataType;
+use arrow::util::display::FormatOptions;
 use datafusion::common::Result;
 use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileReaderFactory, ParquetSource};
@@ -25,6 +28,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::lower::Unsupported;
+
+/// What does not fit the table's type is an error, as in DataFusion's scan.
+const CAST: CastOptions<'static> = CastOptions { safe: false, format_options: FormatOptions::new() };
 
 /// A Parquet source that this scan covers.
 pub(crate) struct ParquetScan<'a> {
@@ -51,6 +57,16 @@ pub(crate) fn execute(
         Ok(scan) if enabled => scan.stream(partition, &context),
         _ => source.execute(partition, context),
     }
+}
+
+/// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why.
+pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool) -> Option<String> {
+    source.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
+    Some(match ParquetScan::of(source) {
+        _ if !enabled => "datafusion (weld.scan is off)".to_owned(),
+        Ok(_) => "weld".to_owned(),
+        Err(unsupported) => format!("datafusion ({})", unsupported.why),
+    })
 }
 
 /// The type in which a column of the table type arrives.
@@ -123,6 +139,7 @@ impl<'a> ParquetScan<'a> {
             columns: self.columns.clone(),
             table_schema: Arc::clone(self.source.table_schema().table_schema()),
             predicate: self.source.filter(),
+            pruning: prune::Allowed::of(&self.source.table_parquet_options().global),
             batch_rows: context.session_config().batch_size(),
             metrics: self.source.metrics().clone(),
         };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::Result;
@@ -15,6 +15,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+
+use super::CAST;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
@@ -58,12 +60,14 @@ impl ColumnPredicate {
 
     /// The verdict on each value of the column, in whatever type it was decoded to.
     pub(super) fn judge(&self, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
-        let column = cast(values, self.schema.field(0).data_type())?;
+        let everything = || BooleanArray::from(vec![true; values.len()]);
+        let Ok(column) = cast_with_options(values, self.schema.field(0).data_type(), &CAST) else {
+            return Ok(everything());
+        };
         // Null stands for absent values, also where the table says that there are none.
         let field = self.schema.field(0).clone().with_nullable(true);
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])?;
         let verdict = self.expr.evaluate(&batch).and_then(|verdict| verdict.into_array(values.len()));
-        let everything = || BooleanArray::from(vec![true; values.len()]);
         Ok(verdict.ok().and_then(|v| v.as_boolean_opt().cloned()).unwrap_or_else(everything))
     }
 

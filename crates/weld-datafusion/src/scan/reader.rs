@@ -8,25 +8,27 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::cast;
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
-use datafusion::parquet::file::metadata::ParquetMetaData;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn};
 
 use super::predicate::ColumnPredicate;
-use super::{ScannedColumn, narrow};
+use super::prune::{Allowed, Groups, is_text};
+use super::{CAST, ScannedColumn, narrow};
 
 /// What one partition reads, and how.
 pub(super) struct Scan {
@@ -35,6 +37,7 @@ pub(super) struct Scan {
     pub(super) columns: Vec<ScannedColumn>,
     pub(super) table_schema: SchemaRef,
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) pruning: Allowed,
     pub(super) batch_rows: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -47,6 +50,8 @@ struct Place {
     file: Option<OpenFile>,
     groups: VecDeque<RowGroupBatches>,
     predicates: Vec<ColumnPredicate>,
+    /// Which state of the scan's predicate they were made of.
+    generation: Option<u64>,
     options: ReadOptions,
     baseline: BaselineMetrics,
 }
@@ -55,30 +60,64 @@ struct OpenFile {
     reader: Box<dyn AsyncFileReader + Send>,
     metadata: Arc<ParquetMetaData>,
     schema: Schema,
-    metrics: ParquetFileMetrics,
-    groups: VecDeque<usize>,
+    groups: Groups,
 }
 
 impl Scan {
     pub(super) fn stream(self, files: Vec<PartitionedFile>) -> Result<SendableRecordBatchStream> {
         let fields = self.columns.iter().map(|c| Field::new(&c.name, narrow(&c.table_type), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let predicates = match &self.predicate {
-            Some(predicate) => ColumnPredicate::of(predicate, &self.table_schema)?,
-            None => Vec::new(),
-        };
         let place = Place {
             schema: Arc::clone(&schema),
             files: files.into(),
             file: None,
             groups: VecDeque::new(),
-            predicates,
+            predicates: Vec::new(),
+            generation: None,
             options: ReadOptions::default(),
             baseline: BaselineMetrics::new(&self.metrics, self.partition),
             scan: self,
         };
         let next = |mut place: Place| async move { Ok(place.next().await?.map(|batch| (batch, place))) };
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next))))
+    }
+
+    async fn open(&self, file: PartitionedFile) -> Result<OpenFile> {
+        let Scan { partition, metrics, readers, predicate, pruning, table_schema, .. } = self;
+        let (range, hint) = (file.range.clone(), file.metadata_size_hint);
+        let mut reader = readers.create_reader(*partition, file.clone(), hint, metrics)?;
+        let index =
+            if pruning.pages && predicate.is_some() { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+        let options = ArrowReaderOptions::new().with_page_index_policy(index);
+        let metadata = reader.get_metadata(Some(&options)).await?;
+        let footer = metadata.file_metadata();
+        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
+        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
+        if let Some(range) = &range {
+            plan.prune_by_range(metadata.row_groups(), range);
+        }
+        let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), metrics);
+        let (of, table) = (Arc::clone(&metadata), Arc::clone(table_schema));
+        let mut groups = Groups::new(plan.row_group_indexes(), of, &schema, table, predicate, *pruning, file_metrics);
+        if let Some(predicate) = predicate {
+            groups.prune_by_statistics(predicate);
+            let reader = || readers.create_reader(*partition, file, hint, metrics);
+            groups.prune_by_bloom_filters(predicate, reader).await?;
+            groups.prune_by_pages(predicate)?;
+        }
+        Ok(OpenFile { reader, metadata, schema, groups })
+    }
+}
+
+impl ScannedColumn {
+    /// The column of a file, if it has it: in the table's type, or in its own where that has to be converted.
+    fn of(&self, file: &Schema) -> Option<ScanColumn> {
+        let own = file.field_with_name(&self.name).ok()?.data_type();
+        let column = ScanColumn::new(&self.name, Form::Flat);
+        let same = own == &self.table_type || (is_text(own) && is_text(&self.table_type));
+        // The unit of old timestamps is for the reader to choose.
+        let times = own.is_temporal() && self.table_type.is_temporal();
+        Some(if same || times { column.with_type(narrow(&self.table_type)) } else { column })
     }
 }
 
@@ -96,32 +135,15 @@ impl Place {
                     }
                     None => drop(self.groups.pop_front()),
                 }
-            } else if self.file.as_ref().is_some_and(|file| !file.groups.is_empty()) {
+            } else if self.file.as_ref().is_some_and(|file| !file.groups.left.is_empty()) {
                 self.open_groups().await?;
             } else {
                 match self.files.pop_front() {
-                    Some(file) => self.file = Some(self.open_file(file).await?),
+                    Some(file) => self.file = Some(self.scan.open(file).await?),
                     None => return Ok(None),
                 }
             }
         }
-    }
-
-    async fn open_file(&mut self, file: PartitionedFile) -> Result<OpenFile> {
-        let Scan { partition, metrics, .. } = &self.scan;
-        let location = file.object_meta.location.to_string();
-        let (range, hint) = (file.range.clone(), file.metadata_size_hint);
-        let mut reader = self.scan.readers.create_reader(*partition, file, hint, metrics)?;
-        let metadata = reader.get_metadata(None).await?;
-        let footer = metadata.file_metadata();
-        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
-        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
-        if let Some(range) = &range {
-            plan.prune_by_range(metadata.row_groups(), range);
-        }
-        let groups = plan.row_group_indexes().collect();
-        let metrics = ParquetFileMetrics::new(*partition, &location, metrics);
-        Ok(OpenFile { reader, metadata, schema, metrics, groups })
     }
 
     /// Opens the next two row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
@@ -130,17 +152,23 @@ impl Place {
         let elapsed = self.baseline.elapsed_compute().clone();
         if let Some(predicate) = &self.scan.predicate {
             let _timer = elapsed.timer();
-            file.prune(predicate, &self.scan.table_schema);
+            file.groups.prune_again(predicate)?;
+            let generation = snapshot_generation(predicate);
+            if self.generation.replace(generation) != Some(generation) {
+                self.predicates = ColumnPredicate::of(predicate, &self.scan.table_schema)?;
+            }
         }
-        let next: Vec<usize> = (0..2).filter_map(|_| file.groups.pop_front()).collect();
+        let next = (0..2).filter_map(|_| file.groups.left.pop_front()).collect::<Vec<_>>();
         let present = |name: &str| file.schema.index_of(name).is_ok();
-        let columns = self.scan.columns.iter().filter(|c| present(&c.name));
-        let columns: Vec<_> =
-            columns.map(|c| ScanColumn::new(&c.name, Form::Flat).with_type(narrow(&c.table_type))).collect();
+        let columns: Vec<_> = self.scan.columns.iter().filter_map(|column| column.of(&file.schema)).collect();
         let mut scans = Vec::new();
         for group in next {
             let metadata = Arc::clone(&file.metadata);
-            scans.push(RowGroupScan::new(metadata, group, columns.clone(), &self.options).map_err(corrupt)?);
+            let mut scan = RowGroupScan::new(metadata, group.index, columns.clone(), &self.options).map_err(corrupt)?;
+            if let Some(rows) = group.rows {
+                scan.select(rows).map_err(corrupt)?;
+            }
+            scans.push(scan);
         }
         for predicate in self.predicates.iter_mut().filter(|p| p.pays() && present(&p.name)) {
             let wanted = all(scans.iter().map(|scan| scan.predicate_ranges(&[&predicate.name])))?;
@@ -167,19 +195,6 @@ impl Place {
     }
 }
 
-impl OpenFile {
-    fn prune(&mut self, predicate: &Arc<dyn PhysicalExpr>, table: &SchemaRef) {
-        let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(table));
-        let Some(pruning) = builder.build(Arc::clone(predicate)) else { return };
-        let mut plan = ParquetAccessPlan::new_none(self.metadata.num_row_groups());
-        self.groups.iter().for_each(|&group| plan.scan(group));
-        let mut plan = RowGroupAccessPlanFilter::new(plan);
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        plan.prune_by_statistics(table, descriptor, self.metadata.row_groups(), &pruning, &self.metrics);
-        self.groups = plan.row_group_indexes().collect();
-    }
-}
-
 /// What several row groups want, for one request.
 fn all(wanted: impl Iterator<Item = weld_parquet::Result<Vec<Range<u64>>>>) -> Result<Vec<Range<u64>>> {
     let ranges = wanted.collect::<weld_parquet::Result<Vec<_>>>().map_err(corrupt)?;
@@ -200,7 +215,7 @@ fn adapt(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         match batch.column_by_name(field.name()) {
             None => Ok(new_null_array(field.data_type(), batch.num_rows())),
             Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
-            Some(column) => Ok(cast(column, field.data_type())?),
+            Some(column) => Ok(cast_with_options(column, field.data_type(), &CAST)?),
         }
     };
     let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
