@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use weld_codegen::{self as native, CompileError, Options};
+use weld_codegen::{self as native, CompileError, Cudf, ForeignHost, Options};
+use weld_core::Frontend;
 use weld_core::diag::{Diagnostic, ErrorKind, Span};
 use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::{Param, Program};
@@ -36,6 +37,9 @@ pub(crate) struct Settings {
     /// Seconds after which a run is stopped
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: Option<u64>,
+    /// A C function that programs may call, such as 'add_five(i64)->i64=libfive.so'; may be given many times
+    #[arg(long = "cudf", value_name = "NAME(T, ..)->R=LIBRARY", value_parser = Cudf::load)]
+    cudfs: Vec<Cudf>,
 }
 
 /// Which of the optimizer's passes run.
@@ -85,9 +89,14 @@ impl Settings {
 
     /// The text's program, checked and optimised.
     pub(crate) fn program(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
-        let mut program = weld_core::parse_program(source)?;
+        let mut program = self.checked(source)?;
         self.optimizer.run(&mut program, None);
         Ok(program)
+    }
+
+    /// The text's program as it is written.
+    pub(crate) fn checked(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
+        Frontend { cudfs: self.cudfs.iter().map(Cudf::declaration).collect() }.parse_program(source)
     }
 
     /// Runs an optimised program.
@@ -95,7 +104,8 @@ impl Settings {
         self.with_cancel_flag(|cancel| match self.engine {
             ProgramEngine::Interp => {
                 let limits = Limits { memory: self.memory_limit, cancel, ..Limits::default() };
-                interp::run(program, args, &limits).map_err(Diagnostic::from)
+                let host = ForeignHost::new(&self.cudfs).map_err(compile_diagnostic)?;
+                interp::run_with_host(program, args, &limits, &host).map_err(Diagnostic::from)
             }
             ProgramEngine::Jit => self.run_compiled(program, args, cancel),
         })
@@ -107,7 +117,7 @@ impl Settings {
         args: &[Value],
         cancel: Arc<AtomicBool>,
     ) -> std::result::Result<Value, Diagnostic> {
-        let options = Options { threads: usize::from(self.threads), ..Options::default() };
+        let options = Options { threads: usize::from(self.threads), cudfs: self.cudfs.clone(), ..Options::default() };
         let compiled = weld_codegen::compile(program, &options).map_err(compile_diagnostic)?;
         let native = |(value, param): (&Value, &Param)| native::Value::from_interp(&param.ty, value);
         let native: std::result::Result<Vec<_>, _> = args.iter().zip(&program.params).map(native).collect();

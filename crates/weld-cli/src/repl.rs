@@ -103,7 +103,7 @@ impl Session {
 
     fn checked(&self, text: &str) -> Result<Program> {
         let source = self.source(text);
-        weld_core::parse_program(&source).map_err(|errors| program::report(&errors, &source, "repl"))
+        self.settings.checked(&source).map_err(|errors| program::report(&errors, &source, "repl"))
     }
 
     fn define(&mut self, entry: &str) -> Result<()> {

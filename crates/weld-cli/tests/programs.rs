@@ -49,6 +49,37 @@ fn run_shows_where_a_program_is_wrong() {
 }
 
 #[test]
+fn eval_calls_c_functions_of_libraries() {
+    // No function of the C library has the convention; Rust's linker makes one.
+    let folder = folder_with(&[("five.c", b"void add_five(long *x, long *r) { *r = *x + 5; }")]);
+    let (source, library) = (folder.path().join("five.c"), folder.path().join("libfive.so"));
+    let compiler = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(compiler.is_ok_and(|status| status.success()), "the linker of Rust is a C compiler");
+    let library = library.to_str().unwrap();
+    let option = format!("--cudf add_five(i64)->i64={library}");
+    let answers = eval(
+        &option,
+        &[
+            json!({"id": 1, "program": "map([1L, 2L], |x| cudf[add_five,i64](x))"}),
+            json!({"id": 2, "program": "cudf[add_six,i64](1L)"}),
+            json!({"id": 3, "program": "cudf[add_five,i64](1.0)"}),
+        ],
+    );
+    assert_eq!(answers[0]["value"], json!([6, 7]));
+    assert_eq!((&answers[1]["error"]["kind"], &answers[2]["error"]["kind"]), (&json!("type"), &json!("type")));
+    for (wrong, why) in [
+        ("add_five".to_owned(), "expected NAME(T, ..)->R=LIBRARY"),
+        ("add_five(i64)->i64=no-such.so".to_owned(), "cannot load no-such.so"),
+        (format!("add_six(i64)->i64={library}"), "has no function `add_six`"),
+        (format!("add_five(i65)->i64={library}"), "`i65` is no type of a C function"),
+        (format!("add_five(dict[i64,i64])->i64={library}"), "dict[i64,i64] as an argument or result of a C function"),
+    ] {
+        let error = weld(&format!("eval --cudf {wrong}"), "").error(2);
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn eval_answers_in_order_whatever_the_lines_are() {
     let long = |value: Value| json!([{"type": "i64", "value": value}]);
     let answers = eval(

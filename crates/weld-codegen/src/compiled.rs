@@ -229,6 +229,7 @@ impl Compiled {
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.demands.clone_from(&self.demands);
+        unit.cudfs.clone_from(&self.options.cudfs);
         let name = |name: &str| format!("{prefix}{name}");
         let stream = || self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"));
         let names = match part {

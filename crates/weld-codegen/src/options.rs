@@ -1,5 +1,7 @@
 //! How a program is compiled.
 
+use crate::foreign::Cudf;
+
 /// How much work LLVM does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub enum OptLevel {
@@ -30,10 +32,12 @@ pub struct Options {
     pub threads: usize,
     /// Instrument the code for AddressSanitizer.
     pub sanitize: bool,
+    /// C functions that programs may call.
+    pub cudfs: Vec<Cudf>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { level: OptLevel::default(), cpu: Cpu::default(), threads: 1, sanitize: false }
+        Options { level: OptLevel::default(), cpu: Cpu::default(), threads: 1, sanitize: false, cudfs: Vec::new() }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{OptLevel, Options, Value, compile};
+use weld_codegen::{CVec, Cudf, ForeignHost, OptLevel, Options, Value, compile};
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::ir::{Literal, Program};
-use weld_core::{opt, parse_program};
+use weld_core::ty::Type;
+use weld_core::{Frontend, Signature, opt, parse_program};
 use weld_runtime::Context;
 
 fn parse(text: &str) -> Program {
@@ -187,4 +188,48 @@ fn other_iterators() {
     ] {
         check(text, std::slice::from_ref(&v));
     }
+}
+
+#[test]
+fn c_functions_are_called_through_pointers() {
+    extern "C" fn add_five(x: &i64, result: &mut i64) {
+        *result = x + 5;
+    }
+    extern "C" fn sum_of(values: &CVec<'_, f64>, result: &mut f64) {
+        *result = values.as_slice().iter().sum();
+    }
+    #[repr(C)]
+    struct Mixed {
+        small: i8,
+        wide: i128,
+        values: CVec<'static, i32>,
+        flag: bool,
+    }
+    extern "C" fn turn(mixed: &Mixed, by: &i128, result: &mut Mixed) {
+        let values = std::mem::replace(&mut result.values, CVec::EMPTY);
+        assert!(values.as_slice().is_empty(), "the result's place is zero");
+        *result = Mixed { small: -mixed.small, wide: mixed.wide * by, values: CVec::EMPTY, flag: !mixed.flag };
+        assert_eq!(mixed.values.as_slice(), [3, 4]);
+    }
+    let mixed = weld_core::parse_type("{i8,i128,vec[i32],bool}").expect("a type");
+    let signature = Signature { params: vec![mixed.clone(), Type::I128], result: mixed };
+    // SAFETY: the function is as its signature says.
+    let turn = unsafe { Cudf::new("turn", signature, turn as *const () as usize) };
+    let cudfs = vec![Cudf::unary("add_five", add_five), Cudf::unary("sum_of", sum_of), turn];
+    let front = Frontend { cudfs: cudfs.iter().map(Cudf::declaration).collect() };
+    let text = "|x: i64| {cudf[add_five,i64](x), cudf[sum_of,f64]([1.0, 2.5, f64(x)]),
+        cudf[turn,{i8,i128,vec[i32],bool}]({1c, 5LL, [3, 4], true}, 100000000000000000000LL)}";
+    let program = front.parse_program(text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let turned = [Literal::I8(-1), Literal::I128(500_000_000_000_000_000_000)].map(V::Scalar);
+    let turned = V::structure(turned.into_iter().chain([V::vec([]), V::Scalar(Literal::Bool(false))]));
+    let expected = V::structure([V::i64(12), V::f64(10.5), turned]);
+    for level in [OptLevel::O0, OptLevel::O2] {
+        let options = Options { level, cudfs: cudfs.clone(), ..Options::default() };
+        let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}"));
+        let result = compiled.run(&Arc::new(Context::unlimited()), &[Value::i64(7)]).expect("runs");
+        assert_eq!(result.to_interp().as_ref(), Ok(&expected));
+    }
+    let host = ForeignHost::new(&cudfs).expect("compiles");
+    assert_eq!(interp::run_with_host(&program, &[V::i64(7)], &Limits::default(), &host), Ok(expected));
+    assert!(compile(&program, &Options::default()).is_err(), "nothing is looked up in the process");
 }

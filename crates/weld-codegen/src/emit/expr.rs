@@ -9,7 +9,6 @@ use weld_runtime::{Status, StringView};
 use super::analysis::speculatable;
 use super::trap::Site;
 use super::{BytesVal, Demand, Emitter, Res, Val, internal};
-use crate::error::CompileError;
 
 /// What the right side of `&&` may cost to be computed without a branch.
 const AND_BUDGET: u32 = 12;
@@ -171,7 +170,7 @@ impl<'c> Emitter<'c, '_> {
                 let data = self.emit(of)?;
                 self.emit_deserialize(data.bytes()?, &expr.ty, span)
             }
-            ExprKind::CUdf { .. } => Err(CompileError::unsupported("cudf", span)),
+            ExprKind::CUdf { name, args } => self.emit_cudf(name, args, &expr.ty, span),
         }
     }
 

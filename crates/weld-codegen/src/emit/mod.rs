@@ -19,6 +19,7 @@
 //! | `prefetch` | fetching ahead for lookups in loops |
 //! | `serialize` | values as bytes and back |
 //! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
+//! | `cudf` | calls of C functions |
 //! | `trap` | errors |
 
 mod analysis;
@@ -26,6 +27,7 @@ mod bound;
 pub(crate) mod bytes;
 pub(crate) mod compare;
 mod control;
+mod cudf;
 pub(crate) mod dict;
 mod expr;
 pub(crate) mod hash;
@@ -67,6 +69,7 @@ use weld_runtime::Run;
 use weld_runtime::abi::{self, AbiKind, Effects};
 
 use crate::error::CompileError;
+use crate::foreign::Cudf;
 
 pub(crate) use analysis::{Demand, demands};
 pub(crate) use trap::Site;
@@ -82,6 +85,8 @@ pub(crate) struct Unit<'c> {
     pub(crate) demands: HashMap<Sym, Demand>,
     /// Places that can trap; a status is one plus an index.
     pub(crate) sites: RefCell<Vec<Site>>,
+    /// C functions that the host registered.
+    pub(crate) cudfs: Vec<Cudf>,
     /// Whether the processor compresses vectors by a mask.
     pub(crate) can_compress: bool,
     scopes: Scopes<'c>,
@@ -110,6 +115,7 @@ impl<'c> Unit<'c> {
             module: ll.create_module(name),
             demands: HashMap::new(),
             sites: RefCell::new(Vec::new()),
+            cudfs: Vec::new(),
             can_compress,
             scopes: Scopes {
                 input: ll.metadata_node(&[scope.into()]),
