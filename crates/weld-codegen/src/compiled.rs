@@ -218,14 +218,18 @@ impl Compiled {
         then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String]) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
         let mut options = self.options.clone();
+        let mut selection = self.options.clone();
         if let (Part::Ends, Some(stream)) = (part, &self.stream)
             && !stream.ends_loop()
         {
-            // Runs once: not worth what the expensive passes cost.
+            // Runs once: not worth what the expensive passes cost, nor careful instruction selection, which takes ten
+            // times as long as the fast one.
             options.level = options.level.min(OptLevel::O1);
+            selection.level = OptLevel::O0;
         }
         options.level = options.level.min(self.affordable);
-        let machine = target::machine(&options)?;
+        selection.level = selection.level.min(options.level);
+        let machine = target::machine(&selection)?;
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.demands.clone_from(&self.demands);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use weld_codegen::{Compiled, OptLevel, Options};
 use weld_core::ir::Program;
 use weld_core::opt;
@@ -76,12 +77,25 @@ impl Settings {
 }
 
 /// The compiled pipelines of a session.
-#[derive(Default)]
 pub(crate) struct CodeCache {
     kept: Mutex<HashMap<(String, Settings), Arc<Code>>>,
+    /// As many as there are processors.
+    slots: Semaphore,
+}
+
+impl Default for CodeCache {
+    fn default() -> CodeCache {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        CodeCache { kept: Mutex::default(), slots: Semaphore::new(processors) }
+    }
 }
 
 impl CodeCache {
+    /// The right to compile, held while compiling; `None` never comes, for nobody closes the semaphore.
+    pub(crate) async fn slot(&self) -> Option<SemaphorePermit<'_>> {
+        self.slots.acquire().await.ok()
+    }
+
     /// The code of a program, and whether it was made just now.
     pub(crate) fn code(&self, program: &Program, settings: &Settings) -> Result<(Arc<Code>, bool), String> {
         let key = (program.to_string(), settings.clone());

@@ -12,10 +12,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::future::{BoxFuture, FutureExt, Shared, WeakShared, try_join_all};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::future::{BoxFuture, FutureExt, Shared, WeakShared, join_all, join3, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use weld_codegen::{Stream, Value};
 use weld_runtime::Context;
@@ -23,7 +23,7 @@ use weld_runtime::Context;
 use crate::arrow::input::{BatchColumns, expected_layout, scalar};
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
-use crate::exec::Inner;
+use crate::exec::{Inner, WeldExec};
 use crate::lower::pipeline::Output;
 use crate::lower::{Arg, Slot};
 use crate::memory::{QueryMemory, checked};
@@ -72,20 +72,37 @@ async fn start(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -
 }
 
 /// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
+///
+/// Everything below is compiled at the same time, pipelines whose rows come here through DataFusion's operators included:
+/// none of this pipeline's rows arrive before those have their code.
 fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
     async move {
-        let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
-        try_join_all(builds.into_iter().map(code)).await?;
-        let compile = || async {
+        let builds = inner.builds().map(|build| code(Arc::clone(&build.inner)));
+        let mut sources = Vec::new();
+        pipelines_below(inner.source(), &mut sources);
+        let sources = sources.into_iter().map(code);
+        let own = inner.code.get_or_init(|| async {
+            // More at a time than there are processors would only wait for each other.
+            let _slot = inner.pipeline.cache.slot().await;
             let task = {
                 let inner = Arc::clone(&inner);
                 SpawnedTask::spawn_blocking(move || compile(&inner))
             };
             task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
-        };
-        inner.code.get_or_init(compile).await.clone()
+        });
+        let (own, builds, _) = join3(own, join_all(builds), join_all(sources)).await;
+        builds.into_iter().collect::<Result<Vec<_>, _>>()?;
+        own.clone()
     }
     .boxed()
+}
+
+/// The first pipelines on every path down the plan.
+fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
+    match plan.downcast_ref::<WeldExec>() {
+        Some(exec) => found.push(Arc::clone(&exec.inner)),
+        None => plan.children().into_iter().for_each(|child| pipelines_below(child, found)),
+    }
 }
 
 fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
