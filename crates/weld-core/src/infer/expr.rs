@@ -96,8 +96,9 @@ impl<'a> Infer<'a> {
             }
             ExprKind::Annotated(entries, value) => {
                 let mut node = self.expr(value);
+                let annotated = annotated(&mut node);
                 for (name, value) in entries {
-                    node.annotations.set(name, value);
+                    annotated.annotations.set(name, value);
                 }
                 node
             }
@@ -240,4 +241,12 @@ impl<'a> Infer<'a> {
         };
         if convert_left { self.conversion_hint(left, right.ty) } else { self.conversion_hint(right, left.ty) }
     }
+}
+
+/// What annotations before an expression are for: the loop, if it is the result of one, as what `sum` and the other
+/// macros stand for is.
+fn annotated(node: &mut Node) -> &mut Node {
+    let is_loop_result = matches!(node.head, Head::Result)
+        && matches!(&node.children[..], [builder] if matches!(builder.head, Head::For(..)));
+    if is_loop_result { &mut node.children[0] } else { node }
 }
