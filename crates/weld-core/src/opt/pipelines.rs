@@ -54,32 +54,39 @@ fn filter_sum() {
                 chunkiter(s, 1024L),
                 merger[{i128,bool},{+,|}],
                 |b, k, c|
-                  let m = result(for(
+                  let sel = result(for(
                     c,
-                    merger[{i128,i128},|],
-                    |b_2, i, x| merge(b_2, {magnitude(x.$3), magnitude(x.$2)})
+                    appender[i32](len(c)),
+                    |b_2, i, x| if(x.$1 <= 7 & x.$1 > 1, merge(b_2, i32(i)), b_2)
                   ));
-                  let bound = f64(m.$0) + 1.0;
+                  let rows = result(for(
+                    sel,
+                    appender[i32](len(sel)),
+                    |b_3, i_2, x_2| if((@(unchecked:true) lookup(c, i64(x_2))).$3 < 5LL, merge(b_3, x_2), b_3)
+                  ));
+                  let m = result(for(
+                    rows,
+                    merger[{i128,i128},|],
+                    |b_4, i_3, x_3|
+                      let r = @(unchecked:true) lookup(c, i64(x_3));
+                      merge(b_4, {magnitude(r.$2), magnitude(r.$3)})
+                  ));
                   if(
-                    bound < 4.611686018427388e18 &
-                    (f64(m.$1) + 1.0) * bound * f64(len(c)) < 4.611686018427388e18,
+                    (f64(m.$0) + 1.0) * (f64(m.$1) + 1.0) * f64(len(rows)) < 4.611686018427388e18,
                     let local = result(for(
-                      c,
+                      rows,
                       merger[{i64,bool},{+,|}],
-                      |b_3, i_2, r|
-                        let c_2 = r.$1 <= 7 & r.$1 > 1 & i64(r.$3) < 5L;
-                        merge(b_3, {select(c_2, i64(r.$2) * i64(r.$3), 0L), c_2})
+                      |b_5, i_4, j|
+                        let r_2 = @(unchecked:true) lookup(c, i64(j));
+                        merge(b_5, {i64(r_2.$2) * i64(r_2.$3), true})
                     ));
                     merge(b, {i128(local.$0), local.$1}),
                     for(
-                      c,
+                      rows,
                       b,
-                      |b_4, i_3, r_2|
-                        if(
-                          r_2.$1 <= 7 & r_2.$1 > 1 & r_2.$3 < 5LL,
-                          merge(b_4, {checked_mul(r_2.$2, r_2.$3), true}),
-                          b_4
-                        )
+                      |b_6, i_5, j_2|
+                        let r_3 = @(unchecked:true) lookup(c, i64(j_2));
+                        merge(b_6, {checked_mul(r_3.$2, r_3.$3), true})
                     )
                   )
               ))
