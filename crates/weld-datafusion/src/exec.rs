@@ -82,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: ExecutionPlanMetricsSet,
     /// The code of this run of the plan, or why there is none.
     pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
+    /// The same for the program of a partial aggregate that makes a group of every row.
+    pub(crate) ungrouped: OnceCell<Result<Arc<Code>, String>>,
     /// For a build pipeline: its table.
     pub(crate) table: Mutex<Table>,
     /// What runs instead when there is no code.
@@ -108,6 +110,7 @@ impl WeldExec {
                 properties,
                 metrics: ExecutionPlanMetricsSet::new(),
                 code: OnceCell::new(),
+                ungrouped: OnceCell::new(),
                 table: Mutex::default(),
                 fallback: OnceLock::new(),
             }),
@@ -138,10 +141,8 @@ impl WeldExec {
 
     /// Spent on this pipeline in the optimizer and in LLVM so far.
     pub fn compile_time(&self) -> std::time::Duration {
-        match self.inner.code.get() {
-            Some(Ok(code)) => code.compile_time(),
-            _ => std::time::Duration::ZERO,
-        }
+        let codes = [&self.inner.code, &self.inner.ungrouped].into_iter().filter_map(OnceCell::get).flatten();
+        codes.map(|code| code.compile_time()).sum()
     }
 
     /// Why this pipeline ran on the operators that it replaced, if it did: its own code or that of a build side failed.

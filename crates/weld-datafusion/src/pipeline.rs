@@ -24,7 +24,7 @@ use crate::arrow::input::{BatchColumns, expected_layout, scalar};
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::exec::{Inner, WeldExec};
-use crate::lower::pipeline::Output;
+use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{QueryMemory, checked};
 use crate::scan::{self, ParquetScan};
@@ -36,6 +36,10 @@ const BATCHES_HELD_MAX: usize = 8;
 /// to stay in the cache) measured slower: where groups are many and spread out it sends nearly every row on. TPC-H Q17 at
 /// SF1, 200,000 groups in 6 million rows: 5.4 million partial rows in 329 ms then, 0.4 million in 257 ms now.
 const PARTIAL_BYTES_MAX: usize = 32 << 20;
+
+/// When the table of a partial aggregate has become so large, it is time to ask whether grouping pays: more than a core's
+/// cache holds is slow to update, and at some ten thousand groups the ratio of groups to rows means something.
+const PROBED_BYTES_MIN: usize = 1 << 20;
 
 type TableFuture = Shared<BoxFuture<'static, Result<Arc<Value>, Arc<DataFusionError>>>>;
 
@@ -86,7 +90,7 @@ fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
             let _slot = inner.pipeline.cache.slot().await;
             let task = {
                 let inner = Arc::clone(&inner);
-                SpawnedTask::spawn_blocking(move || compile(&inner))
+                SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))
             };
             task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
         });
@@ -105,9 +109,22 @@ fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
     }
 }
 
-fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
+/// The code of a partial aggregate that makes a group of every row.
+async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
+    let compile = || async {
+        let inner = Arc::clone(&inner);
+        let task = SpawnedTask::spawn_blocking(move || match &inner.pipeline.kernel.ungrouped {
+            Some(kernel) => compile(&inner, kernel),
+            None => Err("it has no groups".to_owned()),
+        });
+        task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+    };
+    inner.ungrouped.get_or_init(compile).await.clone()
+}
+
+fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
-    let (code, new) = pipeline.cache.code(&pipeline.kernel.program, &pipeline.settings)?;
+    let (code, new) = pipeline.cache.code(&kernel.program, &pipeline.settings)?;
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
     let schema = inner.source().schema();
@@ -117,7 +134,7 @@ fn compile(inner: &Inner) -> Result<Arc<Code>, String> {
         false => expected_layout(data_type),
     };
     let layouts: Option<Vec<_>> =
-        pipeline.kernel.inputs.iter().map(|index| expected(schema.field(*index).data_type())).collect();
+        kernel.inputs.iter().map(|index| expected(schema.field(*index).data_type())).collect();
     if let Some(layouts) = layouts {
         code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
     }
@@ -176,8 +193,28 @@ struct Run {
     schema: SchemaRef,
     batch_rows_max: usize,
     rows_left: usize,
+    grouping: Grouping,
+    /// Of groups to rows: above it, grouping does not pay.
+    ratio_max: f64,
+    inner: Arc<Inner>,
     metrics: RunMetrics,
     cancel: CancelOnDrop,
+}
+
+/// What a run of a partial aggregate knows about whether grouping pays.
+///
+/// A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is not
+/// counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
+/// out of it give the ratio.
+enum Grouping {
+    /// Not asked yet: how many rows have been read.
+    Unknown { input_rows: usize },
+    /// So many groups came of so many rows of the input.
+    Probing { groups: usize, input_rows: usize },
+    /// Every row is passed on as a group of its own.
+    Off,
+    /// It pays, or cannot be left out.
+    On,
 }
 
 struct RunMetrics {
@@ -212,6 +249,12 @@ impl Run {
             schema: Arc::clone(inner.properties.eq_properties.schema()),
             batch_rows_max: context.session_config().batch_size(),
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
+            grouping: match &inner.pipeline.kernel.ungrouped {
+                Some(_) => Grouping::Unknown { input_rows: 0 },
+                None => Grouping::On,
+            },
+            ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
+            inner: Arc::clone(inner),
             metrics,
             cancel,
         })
@@ -239,10 +282,64 @@ impl Run {
             let batch = self.input.next().await.transpose()?;
             let _timer = compute.timer();
             match batch {
-                Some(batch) => self.process(&batch)?,
+                Some(batch) => {
+                    self.process(&batch)?;
+                    drop(_timer);
+                    self.adapt(batch.num_rows()).await?;
+                }
                 None => self.finish()?,
             }
         }
+    }
+
+    /// Leaves grouping out, or takes it up again, by what the last batch has shown.
+    async fn adapt(&mut self, batch_rows: usize) -> Result<()> {
+        match self.grouping {
+            Grouping::On | Grouping::Off => {}
+            Grouping::Unknown { input_rows } => {
+                let input_rows = input_rows + batch_rows;
+                self.grouping = Grouping::Unknown { input_rows };
+                let (Some(kernel), Some(_)) = (&self.inner.pipeline.kernel.ungrouped, &self.stream) else {
+                    return Ok(());
+                };
+                if self.memory.used() < PROBED_BYTES_MIN {
+                    return Ok(());
+                }
+                let output = kernel.output.clone();
+                let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else {
+                    self.grouping = Grouping::On;
+                    return Ok(());
+                };
+                self.finish()?;
+                let groups = self.reader.as_ref().map_or(0, RowsReader::len);
+                self.grouping = Grouping::Probing { groups, input_rows };
+                self.open(code, output)?;
+            }
+            Grouping::Probing { groups, input_rows } => {
+                let (Some(stream), Output::Rows(slots)) = (&mut self.stream, &self.output) else { return Ok(()) };
+                let rows = self.reader.insert(take_rows(stream, &self.held, &self.schema, slots)?).len();
+                if rows == 0 {
+                    return Ok(());
+                }
+                let share = rows as f64 / batch_rows as f64;
+                if groups as f64 > self.ratio_max * share * input_rows as f64 {
+                    self.grouping = Grouping::Off;
+                    MetricBuilder::new(&self.inner.metrics).counter("ungrouped_partitions", 0).add(1);
+                    return Ok(());
+                }
+                self.grouping = Grouping::On;
+                let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.kernel.output.clone());
+                self.open(code, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with other code, or the same from the start.
+    fn open(&mut self, code: Arc<Code>, output: Output) -> Result<()> {
+        let (stream, memory) = open(&code, &self.args, &self.name, &self.context, &self.cancel)?;
+        (self.stream, self.memory, self.output) = (Some(stream), memory, output);
+        Ok(())
     }
 
     fn process(&mut self, batch: &RecordBatch) -> Result<()> {

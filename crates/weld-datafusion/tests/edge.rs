@@ -235,6 +235,28 @@ async fn a_plan_can_run_again() {
     assert_eq!(common::sorted_rows(&first), common::sorted_rows(&second));
 }
 
+/// Nearly as many groups as rows: partial aggregates pass rows on ungrouped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grouping_that_does_not_pay_is_left_out() {
+    let engines = Engines::new(config(2));
+    let sql = "SELECT v AS k, concat('the string of row number ', CAST(v AS VARCHAR)) AS s,
+                      CASE WHEN v % 7 = 0 THEN NULL ELSE v END AS n, CAST(v AS DECIMAL(12, 2)) AS d
+               FROM generate_series(1, 120000) AS g(v)";
+    engines.table_from("u", sql, 8192).await;
+    engines.check("SELECT k, count(*), count(n), sum(n), min(n), avg(d) FROM u GROUP BY k", 2).await;
+    engines.check("SELECT s, n, max(d), sum(k) FROM u WHERE k % 3 <> 0 GROUP BY s, n", 2).await;
+    engines.check("SELECT count(DISTINCT s) FROM u WHERE k > 10", 2).await;
+    engines
+        .check("SELECT a.k, b.s, sum(b.d) FROM u a JOIN u b ON a.k = b.n WHERE a.k % 2 = 0 GROUP BY a.k, b.s", 2)
+        .await;
+
+    let frame = engines.weld.sql("SELECT s, sum(k) FROM u GROUP BY s").await.expect("valid SQL");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    datafusion::physical_plan::collect(Arc::clone(&plan), engines.weld.task_ctx()).await.expect("it runs");
+    let shown = datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan.as_ref());
+    assert!(shown.indent(false).to_string().contains("ungrouped_partitions=2"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_groups_are_handed_out_in_parts() {
     let engines = Engines::new(config(2));

@@ -57,6 +57,11 @@ impl RowsReader {
         Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings })
     }
 
+    /// Rows not handed out yet.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.0.len().unwrap_or(0) - self.next
+    }
+
     /// The next rows, at most `batch_rows_max`.
     pub(crate) fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
         let total = self.rows.0.len().unwrap_or(0);

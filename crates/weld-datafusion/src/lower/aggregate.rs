@@ -103,16 +103,7 @@ impl Aggregate {
         let mut outputs = Vec::new();
         let mut key = None;
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
-            let columns = input.columns_of(&r);
-            let scope = Scope { schema: &self.input, columns: &columns };
-            let group = self.lower_group(block, &scope)?;
-            for call in &self.calls {
-                outputs.push(states.add(block, &scope, call, self.merges, group.is_empty())?);
-            }
-            if states.values.is_empty() {
-                // DISTINCT: groups without a state. A dictionary's values need one field.
-                states.slot(State::Any, vec![], None, ReduceOp::BitOr, ir::bool(true));
-            }
+            let group = self.lower_row(block, &input.columns_of(&r), &mut states, &mut outputs)?;
             let value = ir::strct(std::mem::take(&mut states.values));
             let op = MergeOp::Fields(states.ops.iter().map(|op| MergeOp::All(*op)).collect());
             let (builder, merged) = if group.is_empty() {
@@ -154,6 +145,44 @@ impl Aggregate {
                 Ok(Rows { data, columns })
             }
         }
+    }
+
+    /// The states of single rows, as if each were a group of its own: what a partial aggregate gives when grouping does
+    /// not pay. The final aggregate merges them like any others.
+    pub(crate) fn lower_ungrouped(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
+        let mut columns = Vec::new();
+        let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
+            let (mut states, mut outputs) = (States::default(), Vec::new());
+            let group = self.lower_row(block, &input.columns_of(&r), &mut states, &mut outputs)?;
+            let values = states.values.into_iter().map(|value| block.share("state", value)).collect::<Vec<_>>();
+            let row = self.outputs(block, group, &ir::strct(values), &outputs)?;
+            let (row, slots) = row_struct(row);
+            columns = slots;
+            let builder = ir::appender(row.ty.clone());
+            Ok((builder, move |b: Expr| ir::merge(b, row)))
+        })?;
+        let data = lowering.bind("states", ir::result(filled));
+        Ok(Rows { data, columns })
+    }
+
+    /// The group of a row; what it merges into the states, and which of them each call's output is made of.
+    fn lower_row(
+        &self,
+        block: &mut Block<'_>,
+        columns: &[Option<Sql>],
+        states: &mut States,
+        outputs: &mut Vec<Output>,
+    ) -> Result<Vec<Sql>> {
+        let scope = Scope { schema: &self.input, columns };
+        let group = self.lower_group(block, &scope)?;
+        for call in &self.calls {
+            outputs.push(states.add(block, &scope, call, self.merges, group.is_empty())?);
+        }
+        if states.values.is_empty() {
+            // DISTINCT: groups without a state. A dictionary's values need one field.
+            states.slot(State::Any, vec![], None, ReduceOp::BitOr, ir::bool(true));
+        }
+        Ok(group)
     }
 
     fn lower_group(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Sql>> {

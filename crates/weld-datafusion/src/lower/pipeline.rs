@@ -28,6 +28,8 @@ pub(crate) enum Step {
 pub(crate) enum Sink {
     Rows,
     Aggregate(Aggregate),
+    /// The states of a partial aggregate, a group for every row.
+    Ungrouped(Aggregate),
     /// The table of a join, with these of the build side's columns.
     Build {
         join: Join,
@@ -45,6 +47,8 @@ pub(crate) struct Kernel {
     /// What to pass for the parameters after the stream.
     pub(crate) args: Vec<Arg>,
     pub(crate) output: Output,
+    /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
+    pub(crate) ungrouped: Option<Box<Kernel>>,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +104,7 @@ impl Sink {
     pub(crate) fn needed(&self, columns: usize) -> Vec<bool> {
         match self {
             Sink::Rows => vec![true; columns],
-            Sink::Aggregate(aggregate) => read_by(columns, aggregate.exprs()),
+            Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => read_by(columns, aggregate.exprs()),
             Sink::Build { join, columns, .. } => join.needed_by_build(columns),
         }
     }
@@ -113,6 +117,15 @@ impl Sink {
 
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
 pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+    let mut kernel = lower_to(input, steps, sink, columns)?;
+    if let (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) = (sink, &kernel.output) {
+        let ungrouped = lower_to(input, steps, &Sink::Ungrouped(aggregate.clone()), columns)?;
+        kernel.ungrouped = Some(Box::new(ungrouped));
+    }
+    Ok(kernel)
+}
+
+fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
     let mut needed = vec![sink.needed(columns)];
     for step in steps.iter().rev() {
         let below = step.needed(needed.last().expect("the sink's"));
@@ -134,13 +147,18 @@ pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize)
             let output = Output::Groups { slots: slots(&rows)?, partial };
             (rows.data, output)
         }
+        Sink::Ungrouped(aggregate) => {
+            let rows = aggregate.lower_ungrouped(&mut lowering, &rows)?;
+            let output = Output::Rows(slots(&rows)?);
+            (rows.data, output)
+        }
         Sink::Build { join, columns, bounds } => {
             let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
             (body, Output::Table(table))
         }
     };
     let (program, args) = lowering.finish(body);
-    Ok(Kernel { program, inputs, args, output })
+    Ok(Kernel { program, inputs, args, output, ungrouped: None })
 }
 
 /// The stream parameter: a struct of the needed columns.
