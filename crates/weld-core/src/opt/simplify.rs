@@ -19,6 +19,7 @@
 
 use super::Config;
 use super::facts::{can_drop, is_path};
+use crate::diag::Span;
 use crate::interp::scalar;
 use crate::ir::{Expr, ExprKind, Literal, Program, build};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
@@ -51,7 +52,10 @@ fn apply(e: &mut Expr) -> bool {
     };
     match new {
         Some(mut new) => {
-            new.span = e.span;
+            // What stood in `e` keeps its place: errors point at what raises them.
+            if new.span == Span::NONE {
+                new.span = e.span;
+            }
             *e = new;
             true
         }
