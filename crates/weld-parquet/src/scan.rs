@@ -187,7 +187,12 @@ impl RowGroupScan {
                 let start = (location.first_row_index.max(0) as usize).min(stop);
                 if self.selection.within(start..stop).len() > 0 {
                     let at = location.offset.max(0) as u64;
-                    ranges.push(at..at.saturating_add(location.compressed_page_size.max(0) as u64));
+                    let page = at..at.saturating_add(location.compressed_page_size.max(0) as u64);
+                    // Pages side by side are one read; all of them are the whole chunk.
+                    match ranges.last_mut() {
+                        Some(last) if last.end == page.start => last.end = page.end,
+                        _ => ranges.push(page),
+                    }
                 }
             }
             ranges.retain(|range| range.start < range.end);
