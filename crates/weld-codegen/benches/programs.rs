@@ -1,0 +1,337 @@
+//! Programs of `queries/weld` beside straightforward Rust over the same data, on one thread; the best of several runs.
+//!
+//! `cargo bench -p weld-codegen --bench programs [-- FILTER]`
+//!
+//! Results are compared before a line is printed. The columns: milliseconds of the Rust and of the compiled program, how
+//! many times as fast the latter is, milliseconds of the program with fusion off, with predication off and at O1 (nothing
+//! vectorised), and milliseconds that the compiler takes at each level.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weld_codegen::{Compiled, OptLevel, Options, Value, compile};
+use weld_core::interp::Value as V;
+use weld_core::ir::Program;
+use weld_core::opt::{self, Config};
+use weld_core::parse_program;
+use weld_core::ty::Type;
+use weld_runtime::Context;
+
+const RUNS: usize = 7;
+
+/// A program, its arguments and the same in Rust, which gives the numbers of the result one after the other.
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    args: Vec<Value>,
+    rust: Box<dyn Fn() -> Vec<f64>>,
+}
+
+macro_rules! case {
+    ($name:literal, [$($arg:expr),*], $rust:expr) => {
+        Case {
+            name: $name,
+            text: include_str!(concat!("../../../queries/weld/", $name, ".weld")),
+            args: vec![$($arg),*],
+            rust: Box::new($rust),
+        }
+    };
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    println!("| program | Rust | Weld | ratio | no fusion | no predication | at O1 | compile O0 | O1 | O2 |");
+    println!("| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |");
+    for make in [haversine, black_scholes, tpch_q6, tpch_q1, matmul, moving_average, kmeans, pagerank, nbody] {
+        let case = make();
+        if case.name.contains(&filter) {
+            measure(&case);
+        }
+    }
+}
+
+fn measure(case: &Case) {
+    let (full, o2) = compiled(case, &[], OptLevel::O2);
+    let (unfused, _) = compiled(case, &["fuse-loops", "fuse-horizontally"], OptLevel::O2);
+    let (branching, _) = compiled(case, &["predicate"], OptLevel::O2);
+    let (plain, o1) = compiled(case, &[], OptLevel::O1);
+    let (_, o0) = compiled(case, &[], OptLevel::O0);
+    let (rust_ms, expected) = best(&case.rust);
+    let run = |compiled: &Compiled| {
+        let (ms, value) = best(|| compiled.run(&Arc::new(Context::unlimited()), &case.args).expect("runs"));
+        check(case.name, &value, &expected);
+        ms
+    };
+    let (weld_ms, unfused_ms, branching_ms, plain_ms) = (run(&full), run(&unfused), run(&branching), run(&plain));
+    let ratio = rust_ms / weld_ms;
+    let name = case.name;
+    print!(
+        "| {name} | {rust_ms:.2} | {weld_ms:.2} | {ratio:.2}x | {unfused_ms:.2} | {branching_ms:.2} | {plain_ms:.2} "
+    );
+    println!("| {o0:.1} | {o1:.1} | {o2:.1} |");
+}
+
+fn check(name: &str, value: &Value, expected: &[f64]) {
+    let mut numbers = Vec::with_capacity(expected.len());
+    flatten(&value.to_interp().expect("converts"), &mut numbers);
+    assert_eq!(numbers.len(), expected.len(), "{name}");
+    for (found, expected) in numbers.iter().zip(expected) {
+        assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{name}: {found} {expected}");
+    }
+}
+
+/// The code, and the milliseconds that it took, our optimizer included: the best of three.
+fn compiled(case: &Case, disabled: &[&str], level: OptLevel) -> (Arc<Compiled>, f64) {
+    let program: Program = parse_program(case.text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let disabled = disabled.iter().map(|name| name.to_string()).collect();
+    let config = Config { disabled, ..Config::default() };
+    let options = Options { level, ..Options::default() };
+    let mut best = f64::INFINITY;
+    let mut code = None;
+    for _ in 0..3 {
+        let mut program = program.clone();
+        let started = Instant::now();
+        opt::optimize(&mut program, &config);
+        code = Some(compile(&program, &options).unwrap_or_else(|error| panic!("{error}")));
+        best = best.min(started.elapsed().as_secs_f64() * 1e3);
+    }
+    (code.expect("compiled three times"), best)
+}
+
+fn best<T>(run: impl Fn() -> T) -> (f64, T) {
+    let mut best = f64::INFINITY;
+    let mut last = None;
+    for _ in 0..RUNS {
+        // Freeing the previous result is not part of the run.
+        drop(last.take());
+        let started = Instant::now();
+        last = Some(std::hint::black_box(run()));
+        best = best.min(started.elapsed().as_secs_f64() * 1e3);
+    }
+    (best, last.expect("runs at least once"))
+}
+
+fn flatten(value: &V, numbers: &mut Vec<f64>) {
+    match value {
+        V::Scalar(literal) => {
+            numbers.push(literal.to_string().trim_end_matches(char::is_alphabetic).parse().expect("a number"))
+        }
+        V::Vec(items) => items.iter().for_each(|item| flatten(item, numbers)),
+        V::Struct(fields) => fields.iter().for_each(|field| flatten(field, numbers)),
+        _ => unreachable!("no program gives anything else"),
+    }
+}
+
+/// Numbers in a range, always the same.
+fn floats(seed: u64, count: usize, low: f64, high: f64) -> Vec<f64> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        low + (high - low) * ((state >> 11) as f64 / (1u64 << 53) as f64)
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+fn ints(seed: u64, count: usize, low: i64, high: i64) -> Vec<i64> {
+    floats(seed, count, low as f64, high as f64).into_iter().map(|x| x as i64).collect()
+}
+
+fn rows(fields: &[Type], rows: impl Iterator<Item = V>) -> Value {
+    let ty = Type::vec(Type::structure(fields.iter().cloned()));
+    Value::from_interp(&ty, &V::vec(rows)).expect("of this type")
+}
+
+fn haversine() -> Case {
+    let (lats, lons) = (floats(1, 1_000_000, -80.0, 80.0), floats(2, 1_000_000, -180.0, 180.0));
+    let args = (lats.clone(), lons.clone());
+    case!(
+        "haversine",
+        [Value::vector::<f64>(args.0), Value::vector::<f64>(args.1), Value::f64(48.8566), Value::f64(2.3522)],
+        move || {
+            let radians = |degrees: f64| degrees * 0.017453292519943295;
+            let (lat, lon) = (48.8566, 2.3522);
+            let distance = |(a, o): (&f64, &f64)| {
+                let (s, t) = ((radians(a - lat) / 2.0).sin(), (radians(o - lon) / 2.0).sin());
+                let h = s * s + radians(lat).cos() * radians(*a).cos() * (t * t);
+                2.0 * 6371.0 * h.sqrt().asin()
+            };
+            lats.iter().zip(&lons).map(distance).collect()
+        }
+    )
+}
+
+fn black_scholes() -> Case {
+    unsafe extern "C" {
+        fn erf(x: f64) -> f64;
+    }
+    const ROWS: usize = 1_000_000;
+    let (price, strike) = (floats(1, ROWS, 20.0, 120.0), floats(2, ROWS, 20.0, 120.0));
+    let (years, vol) = (floats(3, ROWS, 0.1, 3.0), floats(4, ROWS, 0.1, 0.5));
+    let columns = [&price, &strike, &years, &vol].map(|column| Value::vector::<f64>(column.clone()));
+    let [a, b, c, d] = columns;
+    case!("black_scholes", [a, b, c, d, Value::f64(0.1)], move || {
+        // SAFETY: a pure function of the C library.
+        let cdf = |x: f64| 0.5 * (1.0 + unsafe { erf(x / 2f64.sqrt()) });
+        let rate = 0.1;
+        let (mut calls, mut puts) = (Vec::with_capacity(2 * ROWS), Vec::with_capacity(ROWS));
+        for i in 0..ROWS {
+            let (p, s, t, v) = (price[i], strike[i], years[i], vol[i]);
+            let spread = v * t.sqrt();
+            let d1 = ((p / s).ln() + (rate + v * v / 2.0) * t) / spread;
+            let d2 = d1 - spread;
+            let discounted = s * (-rate * t).exp();
+            calls.push(p * cdf(d1) - discounted * cdf(d2));
+            puts.push(discounted * cdf(-d2) - p * cdf(-d1));
+        }
+        calls.append(&mut puts);
+        calls
+    })
+}
+
+fn tpch_q6() -> Case {
+    const ROWS: usize = 2_000_000;
+    let ship: Vec<i32> = ints(1, ROWS, 8000, 10_600).into_iter().map(|x| x as i32).collect();
+    let (disc, qty, price) = (ints(2, ROWS, 0, 11), ints(3, ROWS, 100, 5100), ints(4, ROWS, 90_000, 10_000_000));
+    let [d, q, p] = [&disc, &qty, &price].map(|column| Value::vector::<i64>(column.clone()));
+    case!("tpch_q6", [Value::vector::<i32>(ship.clone()), d, q, p], move || {
+        let mut sum = 0;
+        for i in 0..ROWS {
+            if ship[i] >= 8766 && ship[i] < 9131 && (5..=7).contains(&disc[i]) && qty[i] < 2400 {
+                sum += price[i] * disc[i];
+            }
+        }
+        vec![sum as f64]
+    })
+}
+
+fn tpch_q1() -> Case {
+    const ROWS: usize = 1_000_000;
+    let flag: Vec<i8> = ints(1, ROWS, 0, 3).into_iter().map(|x| [65, 78, 82][x as usize]).collect();
+    let status: Vec<i8> = ints(2, ROWS, 0, 2).into_iter().map(|x| [70, 79][x as usize]).collect();
+    let (qty, price) = (ints(3, ROWS, 100, 5100), ints(4, ROWS, 90_000, 10_000_000));
+    let (disc, tax) = (ints(5, ROWS, 0, 11), ints(6, ROWS, 0, 9));
+    let ship: Vec<i32> = ints(7, ROWS, 8000, 10_600).into_iter().map(|x| x as i32).collect();
+    let [f, s] = [&flag, &status].map(|column| Value::vector::<i8>(column.clone()));
+    let [q, p, d, t] = [&qty, &price, &disc, &tax].map(|column| Value::vector::<i64>(column.clone()));
+    case!("tpch_q1", [f, s, q, p, d, t, Value::vector::<i32>(ship.clone()), Value::i32(10_471)], move || {
+        type Sums = (i64, i64, i128, i128, i64, i64);
+        let mut groups = std::collections::HashMap::<(i8, i8), Sums>::new();
+        for i in (0..ROWS).filter(|&i| ship[i] <= 10_471) {
+            let discounted = i128::from(price[i]) * i128::from(100 - disc[i]);
+            let sums = groups.entry((flag[i], status[i])).or_default();
+            sums.0 += qty[i];
+            sums.1 += price[i];
+            sums.2 += discounted;
+            sums.3 += discounted * i128::from(100 + tax[i]);
+            sums.4 += disc[i];
+            sums.5 += 1;
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_unstable();
+        let mut numbers = Vec::new();
+        for ((flag, status), s) in groups {
+            let n = s.5 as f64;
+            numbers.extend([flag as f64, status as f64, s.0 as f64, s.1 as f64, s.2 as f64, s.3 as f64]);
+            numbers.extend([s.0 as f64 / n / 100.0, s.1 as f64 / n / 100.0, s.4 as f64 / n / 100.0, n]);
+        }
+        numbers
+    })
+}
+
+fn matmul() -> Case {
+    const N: usize = 256;
+    let (a, b) = (floats(1, N * N, -1.0, 1.0), floats(2, N * N, -1.0, 1.0));
+    let [left, right] = [&a, &b].map(|column| Value::vector::<f64>(column.clone()));
+    let n = || Value::i64(N as i64);
+    case!("matmul", [left, right, n(), n(), n()], move || {
+        // Known when it runs only, as it is for the program.
+        let n = std::hint::black_box(N);
+        let mut out = Vec::with_capacity(n * n);
+        for row in 0..n {
+            for column in 0..n {
+                out.push((0..n).map(|inner| a[row * n + inner] * b[inner * n + column]).sum::<f64>());
+            }
+        }
+        out
+    })
+}
+
+fn moving_average() -> Case {
+    const K: usize = 16;
+    let values = floats(1, 500_000, 0.0, 100.0);
+    case!("moving_average", [Value::vector::<f64>(values.clone()), Value::i64(K as i64)], move || {
+        // Known when it runs only, as it is for the program.
+        let k = std::hint::black_box(K);
+        values.windows(k).map(|window| window.iter().sum::<f64>() / k as f64).collect()
+    })
+}
+
+fn kmeans() -> Case {
+    const ROWS: usize = 500_000;
+    let (x, y) = (floats(1, ROWS, 0.0, 10.0), floats(2, ROWS, 0.0, 10.0));
+    let (cx, cy) = (floats(3, 16, 0.0, 10.0), floats(4, 16, 0.0, 10.0));
+    let pairs = |x: &[f64], y: &[f64]| {
+        rows(&[Type::F64, Type::F64], x.iter().zip(y).map(|(x, y)| V::structure([V::f64(*x), V::f64(*y)])))
+    };
+    case!("kmeans_step", [pairs(&x, &y), pairs(&cx, &cy)], move || {
+        let mut sums = [(0.0, 0.0, 0i64); 16];
+        for (x, y) in x.iter().zip(&y) {
+            let (mut nearest, mut least) = (0, 1e300);
+            for (at, (cx, cy)) in cx.iter().zip(&cy).enumerate() {
+                let distance = (x - cx) * (x - cx) + (y - cy) * (y - cy);
+                if distance < least {
+                    (nearest, least) = (at, distance);
+                }
+            }
+            let sum = &mut sums[nearest];
+            *sum = (sum.0 + x, sum.1 + y, sum.2 + 1);
+        }
+        sums.iter().flat_map(|(x, y, n)| [x / *n as f64, y / *n as f64, *n as f64]).collect()
+    })
+}
+
+fn pagerank() -> Case {
+    const PAGES: usize = 100_000;
+    const EDGES: usize = 1_000_000;
+    // Every page has a link.
+    let from: Vec<i64> = (0..EDGES).map(|i| (i % PAGES) as i64).collect();
+    let to = ints(2, EDGES, 0, PAGES as i64);
+    let pairs = from.iter().zip(&to).map(|(from, to)| V::structure([V::i64(*from), V::i64(*to)]));
+    let edges = rows(&[Type::I64, Type::I64], pairs);
+    case!("pagerank", [Value::i64(PAGES as i64), edges, Value::i64(5)], move || {
+        let mut degrees = vec![0i64; PAGES];
+        from.iter().for_each(|&page| degrees[page as usize] += 1);
+        let mut ranks = vec![1.0 / PAGES as f64; PAGES];
+        for _ in 0..5 {
+            let mut next = vec![0.15 / PAGES as f64; PAGES];
+            for (&from, &to) in from.iter().zip(&to) {
+                next[to as usize] += 0.85 * ranks[from as usize] / degrees[from as usize] as f64;
+            }
+            ranks = next;
+        }
+        ranks
+    })
+}
+
+fn nbody() -> Case {
+    const BODIES: usize = 2_000;
+    let bodies: Vec<[f64; 7]> = floats(1, 7 * BODIES, 0.1, 5.0).as_chunks::<7>().0.to_vec();
+    let values = bodies.iter().map(|body| V::structure(body.map(V::f64)));
+    let arg = rows(&[const { Type::F64 }; 7], values);
+    case!("nbody_step", [arg, Value::f64(0.01)], move || {
+        let mut out = Vec::with_capacity(6 * BODIES);
+        for p in &bodies {
+            let mut a = [0.0; 3];
+            for q in &bodies {
+                let d = [q[0] - p[0], q[1] - p[1], q[2] - p[2]];
+                let r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2] + 1e-9;
+                let f = q[6] / (r2 * r2.sqrt());
+                (0..3).for_each(|i| a[i] += d[i] * f);
+            }
+            let v = [p[3] + a[0] * 0.01, p[4] + a[1] * 0.01, p[5] + a[2] * 0.01];
+            out.extend((0..3).map(|i| p[i] + v[i] * 0.01));
+            out.extend(v);
+        }
+        out
+    })
+}
