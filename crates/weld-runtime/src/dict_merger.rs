@@ -74,7 +74,7 @@ impl Dict {
     /// A row for a key of this hash that the table does not have. It is zero; the caller writes key and value.
     pub fn insert(&mut self, hash: u32) -> Result<*mut u8, DictError> {
         if self.len >= self.capacity {
-            self.grow_directory(2 * (self.mask + 1))?;
+            self.make_room()?;
         }
         let row = self.len + 1;
         let row_bytes = u64::from(self.layout.row_bytes);
@@ -116,6 +116,17 @@ impl Dict {
     /// Copies bytes that a row refers to into the table's own memory.
     pub fn arena(&mut self) -> &mut Arena {
         &mut self.owned.arena
+    }
+
+    /// A larger directory. A middle-sized one grows fourfold if there is memory: writing a new directory, whose pages are
+    /// fresh, is much of what a new key costs.
+    #[cold]
+    fn make_room(&mut self) -> Result<(), DictError> {
+        let slots = self.mask + 1;
+        if (1024..=1 << 21).contains(&slots) && self.grow_directory(4 * slots).is_ok() {
+            return Ok(());
+        }
+        self.grow_directory(2 * slots)
     }
 
     #[cold]
