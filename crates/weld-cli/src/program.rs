@@ -127,8 +127,11 @@ impl Settings {
         result.to_interp().map_err(Diagnostic::from)
     }
 
-    /// Hands `run` a flag that is set when the time is up.
-    fn with_cancel_flag<T>(&self, run: impl FnOnce(Arc<AtomicBool>) -> T) -> T {
+    /// Hands `run` a flag that is set when the time is up; an error after that says so.
+    fn with_cancel_flag<T>(
+        &self,
+        run: impl FnOnce(Arc<AtomicBool>) -> std::result::Result<T, Diagnostic>,
+    ) -> std::result::Result<T, Diagnostic> {
         let flag = Arc::new(AtomicBool::new(false));
         let Some(seconds) = self.time_limit else { return run(flag) };
         std::thread::scope(|scope| {
@@ -140,9 +143,12 @@ impl Settings {
                     alarm.store(true, Ordering::Relaxed);
                 }
             });
-            let result = run(flag);
+            let result = run(Arc::clone(&flag));
             drop(done);
-            result
+            result.map_err(|error| match flag.load(Ordering::Relaxed) {
+                true => Diagnostic { message: format!("the time limit of {seconds} s is reached"), ..error },
+                false => error,
+            })
         })
     }
 }
