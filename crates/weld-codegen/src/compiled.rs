@@ -11,10 +11,10 @@ use weld_core::diag::Span;
 use weld_core::ir::Program;
 use weld_core::ty::Type;
 use weld_core::{RuntimeError, RuntimeErrorKind};
-use weld_runtime::{Block, ColumnAbi, Context, Run};
+use weld_runtime::{Block, ColumnAbi, Context, Run, Threads};
 
 use crate::chunk::{Chunk, ColumnLayout};
-use crate::emit::{Demand, Site, Unit, demands};
+use crate::emit::{Demand, Parallel, Site, Unit, demands};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
 use crate::layout;
@@ -31,6 +31,8 @@ pub struct Compiled {
     affordable: OptLevel,
     demands: HashMap<weld_core::ir::Sym, Demand>,
     stream: Option<StreamProgram>,
+    /// What the parallel loops of `run` use, if there may be any.
+    threads: Option<Arc<Threads>>,
     /// `run`, compiled at once for a program without a stream.
     whole: OnceLock<Result<Arc<Kernel>, CompileError>>,
     /// `init`, `finish` and `combine`.
@@ -67,6 +69,7 @@ pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, Co
         program: program.clone(),
         options: options.clone(),
         stream,
+        threads: (options.threads > 1).then(|| Threads::shared(options.threads)),
         whole: OnceLock::new(),
         ends: OnceLock::new(),
         variants: Mutex::default(),
@@ -101,6 +104,9 @@ impl Compiled {
         let kernel = self.whole().map_err(|error| self.uncompiled(error))?;
         let words = self.check_args(args, true)?;
         let mut run = Run::new(context.clone());
+        if let Some(threads) = &self.threads {
+            run.set_threads(threads.clone());
+        }
         let ty = &self.program.body.ty;
         let mut out = FlatWords::new(layout::flat_words(ty));
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64) -> u32;
@@ -238,6 +244,7 @@ impl Compiled {
         let stream = || self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"));
         let names = match part {
             Part::Whole => {
+                unit.parallel = self.threads.as_ref().map(|_| Parallel { grain: self.options.grain });
                 program::emit_run(&unit, &name("run"), &self.program)?;
                 vec![name("run")]
             }

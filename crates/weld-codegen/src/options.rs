@@ -30,6 +30,8 @@ pub struct Options {
     pub cpu: Cpu,
     /// Threads that parallel loops may use; 1 is sequential.
     pub threads: usize,
+    /// The fewest iterations of a parallel loop that are worth a thread's while, instead of what the loop itself suggests.
+    pub grain: Option<u64>,
     /// Instrument the code for AddressSanitizer.
     pub sanitize: bool,
     /// C functions that programs may call.
@@ -38,6 +40,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { level: OptLevel::default(), cpu: Cpu::default(), threads: 1, sanitize: false, cudfs: Vec::new() }
+        Options {
+            level: OptLevel::default(),
+            cpu: Cpu::default(),
+            threads: 1,
+            grain: None,
+            sanitize: false,
+            cudfs: Vec::new(),
+        }
     }
 }

@@ -299,6 +299,7 @@ fn load_args<'c>(e: &mut Emitter<'c, '_>, program: &Program, args: PointerValue<
 pub(crate) fn emit_run(unit: &Unit<'_>, name: &str, program: &Program) -> Res<()> {
     let ptr = unit.ptr_type().into();
     let mut e = Emitter::new(unit, name, &[ptr, ptr], Linkage::External)?;
+    e.parallel = unit.parallel;
     let (args, out) = (e.pointer_param(1)?, e.pointer_param(2)?);
     load_args(&mut e, program, args, true)?;
     let value = e.emit(&program.body)?;

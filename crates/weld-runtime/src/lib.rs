@@ -18,9 +18,11 @@ pub mod hash;
 mod math;
 pub mod memory;
 mod nd;
+pub mod parallel;
 mod run;
 mod status;
 pub mod strings;
+mod threads;
 pub mod vector;
 
 pub use abi::{ColumnAbi, StringView};
@@ -32,3 +34,4 @@ pub use dict_group::{GroupBuilder, GroupLayout, GroupOffsets};
 pub use memory::MemoryPool;
 pub use run::{Block, Region, Run};
 pub use status::{Failure, Status};
+pub use threads::Threads;

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::memory::MemoryPool;
 use crate::status::{Failure, Status};
 use crate::strings::Patterns;
+use crate::threads::Threads;
 
 /// Blocks start at multiples of this, as Arrow recommends for its buffers.
 pub(crate) const BLOCK_ALIGNMENT: usize = 64;
@@ -46,7 +47,11 @@ pub struct Run {
     cancel: *const AtomicBool,
     /// What a trap wants to say: an index and a length, for example.
     pub detail: [u64; 2],
+    /// A second flag to stop at: that of a range of a parallel loop which is not needed any more.
+    stop: *const AtomicBool,
     context: Arc<Context>,
+    /// What parallel loops may use.
+    threads: Option<Arc<Threads>>,
     failure: Option<Failure>,
     pub(crate) patterns: Patterns,
     /// Boxed, because blocks and compiled code point to them.
@@ -57,6 +62,7 @@ pub struct Run {
 
 const _: () = assert!(std::mem::offset_of!(Run, cancel) == Run::CANCEL_OFFSET);
 const _: () = assert!(std::mem::offset_of!(Run, detail) == Run::DETAIL_OFFSET);
+const _: () = assert!(std::mem::offset_of!(Run, stop) == Run::STOP_OFFSET);
 
 // SAFETY: blocks are reachable through their run (or `Block`) only; nothing is tied to a thread.
 unsafe impl Send for Run {}
@@ -66,12 +72,21 @@ unsafe impl Sync for Run {}
 impl Run {
     pub const CANCEL_OFFSET: usize = 0;
     pub const DETAIL_OFFSET: usize = 8;
+    pub const STOP_OFFSET: usize = 24;
 
     pub fn new(context: Arc<Context>) -> Box<Run> {
+        let stop = Arc::as_ptr(context.cancel_flag());
+        Run::part(context, stop)
+    }
+
+    /// A run of a range of a parallel loop. It also stops at this flag, which lives as long as the range runs.
+    pub(crate) fn part(context: Arc<Context>, stop: *const AtomicBool) -> Box<Run> {
         Box::new(Run {
             cancel: Arc::as_ptr(context.cancel_flag()),
             detail: [0; 2],
+            stop,
             context,
+            threads: None,
             failure: None,
             patterns: Patterns::default(),
             regions: vec![Box::new(Region { first: ptr::null_mut() })],
@@ -81,6 +96,15 @@ impl Run {
 
     pub fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// The threads that parallel loops may use.
+    pub fn threads(&self) -> Option<&Arc<Threads>> {
+        self.threads.as_ref()
+    }
+
+    pub fn set_threads(&mut self, threads: Arc<Threads>) {
+        self.threads = Some(threads);
     }
 
     /// Bytes that the run holds.
@@ -110,6 +134,16 @@ impl Run {
 
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
+    }
+
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.status == Status::OutOfMemory)
+    }
+
+    /// Fails as the run of a part has failed.
+    pub(crate) fn fail_like(&mut self, part: &mut Run) {
+        self.detail = part.detail;
+        self.failure = part.failure.take();
     }
 
     /// New memory that lives as long as the run; see [`Run::allocate_in`].
@@ -264,8 +298,18 @@ impl Run {
 
     /// Moves all blocks of another run into this one, which then keeps them alive and accounts for them. If this one's
     /// pool refuses them, the other run ends, and `false` says that a failure is noted.
+    pub fn adopt(&mut self, other: Box<Run>) -> bool {
+        let target = self.region(0);
+        // SAFETY: the region is one of this run's.
+        unsafe { self.adopt_into(target, other) }
+    }
+
+    /// The same, into one of this run's regions.
+    ///
+    /// # Safety
+    /// `target` is one of this run's.
     #[expect(clippy::boxed_local, reason = "a run stays where it is: its blocks know its address")]
-    pub fn adopt(&mut self, mut other: Box<Run>) -> bool {
+    pub(crate) unsafe fn adopt_into(&mut self, target: *mut Region, mut other: Box<Run>) -> bool {
         if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
             if !self.context.memory().try_grow(other.bytes) {
                 self.out_of_memory(other.bytes);
@@ -273,7 +317,6 @@ impl Run {
             }
             other.context.memory().shrink(other.bytes);
         }
-        let target = self.region(0);
         // SAFETY: both runs' lists hold live blocks; each is unlinked from one and linked into the other.
         unsafe {
             for index in 0..other.regions.len() {

@@ -66,7 +66,9 @@ fn run_compiled(
     level: OptLevel,
     threads: usize,
 ) -> Result<Value, Failure> {
-    let options = Options { level, threads, cudfs: crate::host::functions(), ..Options::default() };
+    // Loops over three elements are split, too.
+    let grain = (threads > 1).then_some(1);
+    let options = Options { level, threads, grain, cudfs: crate::host::functions(), ..Options::default() };
     let compiled = weld_codegen::compile(program, &options).map_err(|error| match error {
         CompileError::Unsupported { what, .. } => Failure::Unsupported(what),
         CompileError::Llvm(what) => Failure::Broken(what),

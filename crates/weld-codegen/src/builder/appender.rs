@@ -170,6 +170,7 @@ impl<'c> Emitter<'c, '_> {
             let bytes = self.mul(extra, self.i64(layout::row(ty).size as i64))?;
             let to = self.column_ptr(ty, to, len)?;
             self.b.build_memcpy(to, 1, from, 1, bytes)?;
+            self.call("weld_free", &[self.run.into(), from.into()])?;
         }
         self.store(handle.state, self.add_nw(len, extra)?)?;
         Ok(())

@@ -79,22 +79,37 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(crate) fn identity_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
-        match (ty, op) {
-            (Type::Struct(fields), op) => {
-                let values = fields
-                    .iter()
-                    .enumerate()
-                    .map(|(i, field)| self.identity_of(field, &op.field(i)))
-                    .collect::<Res<_>>()?;
-                Ok(Val::Struct(values))
-            }
-            (Type::Scalar(kind), MergeOp::All(op)) => Ok(Val::Scalar(identity(self, *kind, *op))),
-            _ => Err(internal("an identity of something that is not made of scalars")),
-        }
+        slot_by_slot(ty, op, &|kind, op| identity(self, kind, op))
+    }
+
+    /// The value that changes nothing when it is merged, whatever it is merged into: -0.0 for sums of floats, where 0.0
+    /// would make 0.0 of -0.0, and NaN for their extremes, where infinity would take the place of NaN.
+    pub(super) fn neutral_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
+        slot_by_slot(ty, op, &|kind, op| match (self.unit.scalar_type(kind), op) {
+            (BasicTypeEnum::FloatType(ty), ReduceOp::Add) => ty.const_float(-0.0).into(),
+            (BasicTypeEnum::FloatType(ty), ReduceOp::Min | ReduceOp::Max) => ty.const_float(f64::NAN).into(),
+            _ => identity(self, kind, op),
+        })
     }
 }
 
-/// The value that changes nothing when merged.
+/// A value of that type, made of scalars.
+fn slot_by_slot<'c>(
+    ty: &Type,
+    op: &MergeOp,
+    scalar: &dyn Fn(ScalarKind, ReduceOp) -> BasicValueEnum<'c>,
+) -> Res<Val<'c>> {
+    match (ty, op) {
+        (Type::Struct(fields), op) => {
+            let field = |(i, field)| slot_by_slot(field, &op.field(i), scalar);
+            Ok(Val::Struct(fields.iter().enumerate().map(field).collect::<Res<_>>()?))
+        }
+        (Type::Scalar(kind), MergeOp::All(op)) => Ok(Val::Scalar(scalar(*kind, *op))),
+        _ => Err(internal("an identity of something that is not made of scalars")),
+    }
+}
+
+/// The value that a builder starts from: merging changes it into what was merged.
 pub(crate) fn identity<'c>(e: &Emitter<'c, '_>, kind: ScalarKind, op: ReduceOp) -> BasicValueEnum<'c> {
     let ty = match e.unit.scalar_type(kind) {
         BasicTypeEnum::FloatType(ty) => {

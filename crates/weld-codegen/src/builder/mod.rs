@@ -44,6 +44,22 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Makes the state of a builder that will be combined into the one whose state is at `origin`: it holds nothing.
+    pub(crate) fn start_part(&mut self, handle: &Handle<'c>, origin: PointerValue<'c>, span: Span) -> Res<()> {
+        match &handle.ty {
+            BuilderType::Merger { value, op } => {
+                let neutral = self.neutral_of(value, op)?;
+                self.store_row(value, handle.state, &neutral)
+            }
+            BuilderType::VecMerger { value, op } => {
+                let len = self.load_i64(origin)?;
+                let neutral = self.neutral_of(value, op)?;
+                self.start_vec_merger_filled(handle, value, len, &neutral, span)
+            }
+            _ => self.start(handle, None, span),
+        }
+    }
+
     /// Merges a value, whose type is the builder's merge type.
     pub(crate) fn merge(&mut self, handle: &Handle<'c>, value: &Val<'c>, span: Span) -> Res<()> {
         match &handle.ty {

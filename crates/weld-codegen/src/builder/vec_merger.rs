@@ -3,7 +3,7 @@
 //! State: length, then a pointer for each column. The initial vector is copied, so that merging happens in place.
 
 use inkwell::IntPredicate;
-use inkwell::values::PointerValue;
+use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::op::MergeOp;
 use weld_core::ty::Type;
@@ -36,11 +36,23 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<()> {
         let len = self.as_vec(arg)?.len;
-        let vec = self.allocate_vec(value, len, handle.region, span)?;
-        self.store_vec_state(handle.state, &vec)?;
         let identity = self.identity_of(value, op)?;
+        self.start_vec_merger_filled(handle, value, len, &identity, span)
+    }
+
+    /// A vecmerger of `len` times one value.
+    pub(super) fn start_vec_merger_filled(
+        &mut self,
+        handle: &Handle<'c>,
+        ty: &Type,
+        len: IntValue<'c>,
+        value: &Val<'c>,
+        span: Span,
+    ) -> Res<()> {
+        let vec = self.allocate_vec(ty, len, handle.region, span)?;
+        self.store_vec_state(handle.state, &vec)?;
         let columns = dense(&vec)?;
-        self.count_loop(len, |e, i| e.store_element(value, &mut columns.iter().copied(), i, &identity))
+        self.count_loop(len, |e, i| e.store_element(ty, &mut columns.iter().copied(), i, value))
     }
 
     fn store_vec_state(&self, state: PointerValue<'c>, vec: &VecVal<'c>) -> Res<()> {
@@ -78,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
         vec: &VecVal<'c>,
         ty: &Type,
         op: &MergeOp,
-        index: inkwell::values::IntValue<'c>,
+        index: IntValue<'c>,
         value: &Val<'c>,
     ) -> Res<()> {
         let now = self.load_element(vec, ty, index, &Demand::All)?;

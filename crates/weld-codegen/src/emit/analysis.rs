@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weld_core::ir::deep;
-use weld_core::ir::{Expr, ExprKind, Sym};
+use weld_core::ir::{Expr, ExprKind, Func, Sym};
 use weld_core::op::{BinaryOp, UnaryOp};
 use weld_core::ty::{BuilderType, Type};
 
@@ -83,6 +83,11 @@ pub(crate) fn any(expr: &Expr, found: &mut dyn FnMut(&Expr) -> bool) -> bool {
     hit
 }
 
+/// Whether an expression contains something that may take long.
+pub(crate) fn has_loops(expr: &Expr) -> bool {
+    any(expr, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
+}
+
 /// How a loop's body fills the appenders that it gets from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Merges {
@@ -142,6 +147,81 @@ pub(crate) fn merges(body: &Expr) -> Merges {
             all
         }
     }
+}
+
+/// For each builder of a loop in order: how often every iteration merges into it, if that is always the same. The lanes
+/// of a `simd` value count each.
+pub(crate) fn merges_each(func: &Func) -> Vec<Option<u64>> {
+    let Some((sym, ty)) = func.params.first() else { return Vec::new() };
+    let mut scope = HashMap::from([(*sym, Merged::none(ty))]);
+    let mut each = Vec::new();
+    count_merges(&func.body, &mut scope).collect(ty, &mut each);
+    each
+}
+
+/// How often has been merged into a builder, or into those of a struct.
+#[derive(Clone, PartialEq, Debug)]
+enum Merged {
+    Unknown,
+    Times(u64),
+    Fields(Vec<Merged>),
+}
+
+impl Merged {
+    fn none(ty: &Type) -> Merged {
+        match ty {
+            Type::Struct(fields) => Merged::Fields(fields.iter().map(Merged::none).collect()),
+            _ => Merged::Times(0),
+        }
+    }
+
+    fn collect(&self, ty: &Type, out: &mut Vec<Option<u64>>) {
+        match (self, ty) {
+            (Merged::Fields(parts), Type::Struct(fields)) => {
+                parts.iter().zip(fields.iter()).for_each(|(part, field)| part.collect(field, out));
+            }
+            (_, Type::Struct(fields)) => fields.iter().for_each(|field| Merged::Unknown.collect(field, out)),
+            (Merged::Times(times), _) => out.push(Some(*times)),
+            _ => out.push(None),
+        }
+    }
+
+    fn join(self, other: Merged) -> Merged {
+        match (self, other) {
+            (Merged::Fields(a), Merged::Fields(b)) => {
+                Merged::Fields(a.into_iter().zip(b).map(|(a, b)| a.join(b)).collect())
+            }
+            (a, b) if a == b => a,
+            _ => Merged::Unknown,
+        }
+    }
+}
+
+fn count_merges(expr: &Expr, scope: &mut HashMap<Sym, Merged>) -> Merged {
+    deep(|| match &expr.kind {
+        ExprKind::Var(sym) => scope.get(sym).cloned().unwrap_or(Merged::Unknown),
+        ExprKind::Merge { builder, value } => {
+            let lanes = if matches!(value.ty, Type::Simd(_)) { weld_core::interp::LANES as u64 } else { 1 };
+            match count_merges(builder, scope) {
+                Merged::Times(times) => times.checked_add(lanes).map_or(Merged::Unknown, Merged::Times),
+                _ => Merged::Unknown,
+            }
+        }
+        ExprKind::Struct(parts) => Merged::Fields(parts.iter().map(|part| count_merges(part, scope)).collect()),
+        ExprKind::Field(of, index) => match count_merges(of, scope) {
+            Merged::Fields(parts) => parts.into_iter().nth(*index as usize).unwrap_or(Merged::Unknown),
+            _ => Merged::Unknown,
+        },
+        ExprKind::If { on_true, on_false, .. } => count_merges(on_true, scope).join(count_merges(on_false, scope)),
+        ExprKind::Let { bindings, body } => {
+            for binding in bindings.iter().filter(|binding| binding.value.ty.is_builder()) {
+                let merged = count_merges(&binding.value, scope);
+                scope.insert(binding.sym, merged);
+            }
+            count_merges(body, scope)
+        }
+        _ => Merged::Unknown,
+    })
 }
 
 /// Whether a builder expression makes its builders on the spot.

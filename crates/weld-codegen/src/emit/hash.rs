@@ -303,6 +303,8 @@ fn helper<'c, 'u>(
         region: null,
         vars: HashMap::new(),
         scratch: Vec::new(),
+        scratch_base: 0,
+        parallel: None,
         strict: false,
         loop_depth: 0,
         index_base: None,

@@ -10,6 +10,7 @@ use weld_core::ir::Iter;
 use weld_core::ty::Type;
 use weld_runtime::Status;
 
+use super::capture::RegisterMap;
 use super::expr::scalar_kind;
 use super::vector::element_of;
 use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
@@ -47,11 +48,41 @@ enum Kind<'c> {
         element: Type,
         dims: PointerValue<'c>,
         rank: IntValue<'c>,
+        /// The iteration to start at, if not the first.
+        first: Option<IntValue<'c>>,
     },
     Zip(Vec<Source<'c>>),
 }
 
 impl<'c> Source<'c> {
+    /// The same iterator in other registers: `map` gives one for each.
+    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Source<'c>> {
+        let kind = match &self.kind {
+            Kind::Vector { vec, element, start, stride } => Kind::Vector {
+                vec: vec.map_registers(map)?,
+                element: element.clone(),
+                start: start.map(|start| map.int(start)).transpose()?,
+                stride: stride.map(|stride| map.int(stride)).transpose()?,
+            },
+            Kind::Range { start, stride } => Kind::Range { start: map.int(*start)?, stride: map.int(*stride)? },
+            Kind::Simd { vec, element } => Kind::Simd { vec: vec.map_registers(map)?, element: element.clone() },
+            Kind::Chunks { vec, ty, size } => {
+                Kind::Chunks { vec: vec.map_registers(map)?, ty: ty.clone(), size: map.int(*size)? }
+            }
+            Kind::Nd { vec, element, dims, rank, first } => Kind::Nd {
+                vec: vec.map_registers(map)?,
+                element: element.clone(),
+                dims: map.pointer(*dims)?,
+                rank: map.int(*rank)?,
+                first: first.map(|first| map.int(first)).transpose()?,
+            },
+            Kind::Zip(sources) => {
+                Kind::Zip(sources.iter().map(|source| source.map_registers(map)).collect::<Res<_>>()?)
+            }
+        };
+        Ok(Source { count: map.int(self.count)?, kind })
+    }
+
     /// The vector, if the iterator is all of one.
     pub(super) fn whole_vector(&self) -> Option<&VecVal<'c>> {
         match &self.kind {
@@ -62,6 +93,48 @@ impl<'c> Source<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
+    /// The iterations `first .. end` of an iterator, as an iterator of its own.
+    pub(super) fn part_of(&self, source: &Source<'c>, first: IntValue<'c>, end: IntValue<'c>) -> Res<Source<'c>> {
+        let count = self.sub(end, first)?;
+        let kind = match &source.kind {
+            Kind::Vector { vec, element, start: None, stride: None } => {
+                let vec = self.sub_vec(vec, element, first, count)?;
+                Kind::Vector { vec, element: element.clone(), start: None, stride: None }
+            }
+            Kind::Vector { vec, element, start, stride } => {
+                let mut at = first;
+                if let Some(stride) = stride {
+                    at = self.mul(at, *stride)?;
+                }
+                if let Some(start) = start {
+                    at = self.add(*start, at)?;
+                }
+                Kind::Vector { vec: vec.clone(), element: element.clone(), start: Some(at), stride: *stride }
+            }
+            Kind::Range { start, stride } => {
+                Kind::Range { start: self.add(*start, self.mul(first, *stride)?)?, stride: *stride }
+            }
+            Kind::Simd { vec, element } => {
+                let lanes = self.i64(self.unit.lanes(scalar_kind(element)?) as i64);
+                let vec = self.sub_vec(vec, element, self.mul(first, lanes)?, self.mul(count, lanes)?)?;
+                Kind::Simd { vec, element: element.clone() }
+            }
+            Kind::Chunks { vec, ty, size } => {
+                let start = self.mul(first, *size)?;
+                let len = self.umin(self.mul(count, *size)?, self.sub(vec.len, start)?)?;
+                let vec = self.sub_vec(vec, element_of(ty)?, start, len)?;
+                Kind::Chunks { vec, ty: ty.clone(), size: *size }
+            }
+            Kind::Nd { vec, element, dims, rank, .. } => {
+                Kind::Nd { vec: vec.clone(), element: element.clone(), dims: *dims, rank: *rank, first: Some(first) }
+            }
+            Kind::Zip(sources) => {
+                Kind::Zip(sources.iter().map(|source| self.part_of(source, first, end)).collect::<Res<_>>()?)
+            }
+        };
+        Ok(Source { count, kind })
+    }
+
     /// Evaluates an iterator and checks it. `demand` says what is read of its elements.
     pub(super) fn emit_iter(&mut self, iter: &Iter, span: Span) -> Res<Source<'c>> {
         match iter {
@@ -181,7 +254,7 @@ impl<'c> Emitter<'c, '_> {
         let count = self.call_value("weld_nd_start", &args)?.into_int_value();
         let bad = self.cmp(IntPredicate::SLT, count, self.i64(0))?;
         self.trap_if(bad, Status::BadIterator, span, &[])?;
-        Ok(Source { count, kind: Kind::Nd { vec, element, dims, rank } })
+        Ok(Source { count, kind: Kind::Nd { vec, element, dims, rank, first: None } })
     }
 
     /// The demanded parts of the element of iteration `i`.
@@ -216,7 +289,11 @@ impl<'c> Emitter<'c, '_> {
                 let part = self.sub_vec(vec, element_of(ty)?, start, len)?;
                 self.vec_value(ty, part)
             }
-            Kind::Nd { vec, element, dims, rank } => {
+            Kind::Nd { vec, element, dims, rank, first } => {
+                let i = match first {
+                    Some(first) => self.add(*first, i)?,
+                    None => i,
+                };
                 let at = self.call_value("weld_nd_position", &[(*dims).into(), (*rank).into(), i.into()])?;
                 self.load_element(vec, element, at.into_int_value(), demand)
             }

@@ -17,9 +17,9 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::{any, merges};
+use super::analysis::{any, has_loops, merges};
 use super::iter::Source;
-use super::{Emitter, Handle, Res, Scratch, Val, internal};
+use super::{Emitter, Handle, Parallel, Res, Scratch, Val, internal};
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.
 const STRIP: i64 = 16 * 1024;
@@ -32,7 +32,20 @@ impl<'c> Emitter<'c, '_> {
         let source = self.emit_iter(iter, expr.span)?;
         let strict = self.strict;
         self.strict |= expr.annotations.get("strict") == Some("true");
-        self.run_loop(&source, &builders, func, expr.span)?;
+        // What is inside of a loop runs on the thread that runs the loop.
+        let parallel = self.parallel.take();
+        let grain = expr.annotations.get("grain_size").and_then(|grain| grain.parse().ok());
+        let done = match parallel {
+            Some(parallel) => {
+                let parallel = Parallel { grain: parallel.grain.or(grain) };
+                self.emit_parallel(parallel, &source, &builders, func, expr.span)?
+            }
+            None => false,
+        };
+        if !done {
+            self.run_loop(&source, &builders, func, expr.span)?;
+        }
+        self.parallel = parallel;
         self.strict = strict;
         Ok(builders)
     }
@@ -83,9 +96,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
         let fills = merges(&func.body);
-        let inner_loops = any(&func.body, &mut |e| {
-            matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. })
-        });
+        let inner_loops = has_loops(&func.body);
         let mut appenders = Vec::new();
         if !fills.inner && fills.most > 0 && fills.most < 64 {
             collect_appenders(builders, &mut appenders);
@@ -169,16 +180,7 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<()> {
         for handle in appenders {
             let left = self.sub(count, first)?;
-            let i64 = self.unit.i64_type().into();
-            let total = if most == 1 {
-                left
-            } else {
-                let args = [left.into(), self.i64(most as i64).into()];
-                let pair = self.intrinsic("llvm.umul.with.overflow", &[i64], &args)?.into_struct_value();
-                let product = self.b.build_extract_value(pair, 0, "")?.into_int_value();
-                let overflow = self.b.build_extract_value(pair, 1, "")?.into_int_value();
-                self.choose_int(overflow, self.i64(-1), product)?
-            };
+            let total = self.mul_sat(left, most)?;
             let extra = match (always, handle.hint) {
                 (true, _) => total,
                 // A negative hint is a large unsigned number: the loop's count bounds it.
@@ -188,6 +190,19 @@ impl<'c> Emitter<'c, '_> {
             self.reserve(handle, &appended(handle)?, extra, span)?;
         }
         Ok(())
+    }
+
+    /// `count * times`, or the largest number.
+    pub(super) fn mul_sat(&mut self, count: IntValue<'c>, times: u64) -> Res<IntValue<'c>> {
+        if times == 1 {
+            return Ok(count);
+        }
+        let i64 = self.unit.i64_type().into();
+        let args = [count.into(), self.i64(times as i64).into()];
+        let pair = self.intrinsic("llvm.umul.with.overflow", &[i64], &args)?.into_struct_value();
+        let product = self.b.build_extract_value(pair, 0, "")?.into_int_value();
+        let overflow = self.b.build_extract_value(pair, 1, "")?.into_int_value();
+        self.choose_int(overflow, self.i64(-1), product)
     }
 
     /// The builders that an update function returns become those of the loop: usually they are the same.
@@ -233,7 +248,7 @@ impl<'c> Emitter<'c, '_> {
         if !allocates {
             return emit(self);
         }
-        let index = self.i64(1 + self.scratch.len() as i64);
+        let index = self.i64(1 + (self.scratch_base + self.scratch.len()) as i64);
         let region_function = self.unit.runtime_function("weld_region")?;
         let run = self.run;
         let region = self.in_entry(|b| {

@@ -13,6 +13,7 @@
 //! | `control` | `if`, `select`, `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound` | loops of a shape that runs better otherwise |
+//! | `parallel`, `capture` | loops that several threads share; what their functions take along |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
@@ -25,6 +26,7 @@
 mod analysis;
 mod bound;
 pub(crate) mod bytes;
+mod capture;
 pub(crate) mod compare;
 mod control;
 mod cudf;
@@ -36,6 +38,7 @@ mod iter;
 mod loops;
 mod math;
 pub(crate) mod memory;
+mod parallel;
 pub(crate) mod prefetch;
 mod scalar;
 mod select;
@@ -72,6 +75,7 @@ use crate::error::CompileError;
 use crate::foreign::Cudf;
 
 pub(crate) use analysis::{Demand, demands};
+pub(crate) use parallel::Parallel;
 pub(crate) use trap::Site;
 pub(crate) use val::{BytesVal, Columns, Handle, Val, VecVal, register_count};
 
@@ -89,6 +93,8 @@ pub(crate) struct Unit<'c> {
     pub(crate) cudfs: Vec<Cudf>,
     /// Whether the processor compresses vectors by a mask.
     pub(crate) can_compress: bool,
+    /// How loops become parallel, if they do.
+    pub(crate) parallel: Option<Parallel>,
     scopes: Scopes<'c>,
     counter: Cell<u32>,
 }
@@ -117,6 +123,7 @@ impl<'c> Unit<'c> {
             sites: RefCell::new(Vec::new()),
             cudfs: Vec::new(),
             can_compress,
+            parallel: None,
             scopes: Scopes {
                 input: ll.metadata_node(&[scope.into()]),
                 kinds: Kinds {
@@ -253,6 +260,10 @@ pub(crate) struct Emitter<'c, 'u> {
     pub(crate) region: PointerValue<'c>,
     pub(crate) vars: HashMap<Sym, Val<'c>>,
     pub(crate) scratch: Vec<Scratch<'c>>,
+    /// How many levels of scratch memory the caller of the function uses.
+    scratch_base: usize,
+    /// How the loops here become parallel; not inside of loops.
+    pub(crate) parallel: Option<Parallel>,
     /// Whether a loop around asked for sums of floats in order.
     pub(crate) strict: bool,
     /// Where the indices of the next loop start, if not at zero.
@@ -302,6 +313,8 @@ impl<'c, 'u> Emitter<'c, 'u> {
             region,
             vars: HashMap::new(),
             scratch: Vec::new(),
+            scratch_base: 0,
+            parallel: None,
             strict: false,
             index_base: None,
             loop_depth: 0,
@@ -567,14 +580,23 @@ impl<'c, 'u> Emitter<'c, 'u> {
 
     /// Traps if the host wants the run to stop.
     pub(crate) fn poll_cancel(&self, span: Span) -> Res<()> {
-        let flag = self.load_ptr(self.offset(self.run, Run::CANCEL_OFFSET as u64)?)?;
+        let mut flags = self.load_flag(Run::CANCEL_OFFSET)?;
+        if self.unit.parallel.is_some() {
+            flags = self.or(flags, self.load_flag(Run::STOP_OFFSET)?)?;
+        }
+        let cancelled = self.cmp(IntPredicate::NE, flags, flags.get_type().const_zero())?;
+        self.trap_if(cancelled, weld_runtime::Status::Cancelled, span, &[])
+    }
+
+    /// The flag that the run points to there.
+    fn load_flag(&self, offset: usize) -> Res<IntValue<'c>> {
+        let flag = self.load_ptr(self.offset(self.run, offset as u64)?)?;
         let value = self.load(self.unit.ll.i8_type(), flag)?;
         if let Some(load) = value.as_instruction_value() {
             let monotonic = inkwell::AtomicOrdering::Monotonic;
             load.set_atomic_ordering(monotonic).map_err(|e| internal(&e.to_string()))?;
         }
-        let cancelled = self.cmp(IntPredicate::NE, value.into_int_value(), self.unit.ll.i8_type().const_zero())?;
-        self.trap_if(cancelled, weld_runtime::Status::Cancelled, span, &[])
+        Ok(value.into_int_value())
     }
 
     // ---- parameters ----

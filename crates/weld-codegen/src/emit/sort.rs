@@ -34,7 +34,9 @@ impl<'c> Emitter<'c, '_> {
             e.store(e.row_number_ptr(a, i)?, number)?;
             Ok(())
         })?;
+        let parallel = self.parallel.take();
         let sorted = self.merge_runs(&vec, element, (a, b), compare, span)?;
+        self.parallel = parallel;
 
         let region = self.region_for(ty);
         let result = self.allocate_vec(element, len, region, span)?;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use weld_core::diag::Span;
 use weld_runtime::{Run, Status};
@@ -35,6 +36,18 @@ impl<'c> Emitter<'c, '_> {
     /// Traps if `failed`: a runtime function has noted why.
     pub(crate) fn trap_noted_if(&self, failed: IntValue<'c>, span: Span) -> Res<()> {
         self.trap_at(failed, Site { status: None, span, message: None }, &[])
+    }
+
+    /// Returns the status of a call unless it is success.
+    pub(crate) fn pass_on(&self, status: IntValue<'c>) -> Res<()> {
+        let failed = self.cmp(IntPredicate::NE, status, status.get_type().const_zero())?;
+        let (cold, go_on) = (self.new_block("failed"), self.new_block(""));
+        self.branch_if_rare(failed, cold, go_on)?;
+        self.at(cold);
+        self.status.add_incoming(&[(&status, cold)]);
+        self.branch(self.exit)?;
+        self.at(go_on);
+        Ok(())
     }
 
     /// Traps if `failed`, at a site with all that the error says.

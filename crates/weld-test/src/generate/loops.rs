@@ -60,7 +60,6 @@ impl Generator {
 
     fn for_loop(&mut self, builder: Expr, depth: usize) -> Expr {
         let ty = builder.ty.clone();
-        self.groups |= has_groups(&ty);
         let bound = self.scope.len();
         let mut bindings = Vec::new();
         let iter = self.iter(depth, &mut bindings);
@@ -262,14 +261,6 @@ fn sums_floats(ty: &Type, op: &MergeOp) -> bool {
     match ty {
         Type::Struct(fields) => fields.iter().enumerate().any(|(i, field)| sums_floats(field, &op.field(i))),
         Type::Scalar(kind) => kind.is_float() && matches!(op, MergeOp::All(ReduceOp::Add | ReduceOp::Mul)),
-        _ => false,
-    }
-}
-
-fn has_groups(ty: &Type) -> bool {
-    match ty {
-        Type::Struct(fields) => fields.iter().any(has_groups),
-        Type::Builder(BuilderType::GroupBuilder { .. }) => true,
         _ => false,
     }
 }

@@ -21,8 +21,6 @@ use rng::Rng;
 pub struct Generated {
     pub program: Program,
     pub args: Vec<Value>,
-    /// The program fills groups in loops, whose order depends on the number of threads.
-    pub groups: bool,
 }
 
 /// The program of a seed; about `size` operations.
@@ -41,10 +39,10 @@ pub fn program(seed: u64, size: usize) -> Generated {
         params.push(Param { sym, ty, stream: false });
     }
     let ty = types::value(&mut rng, 2);
-    let mut generator = Generator { rng, names, scope, fuel: size as i64, groups: false };
+    let mut generator = Generator { rng, names, scope, fuel: size as i64 };
     let body = generator.expr(&ty, 6);
-    let Generator { names, groups, .. } = generator;
-    Generated { program: Program { params, body, names }, args, groups }
+    let Generator { names, .. } = generator;
+    Generated { program: Program { params, body, names }, args }
 }
 
 struct Generator {
@@ -54,7 +52,6 @@ struct Generator {
     scope: Vec<Expr>,
     /// Operations still to be made.
     fuel: i64,
-    groups: bool,
 }
 
 impl Generator {

@@ -1,0 +1,138 @@
+//! What a function takes along of another one's values: their registers, through memory.
+//!
+//! A value is walked twice, by maps of its registers that must go the same way. In the function where it was computed
+//! [`Stores`] notes each register's place in an environment and leaves it as it is; in the other one [`Loads`] gives
+//! what lies there. Constants stand for themselves.
+//!
+//! ```text
+//! outer:  k * k is %7         env[0] = %7
+//! inner:  %1 = load env[0]    what was %7 is %1
+//! ```
+
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
+
+use super::{BytesVal, Columns, Emitter, Res, Val, VecVal, internal};
+
+/// Gives another register for each one of a value.
+pub(super) trait RegisterMap<'c> {
+    fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>>;
+
+    fn int(&mut self, register: IntValue<'c>) -> Res<IntValue<'c>> {
+        Ok(self.register(register.into())?.into_int_value())
+    }
+
+    fn pointer(&mut self, register: PointerValue<'c>) -> Res<PointerValue<'c>> {
+        Ok(self.register(register.into())?.into_pointer_value())
+    }
+}
+
+/// Collects registers, with their offsets in the environment.
+#[derive(Default)]
+pub(super) struct Stores<'c> {
+    registers: Vec<(BasicValueEnum<'c>, u64)>,
+    bytes: u64,
+}
+
+/// Loads the registers that [`Stores`] has collected, in the same order.
+pub(super) struct Loads<'e, 'c, 'u> {
+    emitter: &'e Emitter<'c, 'u>,
+    env: PointerValue<'c>,
+    bytes: u64,
+}
+
+impl<'c> RegisterMap<'c> for Stores<'c> {
+    fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+        if !is_constant(register) {
+            self.registers.push((register, self.bytes));
+            self.bytes += room(register.get_type());
+        }
+        Ok(register)
+    }
+}
+
+impl<'c> RegisterMap<'c> for Loads<'_, 'c, '_> {
+    fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+        if is_constant(register) {
+            return Ok(register);
+        }
+        let ty = register.get_type();
+        let value = self.emitter.load(ty, self.emitter.offset(self.env, self.bytes)?)?;
+        self.emitter.set_align(value, 8)?;
+        self.bytes += room(ty);
+        Ok(value)
+    }
+}
+
+impl<'c> Stores<'c> {
+    /// The environment in memory.
+    pub(super) fn store(&self, e: &Emitter<'c, '_>) -> Res<PointerValue<'c>> {
+        let env = e.alloca(self.bytes, "env")?;
+        for (register, offset) in &self.registers {
+            let store = e.store(e.offset(env, *offset)?, *register)?;
+            store.set_alignment(8).map_err(|error| internal(&error.to_string()))?;
+        }
+        Ok(env)
+    }
+}
+
+impl<'e, 'c, 'u> Loads<'e, 'c, 'u> {
+    pub(super) fn new(emitter: &'e Emitter<'c, 'u>, env: PointerValue<'c>) -> Self {
+        Loads { emitter, env, bytes: 0 }
+    }
+}
+
+impl<'c> Val<'c> {
+    /// The same value in other registers. Its vectors do not change any more.
+    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Val<'c>> {
+        Ok(match self {
+            Val::Scalar(register) => Val::Scalar(map.register(*register)?),
+            Val::Struct(fields) => {
+                Val::Struct(fields.iter().map(|field| field.map_registers(map)).collect::<Res<_>>()?)
+            }
+            Val::Vec(vec) => Val::Vec(vec.map_registers(map)?),
+            Val::Bytes(BytesVal::Slice { ptr, len }) => {
+                Val::Bytes(BytesVal::Slice { ptr: map.pointer(*ptr)?, len: map.int(*len)? })
+            }
+            Val::Bytes(BytesVal::View { low, high }) => {
+                Val::Bytes(BytesVal::View { low: map.int(*low)?, high: map.int(*high)? })
+            }
+            Val::Dict(table) => Val::Dict(map.pointer(*table)?),
+            Val::Absent => Val::Absent,
+            Val::Builder(_) | Val::Deferred { .. } => return Err(internal("a value that belongs to its function")),
+        })
+    }
+}
+
+impl<'c> VecVal<'c> {
+    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<VecVal<'c>> {
+        let Columns::Dense(columns) = &self.columns else {
+            return Err(internal("a chunk of a stream in another function"));
+        };
+        let columns = columns.iter().map(|column| map.pointer(*column)).collect::<Res<_>>()?;
+        Ok(VecVal { len: map.int(self.len)?, columns: Columns::Dense(columns), input: true })
+    }
+}
+
+fn is_constant(register: BasicValueEnum<'_>) -> bool {
+    match register {
+        BasicValueEnum::IntValue(value) => value.is_const(),
+        BasicValueEnum::FloatValue(value) => value.is_const(),
+        BasicValueEnum::PointerValue(value) => value.is_const(),
+        BasicValueEnum::VectorValue(value) => value.is_const(),
+        _ => false,
+    }
+}
+
+/// Bytes of the environment that a register takes: whole words.
+fn room(ty: BasicTypeEnum<'_>) -> u64 {
+    let bits = |ty: BasicTypeEnum<'_>| match ty {
+        BasicTypeEnum::IntType(ty) => u64::from(ty.get_bit_width()),
+        _ => 64,
+    };
+    let bits = match ty {
+        BasicTypeEnum::VectorType(ty) => u64::from(ty.get_size()) * bits(ty.get_element_type()),
+        ty => bits(ty),
+    };
+    bits.div_ceil(64) * 8
+}

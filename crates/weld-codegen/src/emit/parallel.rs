@@ -1,0 +1,373 @@
+//! Loops that several threads share: the outermost ones of a program.
+//!
+//! The loop becomes three functions for [`weld_runtime::parallel`], which cuts its iterations into ranges:
+//!
+//! ```text
+//! for(v, b, |b, i, x| ..)
+//!   body(state, first, end)    the loop over a part of the iterator, on the builders in `state`
+//!   start(state, first)        builders to be combined with those of the ranges before: they hold nothing
+//!   combine(state, other)      merges those of the next range into those of the ranges before
+//! ```
+//!
+//! What the functions use of the values around goes through an environment (`capture`). An appender into which every
+//! iteration merges equally often has all its room from the start: each range writes at its own place, and there is
+//! nothing to combine.
+//!
+//! Sequential stay loops that sum floats in order (`strict`), that call C functions, which may not bear it, and those
+//! that several threads would not make faster.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use inkwell::module::Linkage;
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{BasicValueEnum, FunctionValue, PointerValue};
+use weld_core::diag::Span;
+use weld_core::ir::{ExprKind, Func, Sym};
+use weld_core::op::{MergeOp, ReduceOp};
+use weld_core::ty::{BuilderType, Type};
+use weld_runtime::parallel::Loop;
+
+use super::analysis::{any, has_loops, merges_each};
+use super::capture::{Loads, Stores};
+use super::iter::Source;
+use super::{Emitter, Handle, Res, Val, contains};
+use crate::layout;
+
+/// Iterations that are worth waking a thread, some microseconds of work.
+const GRAIN: u64 = 16 * 1024;
+/// The same for a loop that contains loops.
+const OUTER_GRAIN: u64 = 64;
+/// Ranges for each thread, so that those done first help the others.
+const RANGES: u64 = 8;
+
+/// How loops become parallel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parallel {
+    /// The fewest iterations that are worth a range; if not given, what suits the loop.
+    pub(crate) grain: Option<u64>,
+}
+
+/// A builder of the loop and its place in the state.
+struct Slot<'c> {
+    handle: Rc<Handle<'c>>,
+    offset: u64,
+    /// Of an appender that has room for the whole loop: how much each iteration appends.
+    each: Option<u64>,
+}
+
+/// What the functions are made from.
+struct Outlined<'a, 'c> {
+    source: &'a Source<'c>,
+    builders: &'a Val<'c>,
+    slots: Vec<Slot<'c>>,
+    captured: Vec<(Sym, Val<'c>)>,
+    func: &'a Func,
+    span: Span,
+    strict: bool,
+    scratch_base: usize,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// Emits a loop for several threads; false if it is to run on this one.
+    pub(super) fn emit_parallel(
+        &mut self,
+        parallel: Parallel,
+        source: &Source<'c>,
+        builders: &Val<'c>,
+        func: &Func,
+        span: Span,
+    ) -> Res<bool> {
+        let suited = if has_loops(&func.body) { OUTER_GRAIN } else { GRAIN };
+        let grain = parallel.grain.unwrap_or(suited).max(1);
+        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < 2 * grain);
+        let calls_c = any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
+        let mut slots = Vec::new();
+        if few
+            || calls_c
+            || !collect_slots(builders, &mut slots)
+            || (self.strict && slots.iter().any(Slot::sums_floats))
+        {
+            return Ok(false);
+        }
+        for (slot, each) in slots.iter_mut().zip(merges_each(func)) {
+            slot.each = each.filter(|_| matches!(slot.handle.ty, BuilderType::Appender(_)));
+        }
+        let Some(captured) = self.captured(func) else { return Ok(false) };
+        let mut stores = Stores::default();
+        source.map_registers(&mut stores)?;
+        for (_, value) in &captured {
+            value.map_registers(&mut stores)?;
+        }
+        let outlined = Outlined {
+            source,
+            builders,
+            slots,
+            captured,
+            func,
+            span,
+            strict: self.strict,
+            scratch_base: self.scratch_base + self.scratch.len(),
+        };
+        let body = outlined.emit_body(self)?;
+        let start = outlined.emit_start(self)?;
+        let combine = outlined.emit_combine(self)?;
+
+        let slots = &outlined.slots;
+        let state_bytes = slots.last().map_or(0, |slot| slot.offset + slot.bytes());
+        let state = self.alloca(state_bytes, "builders")?;
+        let mut grain = self.i64(grain as i64);
+        for slot in slots {
+            if let (Some(each), BuilderType::Appender(element)) = (slot.each, &slot.handle.ty) {
+                let total = self.mul_sat(source.count, each)?;
+                self.reserve(&slot.handle, element, total, span)?;
+            }
+            let at = slot.at(self, state)?;
+            self.copy_state(&slot.handle.ty, slot.handle.state, at)?;
+            if slot.each.is_some() {
+                // No range looks for more room than there is.
+                self.store(self.offset(at, 8)?, self.i64(i64::MAX))?;
+            }
+            if matches!(slot.handle.ty, BuilderType::VecMerger { .. }) && parallel.grain.is_none() {
+                // A range begins and ends with work for each element of the vector.
+                let len = self.load_i64(at)?;
+                let less = self.umin(grain, len)?;
+                grain = self.sub(self.add(grain, len)?, less)?;
+            }
+        }
+        // Tables and vectors are costly to combine: as few as there are threads.
+        let cheap = |slot: &Slot<'_>| {
+            matches!(
+                slot.handle.ty,
+                BuilderType::Appender(_) | BuilderType::Merger { .. } | BuilderType::GroupBuilder { .. }
+            )
+        };
+        let ranges = if slots.iter().all(cheap) { RANGES } else { 1 };
+        let region = self.region_for_all(slots);
+        let address = |function: FunctionValue<'c>| function.as_global_value().as_pointer_value().into();
+        let fields: [BasicValueEnum<'c>; Loop::WORDS] = [
+            address(body),
+            address(start),
+            address(combine),
+            stores.store(self)?.into(),
+            state.into(),
+            self.i64(state_bytes as i64).into(),
+            region.into(),
+            source.count.into(),
+            grain.into(),
+            self.i64(ranges as i64).into(),
+        ];
+        let task = self.alloca(8 * Loop::WORDS as u64, "loop")?;
+        for (i, field) in fields.into_iter().enumerate() {
+            self.store(self.offset(task, 8 * i as u64)?, field)?;
+        }
+        let status = self.call_value("weld_parallel_for", &[self.run.into(), task.into()])?;
+        self.pass_on(status.into_int_value())?;
+        for slot in slots {
+            let at = slot.at(self, state)?;
+            match slot.each {
+                Some(_) => {
+                    self.store(slot.handle.state, self.load_i64(at)?)?;
+                }
+                None => self.copy_state(&slot.handle.ty, at, slot.handle.state)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// The values that the update function uses, if another function can have them all.
+    fn captured(&self, func: &Func) -> Option<Vec<(Sym, Val<'c>)>> {
+        let mut free: Vec<Sym> = func.body.free_vars().into_iter().collect();
+        free.retain(|sym| func.params.iter().all(|(param, _)| param != sym));
+        free.sort_unstable();
+        let values = free.into_iter().map(|sym| Some((sym, self.vars.get(&sym)?.clone())));
+        let values: Vec<_> = values.collect::<Option<_>>()?;
+        values.iter().all(|(_, value)| is_portable(value)).then_some(values)
+    }
+
+    /// The innermost memory that nothing which goes into these builders can leave.
+    fn region_for_all(&mut self, slots: &[Slot<'c>]) -> PointerValue<'c> {
+        let mut parts = Vec::new();
+        for slot in slots {
+            collect_parts(&slot.handle.ty.merge_type(), &mut parts);
+            collect_parts(&slot.handle.ty.result_type(), &mut parts);
+        }
+        for level in self.scratch.iter_mut().rev() {
+            if !level.escaping.iter().any(|outer| parts.iter().any(|part| contains(outer, part))) {
+                level.used = true;
+                return level.region;
+            }
+        }
+        self.region
+    }
+}
+
+impl<'c> Outlined<'_, 'c> {
+    /// `body(run, region, env, state, first, end)`. The builders are copied to the stack and back, so that LLVM keeps
+    /// them in registers.
+    fn emit_body(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
+        let (ptr, i64) = (outer.unit.ptr_type().into(), outer.unit.i64_type().into());
+        let mut e = self.function(outer, "body", &[ptr, ptr, ptr, i64, i64])?;
+        let (env, state) = (e.pointer_param(2)?, e.pointer_param(3)?);
+        let (first, end) = (e.int_param(4)?, e.int_param(5)?);
+        let mut loads = Loads::new(&e, env);
+        let source = self.source.map_registers(&mut loads)?;
+        let mut vars = Vec::with_capacity(self.captured.len());
+        for (sym, value) in &self.captured {
+            vars.push((*sym, value.map_registers(&mut loads)?));
+        }
+        e.vars.extend(vars);
+        let mut handles = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            let local = e.alloca(slot.bytes(), "state")?;
+            e.copy_state(&slot.handle.ty, slot.at(&e, state)?, local)?;
+            handles.push(Rc::new(slot.handle_in(&e, local)));
+        }
+        let builders = with_handles(self.builders, &mut handles.iter().cloned());
+        let source = e.part_of(&source, first, end)?;
+        e.index_base = Some(first);
+        e.run_loop(&source, &builders, self.func, self.span)?;
+        for (slot, handle) in self.slots.iter().zip(&handles) {
+            e.copy_state(&slot.handle.ty, handle.state, slot.at(&e, state)?)?;
+        }
+        let function = e.function;
+        e.finish()?;
+        Ok(function)
+    }
+
+    /// `start(run, region, env, origin, state, first)`.
+    fn emit_start(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
+        let (ptr, i64) = (outer.unit.ptr_type().into(), outer.unit.i64_type().into());
+        let mut e = self.function(outer, "start", &[ptr, ptr, ptr, ptr, i64])?;
+        let (origin, state, first) = (e.pointer_param(3)?, e.pointer_param(4)?, e.int_param(5)?);
+        for slot in &self.slots {
+            let (origin, at) = (slot.at(&e, origin)?, slot.at(&e, state)?);
+            match slot.each {
+                Some(each) => {
+                    e.copy_state(&slot.handle.ty, origin, at)?;
+                    let before = e.mul(first, e.i64(each as i64))?;
+                    e.store(at, e.add_nw(e.load_i64(origin)?, before)?)?;
+                }
+                None => e.start_part(&slot.handle_in(&e, at), origin, self.span)?,
+            }
+        }
+        let function = e.function;
+        e.finish()?;
+        Ok(function)
+    }
+
+    /// `combine(run, region, env, state, other)`.
+    fn emit_combine(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
+        let ptr = outer.unit.ptr_type().into();
+        let mut e = self.function(outer, "combine", &[ptr, ptr, ptr, ptr])?;
+        let (state, other) = (e.pointer_param(3)?, e.pointer_param(4)?);
+        for slot in &self.slots {
+            let (at, other) = (slot.at(&e, state)?, slot.at(&e, other)?);
+            match slot.each {
+                Some(_) => {
+                    e.store(at, e.load_i64(other)?)?;
+                }
+                None => e.combine(&slot.handle_in(&e, at), other, self.span)?,
+            }
+        }
+        let function = e.function;
+        e.finish()?;
+        Ok(function)
+    }
+
+    fn function<'u>(&self, outer: &Emitter<'c, 'u>, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Emitter<'c, 'u>> {
+        let name = outer.unit.fresh_name(&format!("weld.{what}"));
+        let mut e = Emitter::new(outer.unit, &name, params, Linkage::Internal)?;
+        e.region = e.pointer_param(1)?;
+        e.strict = self.strict;
+        e.scratch_base = self.scratch_base;
+        Ok(e)
+    }
+}
+
+impl<'c> Slot<'c> {
+    fn bytes(&self) -> u64 {
+        layout::row(&Type::Builder(self.handle.ty.clone())).size
+    }
+
+    fn at(&self, e: &Emitter<'c, '_>, state: PointerValue<'c>) -> Res<PointerValue<'c>> {
+        e.offset(state, self.offset)
+    }
+
+    /// The builder as a function has it, with its state elsewhere.
+    fn handle_in(&self, e: &Emitter<'c, '_>, state: PointerValue<'c>) -> Handle<'c> {
+        Handle {
+            ty: self.handle.ty.clone(),
+            state,
+            region: e.region,
+            reserved: Cell::new(false),
+            hint: None,
+            copies_bytes: self.handle.copies_bytes,
+        }
+    }
+
+    /// Whether the result depends on the order in which floats are merged.
+    fn sums_floats(&self) -> bool {
+        match &self.handle.ty {
+            BuilderType::Merger { value, op }
+            | BuilderType::DictMerger { value, op, .. }
+            | BuilderType::VecMerger { value, op } => sums_floats(value, op),
+            BuilderType::Appender(_) | BuilderType::GroupBuilder { .. } => false,
+        }
+    }
+}
+
+fn sums_floats(ty: &Type, op: &MergeOp) -> bool {
+    match (ty, op) {
+        (Type::Struct(fields), op) => fields.iter().enumerate().any(|(i, field)| sums_floats(field, &op.field(i))),
+        (Type::Scalar(kind), MergeOp::All(op)) => kind.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul),
+        _ => true,
+    }
+}
+
+/// The builders of a value in order; false if there is something else in it.
+fn collect_slots<'c>(builders: &Val<'c>, slots: &mut Vec<Slot<'c>>) -> bool {
+    match builders {
+        Val::Struct(fields) => fields.iter().all(|field| collect_slots(field, slots)),
+        Val::Builder(handle) => {
+            let offset = slots.last().map_or(0, |slot| (slot.offset + slot.bytes()).next_multiple_of(16));
+            slots.push(Slot { handle: handle.clone(), offset, each: None });
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The value with other builders in the place of its own.
+fn with_handles<'c>(builders: &Val<'c>, handles: &mut impl Iterator<Item = Rc<Handle<'c>>>) -> Val<'c> {
+    match builders {
+        Val::Struct(fields) => Val::Struct(fields.iter().map(|field| with_handles(field, handles)).collect()),
+        other => handles.next().map_or_else(|| other.clone(), Val::Builder),
+    }
+}
+
+fn is_portable(value: &Val<'_>) -> bool {
+    match value {
+        Val::Struct(fields) => fields.iter().all(is_portable),
+        Val::Vec(vec) => matches!(vec.columns, super::Columns::Dense(_)),
+        Val::Scalar(_) | Val::Bytes(_) | Val::Dict(_) | Val::Absent => true,
+        Val::Builder(_) | Val::Deferred { .. } => false,
+    }
+}
+
+/// The vectors and dictionaries in a type, itself included.
+fn collect_parts(ty: &Type, parts: &mut Vec<Type>) {
+    match ty {
+        Type::Scalar(_) | Type::Simd(_) | Type::Builder(_) => {}
+        Type::Struct(fields) => fields.iter().for_each(|field| collect_parts(field, parts)),
+        Type::Vec(element) => {
+            parts.push(ty.clone());
+            collect_parts(element, parts);
+        }
+        Type::Dict(key, value) => {
+            parts.push(ty.clone());
+            collect_parts(key, parts);
+            collect_parts(value, parts);
+        }
+    }
+}
