@@ -117,22 +117,21 @@ impl<'c> Emitter<'c, '_> {
         self.add(quotient, step)
     }
 
-    /// An integer that orders as SQL orders floats: -0 is 0, NaN is the largest.
+    /// An integer that orders as SQL orders floats: by IEEE 754's total order, but -0 is 0.
     fn order_key(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<IntValue<'c>> {
         let value = value.into_float_value();
         let ty = match kind {
             ScalarKind::F32 => self.unit.ll.i32_type(),
             _ => self.unit.i64_type(),
         };
-        let nan = self.b.build_float_compare(inkwell::FloatPredicate::UNO, value, value, "")?;
-        // Adding zero makes zero of minus zero.
-        let folded = self.b.build_float_add(value, value.get_type().const_zero(), "")?;
-        let bits = self.b.build_bit_cast(folded, ty, "")?.into_int_value();
+        let zero = value.get_type().const_zero();
+        let zero = self.b.build_float_compare(inkwell::FloatPredicate::OEQ, value, zero, "")?;
+        let bits = self.b.build_bit_cast(value, ty, "")?.into_int_value();
+        let bits = self.choose_int(zero, ty.const_zero(), bits)?;
         let max = self.b.build_right_shift(ty.const_all_ones(), ty.const_int(1, false), false, "")?;
         let flipped = self.b.build_xor(bits, max, "")?;
         let negative = self.cmp(IntPredicate::SLT, bits, ty.const_zero())?;
-        let key = self.choose_int(negative, flipped, bits)?;
-        self.choose_int(nan, max, key)
+        self.choose_int(negative, flipped, bits)
     }
 
     /// Year, month or day of a day number: Hinnant's `civil_from_days`, whose years begin in March, in unsigned 64-bit

@@ -18,8 +18,8 @@ pub enum Intrinsic {
     /// `(T) -> T` for signed integers `T`: `x` with all bits equal to the sign flipped, so never negative. The `|` of
     /// magnitudes bounds a column: if it is below `2^k`, every value lies in `-2^k ..= 2^k - 1`.
     Magnitude,
-    /// `(F) -> i32 | i64` for floats `F` of the same width: an integer that orders as SQL does: -0 equals 0, all NaNs
-    /// are equal and largest.
+    /// `(F) -> i32 | i64` for floats `F` of the same width: an integer that orders as IEEE 754's `totalOrder`, but -0
+    /// equals 0. A NaN is largest, or smallest if its sign is set: what DataFusion's comparisons do.
     OrderKey,
     /// `(dict[K,V], K) -> bool`: false only if the key is absent. May be true for an absent key; the interpreter
     /// answers exactly. A prefilter (Bloom filter, bitmap) before a lookup.

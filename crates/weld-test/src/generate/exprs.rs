@@ -1,6 +1,6 @@
 //! Random expressions of a given type.
 
-use weld_core::ir::{Binding, Expr, Func, build};
+use weld_core::ir::{Binding, Expr, Func, Literal, build};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::ty::{ScalarKind, Type};
 
@@ -255,7 +255,7 @@ impl Generator {
             }
             11 if kind == ScalarKind::I64 => {
                 let float = self.expr(&Type::F64, depth);
-                build::intrinsic(Intrinsic::OrderKey, [float])
+                order_key(float)
             }
             12 => {
                 let element = types::value(&mut self.rng, 1);
@@ -328,7 +328,7 @@ impl Generator {
                     }
                 }
             }
-            Type::Scalar(kind) if kind.is_float() => self.sort_by(data, |e| build::intrinsic(Intrinsic::OrderKey, [e])),
+            Type::Scalar(kind) if kind.is_float() => self.sort_by(data, order_key),
             Type::Vec(inner) if types::has_float(inner) => self.sort_by(data, build::len),
             ty if types::has_float(ty) => data,
             _ => self.sort_by(data, |e| e),
@@ -374,6 +374,15 @@ impl Generator {
 }
 
 /// Entries that a dictionary can have, with keys that sort totally.
+/// The order of floats that are no NaN; the sign of a NaN, which orders it, is the processor's choice.
+fn order_key(float: Expr) -> Expr {
+    let infinity = match float.ty {
+        Type::F32 => Literal::F32(f32::INFINITY),
+        _ => Literal::F64(f64::INFINITY),
+    };
+    build::intrinsic(Intrinsic::OrderKey, [build::binary(BinaryOp::Min, float, build::lit(infinity))])
+}
+
 fn can_be_entry(key: &Type, value: &Type) -> bool {
     !types::has_float(key) && !types::has_dict(key) && types::is_mergeable(value)
 }
