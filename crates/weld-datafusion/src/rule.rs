@@ -17,6 +17,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
@@ -317,6 +318,10 @@ impl Rewriter {
         plan: &Arc<dyn ExecutionPlan>,
         feeds: Option<DynamicFilter>,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
+        if chain.source.is::<PlaceholderRowExec>() {
+            // Nor are its columns of the types that its schema has.
+            return Ok(Err(Unsupported::new("PlaceholderRowExec", "makes one row: nothing to compile")));
+        }
         chain.steps.reverse();
         chain.fused.reverse();
         chain.builds.reverse();

@@ -268,3 +268,21 @@ async fn many_groups_are_handed_out_in_parts() {
     engines.check("SELECT count(*) FROM (SELECT DISTINCT s FROM m)", 2).await;
     engines.check("SELECT a.s, b.v FROM m a JOIN m b ON a.v = b.v AND a.s = b.s WHERE a.k < 20000", 2).await;
 }
+
+/// DataFusion compares by IEEE 754's total order, with -0 folded: a NaN with its sign set is the smallest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nans_have_signs() {
+    let engines = Engines::new(config(1));
+    let sql = "SELECT x FROM (VALUES (0.0::double), (-0.0::double), ('NaN'::double), (- 'NaN'::double), (1.0::double)) AS f(x)";
+    engines.table_from("f", sql, 2).await;
+    engines.check("SELECT x, x < 0.5, x > 0.5, x = 'NaN'::double, x % 0 < 1, x % 0 > 1 FROM f WHERE x < 1", 1).await;
+    engines.check("SELECT x FROM f WHERE x % 0 < 1", 1).await;
+}
+
+/// The source of one row has columns of other types than its schema says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_from_nowhere() {
+    let engines = nulls(10, 1).await;
+    engines.check("SELECT sum(i), count(k) + 1 FROM n WHERE FALSE HAVING count(k) = 0", 0).await;
+    engines.check("SELECT n.k FROM n JOIN (SELECT count(k) AS c FROM n WHERE FALSE) m ON n.k = m.c + 4", 0).await;
+}
