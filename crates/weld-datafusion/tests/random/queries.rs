@@ -1,0 +1,472 @@
+//! Random SQL over random tables: well typed, apart from what only a run can tell (overflow, division by zero).
+
+use weld_test::generate::rng::Rng;
+
+use super::tables::{Kind, Table};
+
+/// A column that a clause may refer to.
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    kind: Kind,
+}
+
+pub(crate) struct Queries<'a> {
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) tables: &'a [Table],
+    aliases: usize,
+}
+
+const KINDS: [Kind; 7] = [Kind::Bool, Kind::Int, Kind::Float, Kind::Decimal, Kind::Date, Kind::Timestamp, Kind::Text];
+
+impl<'a> Queries<'a> {
+    pub(crate) fn new(rng: &'a mut Rng, tables: &'a [Table]) -> Queries<'a> {
+        Queries { rng, tables, aliases: 0 }
+    }
+
+    pub(crate) fn query(&mut self) -> String {
+        match self.rng.below(8) {
+            0 => self.union(),
+            1 => {
+                // All columns decide the order, so that ties do not show.
+                let (select, columns) = self.select(2);
+                let order: Vec<String> = (1..=columns.len())
+                    .map(|index| {
+                        format!("{index}{}", self.rng.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]))
+                    })
+                    .collect();
+                let offset = if self.rng.one_in(3) { " OFFSET 2" } else { "" };
+                format!("{select} ORDER BY {} LIMIT {}{offset}", order.join(", "), self.rng.below(12))
+            }
+            _ => self.select(2).0,
+        }
+    }
+
+    fn union(&mut self) -> String {
+        let kinds: Vec<Kind> = (0..1 + self.rng.below(3)).map(|_| self.rng.pick(&KINDS)).collect();
+        let mut side = |kinds: &[Kind]| {
+            let (from, columns) = self.from(1);
+            let exprs: Vec<String> = kinds
+                .iter()
+                .enumerate()
+                .map(|(i, kind)| format!("{} AS u{i}", self.expr(&columns, *kind, 2)))
+                .collect();
+            let filter = self.filter(&columns);
+            format!("SELECT {} FROM {from}{filter}", exprs.join(", "))
+        };
+        let (left, right) = (side(&kinds), side(&kinds));
+        format!("{left} {} {right}", self.rng.pick(&["UNION ALL", "UNION ALL", "UNION"]))
+    }
+
+    /// A SELECT and its columns.
+    fn select(&mut self, depth: usize) -> (String, Vec<Column>) {
+        let (from, columns) = self.from(depth);
+        let filter = self.filter(&columns);
+        if self.rng.one_in(2) {
+            self.aggregate(&from, &columns, &filter)
+        } else {
+            self.project(&from, &columns, &filter)
+        }
+    }
+
+    fn project(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
+        let mut exprs = Vec::new();
+        let mut made = Vec::new();
+        for _ in 0..1 + self.rng.below(4) {
+            let kind = self.rng.pick(&KINDS);
+            let name = self.alias();
+            exprs.push(format!("{} AS {name}", self.expr(columns, kind, 3)));
+            made.push(Column { name, kind });
+        }
+        let distinct = if self.rng.one_in(8) { "DISTINCT " } else { "" };
+        (format!("SELECT {distinct}{} FROM {from}{filter}", exprs.join(", ")), made)
+    }
+
+    fn aggregate(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
+        let (mut exprs, mut keys, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.rng.below(4) {
+            let kind = self.rng.pick(&KINDS);
+            let depth = self.rng.below(2);
+            let key = if self.rng.one_in(3) { self.expr(columns, kind, depth) } else { self.column(columns, kind) };
+            let name = self.alias();
+            exprs.push(format!("{key} AS {name}"));
+            keys.push(key);
+            made.push(Column { name, kind });
+        }
+        let mut having = String::new();
+        for _ in 0..1 + self.rng.below(4) {
+            let (call, kind) = self.call(columns);
+            let name = self.alias();
+            if having.is_empty() && self.rng.one_in(6) {
+                having = format!(" HAVING {}", self.compare_with_literal(&call, kind));
+            }
+            exprs.push(format!("{call} AS {name}"));
+            made.push(Column { name, kind });
+        }
+        let group = if keys.is_empty() { String::new() } else { format!(" GROUP BY {}", keys.join(", ")) };
+        (format!("SELECT {} FROM {from}{filter}{group}{having}", exprs.join(", ")), made)
+    }
+
+    fn call(&mut self, columns: &[Column]) -> (String, Kind) {
+        let numeric = self.rng.pick(&[Kind::Int, Kind::Float, Kind::Decimal]);
+        let any = self.rng.pick(&KINDS);
+        let depth = self.rng.below(3);
+        let (call, kind) = match self.rng.below(9) {
+            0 => ("count(*)".to_owned(), Kind::Int),
+            1 => (format!("count({})", self.expr(columns, any, depth)), Kind::Int),
+            2 => (format!("count(DISTINCT {})", self.expr(columns, any, depth)), Kind::Int),
+            3 | 4 => (format!("sum({})", self.expr(columns, numeric, depth)), numeric),
+            5 => {
+                let kind = if numeric == Kind::Int { Kind::Float } else { numeric };
+                (format!("avg({})", self.expr(columns, numeric, depth)), kind)
+            }
+            6 | 7 => {
+                let name = self.rng.pick(&["min", "max"]);
+                // Grouped, the least of floats depends on where NaNs stand.
+                let any = if any == Kind::Float { Kind::Int } else { any };
+                (format!("{name}({})", self.expr(columns, any, depth)), any)
+            }
+            _ => (format!("sum(DISTINCT {})", self.expr(columns, Kind::Int, depth)), Kind::Int),
+        };
+        if self.rng.one_in(8) {
+            return (format!("{call} FILTER (WHERE {})", self.expr(columns, Kind::Bool, 1)), kind);
+        }
+        (call, kind)
+    }
+
+    /// What follows FROM: a table, a join of two or three, a subquery.
+    fn from(&mut self, depth: usize) -> (String, Vec<Column>) {
+        let (mut from, mut columns) = self.source(depth);
+        let joins = if depth == 0 { 0 } else { self.rng.pick(&[0, 0, 1, 1, 2]) };
+        for _ in 0..joins {
+            let (right, right_columns) = self.source(0);
+            let mut on = Vec::new();
+            for _ in 0..1 + self.rng.below(2) {
+                let kind = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Text, Kind::Date, Kind::Decimal, Kind::Float]);
+                let (left, right) = (self.column(&columns, kind), self.column(&right_columns, kind));
+                on.push(format!("{left} = {right}"));
+            }
+            let all: Vec<Column> = columns.iter().chain(&right_columns).cloned().collect();
+            if self.rng.one_in(4) {
+                on.push(self.expr(&all, Kind::Bool, 1));
+            }
+            let join = self.rng.pick(&["JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"]);
+            from = format!("{from} {join} {right} ON {}", on.join(" AND "));
+            columns = all;
+        }
+        (from, columns)
+    }
+
+    fn source(&mut self, depth: usize) -> (String, Vec<Column>) {
+        let alias = self.alias();
+        if depth > 0 && self.rng.one_in(4) {
+            let (select, columns) = self.select(depth - 1);
+            let qualified = columns.iter().map(|c| Column { name: format!("{alias}.{}", c.name), kind: c.kind });
+            return (format!("({select}) AS {alias}"), qualified.collect());
+        }
+        let table = &self.tables[self.rng.below(self.tables.len())];
+        let columns = table.columns.iter().map(|(name, kind)| Column { name: format!("{alias}.{name}"), kind: *kind });
+        (format!("{} AS {alias}", table.name), columns.collect())
+    }
+
+    fn filter(&mut self, columns: &[Column]) -> String {
+        if self.rng.one_in(4) {
+            return String::new();
+        }
+        if self.rng.one_in(8) {
+            let (from, inner) = self.from(0);
+            let kind = self.rng.pick(&[Kind::Int, Kind::Text, Kind::Date, Kind::Decimal]);
+            let (outer, inner) = (self.column(columns, kind), self.column(&inner, kind));
+            let not = self.rng.pick(&["", "NOT "]);
+            return match self.rng.below(3) {
+                0 => format!(" WHERE {outer} {not}IN (SELECT {inner} FROM {from})"),
+                1 => format!(" WHERE {not}EXISTS (SELECT 1 FROM {from} WHERE {inner} = {outer})"),
+                _ => format!(" WHERE {outer} >= (SELECT min({inner}) FROM {from})"),
+            };
+        }
+        format!(" WHERE {}", self.expr(columns, Kind::Bool, 3))
+    }
+
+    fn alias(&mut self) -> String {
+        self.aliases += 1;
+        format!("x{}", self.aliases)
+    }
+
+    /// A column of a kind; a literal if there is none.
+    fn column(&mut self, columns: &[Column], kind: Kind) -> String {
+        let of_kind: Vec<&Column> = columns.iter().filter(|column| column.kind == kind).collect();
+        if of_kind.is_empty() { self.literal(kind) } else { of_kind[self.rng.below(of_kind.len())].name.clone() }
+    }
+
+    fn literal(&mut self, kind: Kind) -> String {
+        let rng = &mut *self.rng;
+        if rng.one_in(25) {
+            let name = match kind {
+                Kind::Bool => "BOOLEAN",
+                Kind::Int => "BIGINT",
+                Kind::Float => "DOUBLE",
+                Kind::Decimal => "DECIMAL(15, 2)",
+                Kind::Date => "DATE",
+                Kind::Timestamp => "TIMESTAMP",
+                Kind::Text => "VARCHAR",
+            };
+            return format!("CAST(NULL AS {name})");
+        }
+        let pick = |rng: &mut Rng, items: &[&str]| rng.pick(items).to_owned();
+        match kind {
+            Kind::Bool => pick(rng, &["TRUE", "FALSE"]),
+            Kind::Int if rng.one_in(10) => pick(
+                rng,
+                &[
+                    "127",
+                    "-128",
+                    "255",
+                    "65535",
+                    "2147483647",
+                    "-2147483648",
+                    "9223372036854775807",
+                    "18446744073709551615",
+                ],
+            ),
+            Kind::Int => format!("{}", rng.below(8) as i64 - 2),
+            Kind::Float if rng.one_in(6) => {
+                let special = rng.pick(&["NaN", "Infinity", "-Infinity", "-0.0", "0.0"]);
+                format!("CAST('{special}' AS {})", rng.pick(&["DOUBLE", "REAL"]))
+            }
+            Kind::Float => format!("CAST({} AS DOUBLE)", (rng.below(12) as f64 - 4.0) / 4.0),
+            Kind::Decimal => {
+                let value = rng.pick(&["0", "0.5", "1", "-1.5", "2.25", "100", "0.01", "-99.99"]);
+                let of = rng.pick(&["DECIMAL(5, 2)", "DECIMAL(15, 2)", "DECIMAL(12, 4)", "DECIMAL(38, 10)"]);
+                format!("CAST({value} AS {of})")
+            }
+            Kind::Date => {
+                format!("DATE '{}'", rng.pick(&["1970-01-01", "1969-12-31", "1970-01-03", "2000-02-29", "1900-01-01"]))
+            }
+            Kind::Timestamp => {
+                format!(
+                    "TIMESTAMP '{}'",
+                    rng.pick(&[
+                        "1970-01-01T00:00:00",
+                        "1970-01-01T00:00:02.25",
+                        "1969-12-31T23:59:58",
+                        "2020-06-01T12:00:00"
+                    ])
+                )
+            }
+            Kind::Text => {
+                let text = rng.pick(&[
+                    "",
+                    "a",
+                    "ab",
+                    "abc",
+                    "weld",
+                    "twelve bytes",
+                    "a string that is longer than twelve bytes",
+                    "größe ∞",
+                ]);
+                format!("'{text}'")
+            }
+        }
+    }
+
+    fn compare_with_literal(&mut self, expr: &str, kind: Kind) -> String {
+        let op = self.rng.pick(&["=", "<>", "<", "<=", ">", ">="]);
+        format!("{expr} {op} {}", self.literal(kind))
+    }
+
+    fn expr(&mut self, columns: &[Column], kind: Kind, depth: usize) -> String {
+        if depth == 0 {
+            return if self.rng.one_in(4) { self.literal(kind) } else { self.column(columns, kind) };
+        }
+        if kind != Kind::Bool && self.rng.one_in(3) {
+            return self.column(columns, kind);
+        }
+        if self.rng.one_in(8) {
+            return self.case(columns, kind, depth - 1);
+        }
+        if self.rng.one_in(12) {
+            let (a, b) = (self.expr(columns, kind, depth - 1), self.expr(columns, kind, depth - 1));
+            return format!("{}({a}, {b})", self.rng.pick(&["coalesce", "nullif"]));
+        }
+        match kind {
+            Kind::Bool => self.boolean(columns, depth - 1),
+            Kind::Int => self.integer(columns, depth - 1),
+            Kind::Float => self.float(columns, depth - 1),
+            Kind::Decimal => self.decimal(columns, depth - 1),
+            Kind::Date if self.rng.one_in(3) => {
+                let (date, op) = (self.expr(columns, Kind::Date, depth - 1), self.rng.pick(&["+", "-"]));
+                format!("({date} {op} INTERVAL '{}')", self.rng.pick(&["3 days", "1 month", "1 year"]))
+            }
+            Kind::Timestamp if self.rng.one_in(3) => {
+                format!("CAST({} AS TIMESTAMP)", self.expr(columns, Kind::Date, depth - 1))
+            }
+            Kind::Text if self.rng.one_in(3) => {
+                let text = self.expr(columns, Kind::Text, depth - 1);
+                match self.rng.below(5) {
+                    0 => format!("upper({text})"),
+                    1 => format!("substr({text}, 2, 3)"),
+                    2 => format!("concat({text}, {})", self.expr(columns, Kind::Text, depth - 1)),
+                    3 => format!("({text} || '!')"),
+                    _ => format!("CAST({} AS VARCHAR)", self.expr(columns, Kind::Int, depth - 1)),
+                }
+            }
+            _ => self.column(columns, kind),
+        }
+    }
+
+    fn case(&mut self, columns: &[Column], kind: Kind, depth: usize) -> String {
+        let mut text = "CASE".to_owned();
+        let base = self.rng.one_in(3).then(|| self.rng.pick(&[Kind::Int, Kind::Text, Kind::Decimal, Kind::Float]));
+        if let Some(base) = base {
+            text += &format!(" {}", self.expr(columns, base, depth));
+        }
+        for _ in 0..1 + self.rng.below(2) {
+            let when = match base {
+                Some(base) => self.literal(base),
+                None => self.expr(columns, Kind::Bool, depth),
+            };
+            text += &format!(" WHEN {when} THEN {}", self.expr(columns, kind, depth));
+        }
+        if !self.rng.one_in(3) {
+            text += &format!(" ELSE {}", self.expr(columns, kind, depth));
+        }
+        text + " END"
+    }
+
+    fn boolean(&mut self, columns: &[Column], depth: usize) -> String {
+        let kind = self.rng.pick(&KINDS);
+        let not = self.rng.pick(&["", "", "NOT "]);
+        match self.rng.below(14) {
+            0..=2 => {
+                let (a, b) = (self.expr(columns, Kind::Bool, depth), self.expr(columns, Kind::Bool, depth));
+                format!("({a} {} {b})", self.rng.pick(&["AND", "OR"]))
+            }
+            3 => format!("NOT ({})", self.expr(columns, Kind::Bool, depth)),
+            4..=6 => {
+                let op = self.rng.pick(&["=", "<>", "<", "<=", ">", ">="]);
+                format!("({} {op} {})", self.expr(columns, kind, depth), self.expr(columns, kind, depth))
+            }
+            7 => {
+                let expr = self.expr(columns, kind, depth);
+                self.compare_with_literal(&expr, kind)
+            }
+            8 => format!("({} IS {not}NULL)", self.expr(columns, kind, depth)),
+            9 => {
+                let (a, b) = (self.expr(columns, kind, depth), self.expr(columns, kind, depth));
+                format!("({a} IS {not}DISTINCT FROM {b})")
+            }
+            10 => {
+                let members: Vec<String> = (0..1 + self.rng.below(5)).map(|_| self.literal(kind)).collect();
+                format!("({} {not}IN ({}))", self.expr(columns, kind, depth), members.join(", "))
+            }
+            11 => {
+                let (low, high) = (self.literal(kind), self.literal(kind));
+                format!("({} {not}BETWEEN {low} AND {high})", self.expr(columns, kind, depth))
+            }
+            12 => {
+                let pattern = self.rng.pick(&[
+                    "a%",
+                    "%a",
+                    "%b%",
+                    "a_c",
+                    "%",
+                    "",
+                    "_",
+                    "weld",
+                    "a%c",
+                    "%ö%",
+                    "gr__e%",
+                    "100\\%%",
+                    "%\\_%",
+                    "%twelve_%",
+                ]);
+                let like = self.rng.pick(&["LIKE", "LIKE", "LIKE", "ILIKE"]);
+                format!("({} {not}{like} '{pattern}')", self.expr(columns, Kind::Text, depth))
+            }
+            _ => {
+                let what = self.rng.pick(&["TRUE", "FALSE", "UNKNOWN"]);
+                format!("({} IS {not}{what})", self.expr(columns, Kind::Bool, depth))
+            }
+        }
+    }
+
+    fn integer(&mut self, columns: &[Column], depth: usize) -> String {
+        match self.rng.below(12) {
+            0..=4 => {
+                let op = self.rng.pick(&["+", "-", "*", "+", "-", "*", "&", "|"]);
+                format!("({} {op} {})", self.expr(columns, Kind::Int, depth), self.expr(columns, Kind::Int, depth))
+            }
+            5 => {
+                let op = self.rng.pick(&["/", "%"]);
+                format!(
+                    "({} {op} {})",
+                    self.expr(columns, Kind::Int, depth),
+                    self.rng.pick(&["3", "-2", "7", "-1", "1"])
+                )
+            }
+            6 => {
+                let op = self.rng.pick(&["/", "%"]);
+                format!("({} {op} {})", self.expr(columns, Kind::Int, depth), self.column(columns, Kind::Int))
+            }
+            7 => format!("(- {})", self.expr(columns, Kind::Int, depth)),
+            8 | 9 => {
+                let from = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Bool, Kind::Decimal, Kind::Float]);
+                let to = self.rng.pick(&[
+                    "TINYINT",
+                    "SMALLINT",
+                    "INT",
+                    "BIGINT",
+                    "BIGINT",
+                    "BIGINT UNSIGNED",
+                    "INT UNSIGNED",
+                ]);
+                format!("CAST({} AS {to})", self.expr(columns, from, depth))
+            }
+            10 => {
+                let part = self.rng.pick(&["year", "month", "day", "quarter", "dow"]);
+                let kind = self.rng.pick(&[Kind::Date, Kind::Date, Kind::Timestamp]);
+                format!("CAST(date_part('{part}', {}) AS INT)", self.expr(columns, kind, depth))
+            }
+            _ => format!("character_length({})", self.expr(columns, Kind::Text, depth)),
+        }
+    }
+
+    fn float(&mut self, columns: &[Column], depth: usize) -> String {
+        match self.rng.below(6) {
+            0..=2 => {
+                let op = self.rng.pick(&["+", "-", "*", "/", "%"]);
+                format!("({} {op} {})", self.expr(columns, Kind::Float, depth), self.expr(columns, Kind::Float, depth))
+            }
+            3 => format!("(- {})", self.expr(columns, Kind::Float, depth)),
+            _ => {
+                let from = self.rng.pick(&[Kind::Int, Kind::Decimal, Kind::Float]);
+                format!("CAST({} AS {})", self.expr(columns, from, depth), self.rng.pick(&["DOUBLE", "DOUBLE", "REAL"]))
+            }
+        }
+    }
+
+    fn decimal(&mut self, columns: &[Column], depth: usize) -> String {
+        match self.rng.below(7) {
+            0..=3 => {
+                let op = self.rng.pick(&["+", "-", "*", "+", "-", "*", "/", "%"]);
+                format!(
+                    "({} {op} {})",
+                    self.expr(columns, Kind::Decimal, depth),
+                    self.expr(columns, Kind::Decimal, depth)
+                )
+            }
+            4 => format!("(- {})", self.expr(columns, Kind::Decimal, depth)),
+            _ => {
+                let from = self.rng.pick(&[Kind::Int, Kind::Decimal, Kind::Decimal, Kind::Float]);
+                let to = self.rng.pick(&[
+                    "DECIMAL(5, 2)",
+                    "DECIMAL(15, 2)",
+                    "DECIMAL(20, 4)",
+                    "DECIMAL(38, 0)",
+                    "DECIMAL(10, 0)",
+                ]);
+                format!("CAST({} AS {to})", self.expr(columns, from, depth))
+            }
+        }
+    }
+}
