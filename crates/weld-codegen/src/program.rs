@@ -328,7 +328,7 @@ pub(crate) fn emit_init(unit: &Unit<'_>, name: &str, program: &Program, stream: 
                 let start = e.vars.get(sym).cloned().ok_or_else(|| internal("a vecmerger without its vector"))?;
                 e.start_vec_merger_empty(&handle, value, op, &start, stream.span)?;
             }
-            _ => e.start(&handle, None, stream.span)?,
+            _ => e.start(&handle, None, false, stream.span)?,
         }
     }
     e.finish()

@@ -20,8 +20,15 @@ use crate::emit::{Emitter, Handle, Res, Val};
 use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// A new builder. `arg` is its argument, already evaluated.
-    pub(crate) fn new_builder(&mut self, ty: &BuilderType, arg: Option<&Val<'c>>, span: Span) -> Res<Val<'c>> {
+    /// A new builder. `arg` is its argument, already evaluated; `own` if nobody else has that value, so that it may be
+    /// changed in place.
+    pub(crate) fn new_builder(
+        &mut self,
+        ty: &BuilderType,
+        arg: Option<&Val<'c>>,
+        own: bool,
+        span: Span,
+    ) -> Res<Val<'c>> {
         let state = self.alloca(layout::row(&Type::Builder(ty.clone())).size, "builder")?;
         let region = self.region_for(&ty.result_type());
         let hint = match (ty, arg) {
@@ -29,16 +36,16 @@ impl<'c> Emitter<'c, '_> {
             _ => None,
         };
         let handle = Handle { ty: ty.clone(), state, region, reserved: Cell::new(false), hint, copies_bytes: false };
-        self.start(&handle, arg, span)?;
+        self.start(&handle, arg, own, span)?;
         Ok(Val::Builder(Rc::new(handle)))
     }
 
     /// Makes the state of an empty builder, or one that starts from its argument.
-    pub(crate) fn start(&mut self, handle: &Handle<'c>, arg: Option<&Val<'c>>, span: Span) -> Res<()> {
+    pub(crate) fn start(&mut self, handle: &Handle<'c>, arg: Option<&Val<'c>>, own: bool, span: Span) -> Res<()> {
         match &handle.ty {
             BuilderType::Appender(element) => self.start_appender(handle, element),
             BuilderType::Merger { value, op } => self.start_merger(handle, value, op, arg),
-            BuilderType::VecMerger { value, .. } => self.start_vec_merger(handle, value, arg, span),
+            BuilderType::VecMerger { value, .. } => self.start_vec_merger(handle, value, arg, own, span),
             BuilderType::DictMerger { key, value, op } => self.start_dict_merger(handle, key, value, op, span),
             BuilderType::GroupBuilder { key, value } => self.start_group_builder(handle, key, value, span),
         }

@@ -1,6 +1,7 @@
 //! Vecmergers: a vector whose elements are combined with merged values at their index.
 //!
-//! State: length, then a pointer for each column. The initial vector is copied, so that merging happens in place.
+//! State: length, then a pointer for each column. Merging happens in place, in a copy of the initial vector unless that is
+//! a temporary.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
@@ -18,10 +19,14 @@ impl<'c> Emitter<'c, '_> {
         handle: &Handle<'c>,
         value: &Type,
         arg: Option<&Val<'c>>,
+        own: bool,
         span: Span,
     ) -> Res<()> {
         let arg = arg.ok_or_else(|| internal("a vecmerger without its vector"))?;
         let vec = self.as_vec(arg)?;
+        if own && !vec.input {
+            return self.store_vec_state(handle.state, &vec);
+        }
         let copy = self.copy_vec(&vec, value, handle.region, span)?;
         self.store_vec_state(handle.state, &copy)
     }

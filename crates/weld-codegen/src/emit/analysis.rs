@@ -45,6 +45,21 @@ impl Demand {
     }
 }
 
+pub(crate) fn has_loop(body: &Expr) -> bool {
+    any(body, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
+}
+
+/// Whether the value is a new vector that nobody else has, so that it may be changed in place.
+pub(crate) fn is_temporary(expr: &Expr) -> bool {
+    match &expr.kind {
+        // Short byte vectors lie in registers.
+        _ if expr.ty.is_bytes() => false,
+        ExprKind::Result(_) | ExprKind::Update { .. } | ExprKind::Vector(_) => true,
+        ExprKind::Let { body, .. } => is_temporary(body),
+        _ => false,
+    }
+}
+
 /// What is read of each symbol. Symbols are bound once, so one walk answers for the whole program.
 pub(crate) fn demands(body: &Expr) -> HashMap<Sym, Demand> {
     let mut demands = HashMap::new();

@@ -6,7 +6,7 @@ use weld_core::op::{BinaryOp, UnaryOp};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::{Status, StringView};
 
-use super::analysis::speculatable;
+use super::analysis::{is_temporary, speculatable};
 use super::trap::Site;
 use super::{BytesVal, Demand, Emitter, Res, Val, internal};
 
@@ -121,9 +121,10 @@ impl<'c> Emitter<'c, '_> {
             }
             ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
             ExprKind::NewBuilder { arg } => {
+                let own = arg.as_deref().is_some_and(is_temporary);
                 let arg = arg.as_ref().map(|arg| self.emit(arg)).transpose()?;
                 match &expr.ty {
-                    Type::Builder(ty) => self.new_builder(&ty.clone(), arg.as_ref(), span),
+                    Type::Builder(ty) => self.new_builder(&ty.clone(), arg.as_ref(), own, span),
                     _ => Err(internal("a new builder of no builder type")),
                 }
             }

@@ -37,6 +37,10 @@ impl<'c> Emitter<'c, '_> {
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [days], _) => {
                 self.civil(intrinsic, days.clone().into_int()?)?.into()
             }
+            (Intrinsic::NdCount, [len, lists @ ..], _) => {
+                let lists: Vec<_> = lists.iter().map(|list| self.as_vec(list)).collect::<Res<_>>()?;
+                self.nd_dims(len.clone().into_int()?, &lists, span)?.1.into()
+            }
             _ => return Err(internal("an intrinsic with other arguments than its own")),
         };
         Ok(Val::Scalar(value))

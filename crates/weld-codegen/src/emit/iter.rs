@@ -235,6 +235,17 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn emit_nd(&mut self, vec: VecVal<'c>, element: Type, lists: &[VecVal<'c>], span: Span) -> Res<Source<'c>> {
+        let (dims, count) = self.nd_dims(vec.len, lists, span)?;
+        Ok(Source { count, kind: Kind::Nd { vec, element, dims, rank: lists[0].len, first: None } })
+    }
+
+    /// The dimensions of an `nditer` over so many elements, checked, and how many elements it gives.
+    pub(super) fn nd_dims(
+        &mut self,
+        len: IntValue<'c>,
+        lists: &[VecVal<'c>],
+        span: Span,
+    ) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         let rank = lists[0].len;
         let mut bad = self.cmp(IntPredicate::EQ, rank, self.i64(0))?;
         for list in &lists[1..] {
@@ -244,7 +255,7 @@ impl<'c> Emitter<'c, '_> {
         let region = self.region_for(&Type::vec(Type::structure([Type::I64, Type::I64])));
         // A rank has as many words as its lists, which are in memory, so this does not overflow.
         let dims = self.allocate(region, self.mul(rank, self.i64(32))?, span)?;
-        let mut args = vec![dims.into(), rank.into(), vec.len.into()];
+        let mut args = vec![dims.into(), rank.into(), len.into()];
         for list in lists {
             match &list.columns {
                 Columns::Dense(columns) => args.push(columns[0].into()),
@@ -254,7 +265,7 @@ impl<'c> Emitter<'c, '_> {
         let count = self.call_value("weld_nd_start", &args)?.into_int_value();
         let bad = self.cmp(IntPredicate::SLT, count, self.i64(0))?;
         self.trap_if(bad, Status::BadIterator, span, &[])?;
-        Ok(Source { count, kind: Kind::Nd { vec, element, dims, rank, first: None } })
+        Ok((dims, count))
     }
 
     /// The demanded parts of the element of iteration `i`.

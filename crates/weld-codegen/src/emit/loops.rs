@@ -15,6 +15,7 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
+use weld_core::op::Intrinsic;
 use weld_core::ty::{BuilderType, Type};
 
 use super::analysis::{any, has_loops, merges};
@@ -243,6 +244,7 @@ impl<'c> Emitter<'c, '_> {
                     | ExprKind::Serialize(_)
                     | ExprKind::Deserialize(_)
                     | ExprKind::For { .. }
+                    | ExprKind::Intrinsic(Intrinsic::NdCount, _)
             )
         });
         if !allocates {

@@ -34,7 +34,7 @@ impl<'c> Emitter<'c, '_> {
     /// The bytes of a value.
     pub(super) fn emit_serialize(&mut self, value: &Val<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
         let bytes = BuilderType::Appender(std::sync::Arc::new(Type::I8));
-        let builder = self.new_builder(&bytes, None, span)?;
+        let builder = self.new_builder(&bytes, None, false, span)?;
         let out = builder.builder()?.clone();
         let header = serialize::header(ty).ok_or_else(|| internal("a type without a tag"))?;
         let constant = self.unit.constant_bytes(&header);
@@ -219,7 +219,7 @@ impl<'c> Emitter<'c, '_> {
         let values = match value_ty.element() {
             Some(element) => {
                 let appender = BuilderType::Appender(std::sync::Arc::new(element.clone()));
-                Some((element, self.new_builder(&appender, None, span)?.builder()?.clone()))
+                Some((element, self.new_builder(&appender, None, false, span)?.builder()?.clone()))
             }
             None => None,
         };

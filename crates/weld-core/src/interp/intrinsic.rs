@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::iter::dimensions;
 use super::value::Value;
 use crate::ir::Literal;
 use crate::op::{BinaryOp, Intrinsic};
@@ -35,8 +36,19 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         (Intrinsic::Year, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).0)),
         (Intrinsic::Month, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).1)),
         (Intrinsic::Day, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).2)),
+        (Intrinsic::NdCount, [Value::Scalar(Literal::I64(len)), lists @ ..]) => {
+            let lists: Vec<Vec<i64>> = lists.iter().map(integers).collect::<Option<_>>().ok_or(BROKEN)?;
+            let lists: Vec<&[i64]> = lists.iter().map(Vec::as_slice).collect();
+            let (_, count) = dimensions(*len, lists.try_into().map_err(|_| BROKEN)?).map_err(|(kind, _)| kind)?;
+            Ok(Value::i64(count))
+        }
         _ => Err(BROKEN),
     }
+}
+
+fn integers(list: &Value) -> Option<Vec<i64>> {
+    let Value::Vec(items) = list else { return None };
+    items.iter().map(|item| if let Value::Scalar(Literal::I64(n)) = item { Some(*n) } else { None }).collect()
 }
 
 macro_rules! checked_on {

@@ -49,6 +49,36 @@ fn steps(start: i64, end: i64, stride: i64) -> Option<usize> {
     usize::try_from((distance + i128::from(stride) - 1) / i128::from(stride)).ok()
 }
 
+/// The dimensions of an `nditer` over data of that length, and how many elements it gives.
+pub(super) fn dimensions(data_len: i64, lists: [&[i64]; 5]) -> Result<(Vec<Dim>, i64), Failure> {
+    let [start, end, stride, shape, strides] = lists;
+    let rank = start.len();
+    if rank == 0 || lists.iter().any(|list| list.len() != rank) {
+        return Err(BAD);
+    }
+    let mut dims = Vec::with_capacity(rank);
+    let mut len: i64 = 1;
+    // The smallest and the largest position that is visited.
+    let (mut low, mut high) = (0i128, 0i128);
+    for d in 0..rank {
+        let inside = 0..=shape[d];
+        if !inside.contains(&start[d]) || !inside.contains(&end[d]) {
+            return Err(BAD);
+        }
+        let count = steps(start[d], end[d], stride[d]).ok_or(BAD)?;
+        len = len.checked_mul(i64::try_from(count).map_err(|_| BAD)?).ok_or(BAD)?;
+        let last = i128::from(start[d]) + (count.max(1) as i128 - 1) * i128::from(stride[d]);
+        let ends = [i128::from(start[d]), last].map(|at| at.saturating_mul(i128::from(strides[d])));
+        low = low.saturating_add(ends[0].min(ends[1]));
+        high = high.saturating_add(ends[0].max(ends[1]));
+        dims.push(Dim { start: start[d], step: stride[d], count, stride: strides[d] });
+    }
+    if len > 0 && (low < 0 || high >= i128::from(data_len)) {
+        return Err(BAD);
+    }
+    Ok((dims, len))
+}
+
 impl Source {
     pub(super) fn strided(data: Vector, start: i64, end: i64, stride: i64) -> Result<Source, Failure> {
         let len = data.len() as i64;
@@ -72,32 +102,8 @@ impl Source {
     }
 
     pub(super) fn nd(data: Vector, lists: [&[i64]; 5]) -> Result<Source, Failure> {
-        let [start, end, stride, shape, strides] = lists;
-        let rank = start.len();
-        if rank == 0 || lists.iter().any(|list| list.len() != rank) {
-            return Err(BAD);
-        }
-        let mut dims = Vec::with_capacity(rank);
-        let mut len: usize = 1;
-        // The smallest and the largest position that is visited.
-        let (mut low, mut high) = (0i128, 0i128);
-        for d in 0..rank {
-            let inside = 0..=shape[d];
-            if !inside.contains(&start[d]) || !inside.contains(&end[d]) {
-                return Err(BAD);
-            }
-            let count = steps(start[d], end[d], stride[d]).ok_or(BAD)?;
-            len = len.checked_mul(count).ok_or(BAD)?;
-            let last = i128::from(start[d]) + (count.max(1) as i128 - 1) * i128::from(stride[d]);
-            let ends = [i128::from(start[d]), last].map(|at| at.saturating_mul(i128::from(strides[d])));
-            low = low.saturating_add(ends[0].min(ends[1]));
-            high = high.saturating_add(ends[0].max(ends[1]));
-            dims.push(Dim { start: start[d], step: stride[d], count, stride: strides[d] });
-        }
-        if len > 0 && (low < 0 || high >= data.len() as i128) {
-            return Err(BAD);
-        }
-        Ok(Source::Nd { data, dims, len })
+        let (dims, len) = dimensions(data.len() as i64, lists)?;
+        Ok(Source::Nd { data, dims, len: len as usize })
     }
 
     pub(super) fn zip(parts: Vec<Source>) -> Result<Source, Failure> {

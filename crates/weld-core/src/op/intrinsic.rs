@@ -38,10 +38,13 @@ pub enum Intrinsic {
     Month,
     /// `(i32) -> i32`: the day of the month, 1 to 31.
     Day,
+    /// `(i64, vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]) -> i64`: how many elements an `nditer` gives over data of
+    /// that length with those starts, ends, strides, shape and strides in the data, or the runtime error BadIterator.
+    NdCount,
 }
 
 impl Intrinsic {
-    pub const ALL: [Intrinsic; 14] = [
+    pub const ALL: [Intrinsic; 15] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
@@ -56,6 +59,7 @@ impl Intrinsic {
         Intrinsic::Year,
         Intrinsic::Month,
         Intrinsic::Day,
+        Intrinsic::NdCount,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,6 +78,7 @@ impl Intrinsic {
             Intrinsic::Year => "year",
             Intrinsic::Month => "month",
             Intrinsic::Day => "day",
+            Intrinsic::NdCount => "nd_count",
         }
     }
 
@@ -92,12 +97,22 @@ impl Intrinsic {
                 (a == b && a.is_bytes()).then_some(Type::BOOL)
             }
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [a]) => (*a == Type::I32).then_some(Type::I32),
+            (Intrinsic::NdCount, [Type::I64, lists @ ..]) => {
+                (lists.len() == 5 && lists.iter().all(|list| list.element() == Some(&Type::I64))).then_some(Type::I64)
+            }
             _ => None,
         }
     }
 
     /// Whether a call can raise a runtime error, so that it may not be moved to where it was not evaluated before.
     pub fn can_fail(self) -> bool {
-        matches!(self, Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul | Intrinsic::RoundDiv)
+        matches!(
+            self,
+            Intrinsic::CheckedAdd
+                | Intrinsic::CheckedSub
+                | Intrinsic::CheckedMul
+                | Intrinsic::RoundDiv
+                | Intrinsic::NdCount
+        )
     }
 }

@@ -16,9 +16,12 @@ mod fuse_loops;
 mod hoist_dictionaries;
 mod hoist_invariants;
 mod inline_lets;
+mod merge_locally;
 mod narrow_columns;
 mod narrow_integers;
 mod narrow_loop;
+mod nest_views;
+mod order_floats;
 #[cfg(test)]
 mod pipelines;
 mod predicate;
@@ -68,6 +71,8 @@ pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("split-structs", split_structs::run, "after the second fusion as after the first"),
     pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
+    pass("nest-views", nest_views::run, "the lists of views are literals by now; what follows sees plain loops"),
+    pass("merge-locally", merge_locally::run, "the rows of views go to one place each"),
     pass("unroll-loops", unroll_loops::run, "short vectors were inlined; their loops' bodies are final"),
     pass("simplify", simplify::run, "indexes of unrolled loops are constants"),
     pass(
@@ -76,6 +81,7 @@ pub const PASSES: &[Pass] = &[
         "looked-up values stand where they are used, conditions are joined",
     ),
     pass("prove-bounds", prove_bounds::run, "a lookup that cannot fail may be moved by all that follow"),
+    pass("order-floats", order_floats::run, "before the comparisons that it makes meet those of the program"),
     pass("eliminate-common", eliminate_common::run, "after fusion, which brings the parts of producers together"),
     pass("hoist-invariants", hoist_invariants::run, "loops are what they will be but for stages"),
     pass("inline-lets", inline_lets::run, "names that turned out to be used once go back"),
