@@ -63,7 +63,7 @@ impl<'c> Emitter<'c, '_> {
                 let neutral = self.neutral_of(value, op)?;
                 self.start_vec_merger_filled(handle, value, len, &neutral, span)
             }
-            _ => self.start(handle, None, span),
+            _ => self.start(handle, None, false, span),
         }
     }
 

@@ -45,10 +45,6 @@ impl Demand {
     }
 }
 
-pub(crate) fn has_loop(body: &Expr) -> bool {
-    any(body, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
-}
-
 /// Whether the value is a new vector that nobody else has, so that it may be changed in place.
 pub(crate) fn is_temporary(expr: &Expr) -> bool {
     match &expr.kind {

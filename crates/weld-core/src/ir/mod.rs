@@ -10,6 +10,7 @@
 //! - builders are linear: each is used exactly once on every path.
 
 pub mod build;
+pub mod counted;
 mod equal;
 pub mod linear;
 mod print;

@@ -6,29 +6,40 @@
 //! |v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, @(unchecked:true) lookup(v, i) * x)))
 //! ```
 //!
+//! ```weld
+//! iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$0 + 1L < len(v)})
+//! =>
+//! let first = lookup(v, 0L); iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + @(unchecked:true) lookup(v, s.$0)}, s.$0 + 1L < len(v)})
+//! ```
+//!
 //! Laws: the index of a loop over `v` (or over a zip that has `v` in it: lengths are equal then) is an index of `v`; so
 //! is the element of a loop over `rangeiter(a, len(v), s)` or `rangeiter(a, n, s)` with `let n = len(v)`, for literals
-//! `a >= 0` and `s > 0`. Vectors are variables: they do not change.
+//! `a >= 0` and `s > 0`. The counter of an `iterate` that goes on while it is below `len(v)` is in range but in the first
+//! step; a lookup that every step makes is made in front of the first to see. Vectors are variables: they do not change.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Config;
-use crate::ir::{Expr, ExprKind, Iter, Literal, Program, Sym, deep};
+use super::facts::{join_blocks, strict_children};
+use crate::ir::counted::{counted, is_counter};
+use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Literal, Names, Program, Sym, build, deep};
 
 pub(super) fn run(program: &mut Program, _: &Config) {
-    Prover::default().visit(&mut program.body);
+    let mut prover = Prover { names: &mut program.names, in_range: HashSet::new(), lengths: HashMap::new() };
+    prover.visit(&mut program.body);
+    join_blocks(&mut program.body);
 }
 
 /// What is known where the walk stands. Symbols are bound once, so nothing has to be forgotten.
-#[derive(Default)]
-struct Prover {
+struct Prover<'a> {
+    names: &'a mut Names,
     /// An index and a vector that it is in the range of.
     in_range: HashSet<(Sym, Sym)>,
     /// Variables that hold the length of a vector.
     lengths: HashMap<Sym, Sym>,
 }
 
-impl Prover {
+impl Prover<'_> {
     fn visit(&mut self, e: &mut Expr) {
         deep(|| {
             match &mut e.kind {
@@ -55,7 +66,54 @@ impl Prover {
                 _ => {}
             }
             e.each_child_mut(&mut |child| self.visit(child));
+            if let ExprKind::Iterate { init, step } = &mut e.kind
+                && let Some(first) = self.count(init, step)
+            {
+                let iterate = e.take();
+                *e = build::let_in(vec![Binding { sym: self.names.fresh("first"), value: first }], iterate);
+            }
         })
+    }
+
+    /// Drops the checks of lookups at the counter of an `iterate`. What raises the error of the first step, if any.
+    fn count(&mut self, init: &Expr, step: &mut Func) -> Option<Expr> {
+        let state = step.params[0].0;
+        let (field, of) = {
+            let counted = counted(step)?;
+            (counted.field, self.length(counted.bound)?)
+        };
+        let start = match (field, &init.kind) {
+            (None, _) => init,
+            (Some(field), ExprKind::Struct(parts)) => parts.get(field as usize)?,
+            _ => return None,
+        };
+        if !matches!(start.kind, ExprKind::Literal(Literal::I64(n)) if n >= 0) {
+            return None;
+        }
+        let is_one = |e: &Expr| match &e.kind {
+            ExprKind::Lookup { data, key, checked: true } => {
+                matches!(data.kind, ExprKind::Var(sym) if sym == of) && is_counter(key, state, field)
+            }
+            _ => false,
+        };
+        let mut first = None;
+        always(&step.body, &mut |e| {
+            if first.is_none() && is_one(e) {
+                first = Some(e.clone());
+            }
+        });
+        let mut first = first?;
+        if let ExprKind::Lookup { key, .. } = &mut first.kind {
+            **key = start.clone();
+        }
+        step.body.rewrite(&mut |e| {
+            if is_one(e)
+                && let ExprKind::Lookup { checked, .. } = &mut e.kind
+            {
+                *checked = false;
+            }
+        });
+        Some(first)
     }
 
     /// What a loop says of its index and, unless it is a field of a zip, its element.
@@ -91,6 +149,21 @@ impl Prover {
             _ => None,
         }
     }
+}
+
+/// Calls `f` with every part of the expression that is evaluated whenever it is.
+fn always(e: &Expr, f: &mut dyn FnMut(&Expr)) {
+    deep(|| {
+        f(e);
+        let strict = strict_children(e);
+        let mut index = 0;
+        e.each_child(&mut |child| {
+            if index < strict {
+                always(child, f);
+            }
+            index += 1;
+        });
+    })
 }
 
 #[cfg(test)]
@@ -156,6 +229,26 @@ mod tests {
             expect![[r#"
                 |v: vec[i64]|
                   result(for(rangeiter(-1L, len(v), 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j))))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_counting_iterate() {
+        check(
+            "|v: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$0 + 1L < len(v)})",
+            expect![[r#"
+                |v: vec[i64]|
+                  let first = lookup(v, 0L);
+                  iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + @(unchecked:true) lookup(v, s.$0)}, s.$0 + 1L < len(v)})
+            "#]],
+        );
+        check(
+            "|v: vec[i64]| iterate({0L, 0L}, |s| let k = s.$0 + 1L;
+               {{k, if(s.$1 > 5L, s.$1, lookup(v, s.$0))}, k < len(v)})",
+            expect![[r#"
+                |v: vec[i64]|
+                  iterate({0L, 0L}, |s| let k = s.$0 + 1L; {{k, if(s.$1 > 5L, s.$1, lookup(v, s.$0))}, k < len(v)})
             "#]],
         );
     }
