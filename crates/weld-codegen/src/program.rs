@@ -9,7 +9,7 @@
 //! states of several partitions can be combined. The state in memory is a counter of iterations, the builders' states,
 //! then the values of the prelude that loop or epilogue use.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -262,7 +262,15 @@ impl StreamProgram {
             BuilderType::GroupBuilder { key, value } => layout::has_pointers(key) || layout::has_pointers(value),
             BuilderType::Merger { .. } | BuilderType::VecMerger { .. } => false,
         };
-        Handle { ty: slot.ty.clone(), state, region: e.region, reserved: Cell::new(false), hint: None, copies_bytes }
+        Handle {
+            ty: slot.ty.clone(),
+            state,
+            region: e.region,
+            reserved: Cell::new(false),
+            filled: RefCell::default(),
+            hint: None,
+            copies_bytes,
+        }
     }
 
     /// The loop's builder as a value, from handles in the order of the slots.

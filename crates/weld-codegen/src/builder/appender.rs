@@ -61,7 +61,14 @@ impl<'c> Emitter<'c, '_> {
 
     fn append_at(&self, handle: &Handle<'c>, element: &Type, index: IntValue<'c>, value: &Val<'c>) -> Res<()> {
         let columns = self.appender_columns(handle.state, element)?;
-        self.store_element(element, &mut columns.into_iter(), index, value)
+        let filled = handle.filled.borrow().clone();
+        let mut columns = columns.into_iter().enumerate().map(|(i, column)| {
+            self.filling.set(filled.get(i).copied());
+            column
+        });
+        self.store_element(element, &mut columns, index, value)?;
+        self.filling.set(None);
+        Ok(())
     }
 
     /// A `simd` value appends its lanes in order.

@@ -9,7 +9,7 @@ pub(crate) mod group_builder;
 mod merger;
 mod vec_merger;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::values::PointerValue;
@@ -35,7 +35,15 @@ impl<'c> Emitter<'c, '_> {
             (BuilderType::Appender(_), Some(hint)) => Some(hint.clone().into_int()?),
             _ => None,
         };
-        let handle = Handle { ty: ty.clone(), state, region, reserved: Cell::new(false), hint, copies_bytes: false };
+        let handle = Handle {
+            ty: ty.clone(),
+            state,
+            region,
+            reserved: Cell::new(false),
+            filled: RefCell::default(),
+            hint,
+            copies_bytes: false,
+        };
         self.start(&handle, arg, own, span)?;
         Ok(Val::Builder(Rc::new(handle)))
     }

@@ -1,6 +1,6 @@
 //! `if`, `select`, `iterate`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
@@ -105,6 +105,7 @@ impl<'c> Emitter<'c, '_> {
                     state,
                     region: self.region,
                     reserved: Cell::new(false),
+                    filled: RefCell::default(),
                     hint: None,
                     copies_bytes: x.copies_bytes || y.copies_bytes,
                 })))

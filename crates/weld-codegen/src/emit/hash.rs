@@ -308,6 +308,8 @@ fn helper<'c, 'u>(
         strict: false,
         loop_depth: 0,
         index_base: None,
+        unread: None,
+        filling: std::cell::Cell::new(None),
         entry,
         exit,
         status,

@@ -12,7 +12,7 @@
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
-use inkwell::values::IntValue;
+use inkwell::values::{IntValue, MetadataValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::op::Intrinsic;
@@ -20,7 +20,8 @@ use weld_core::ty::{BuilderType, Type};
 
 use super::analysis::{any, has_loops, merges};
 use super::iter::Source;
-use super::{Emitter, Handle, Parallel, Res, Scratch, Val, internal};
+use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal};
+use crate::layout;
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.
 const STRIP: i64 = 16 * 1024;
@@ -134,6 +135,7 @@ impl<'c> Emitter<'c, '_> {
         i.add_incoming(&[(&start_value, head_end)]);
         let index = i.as_basic_value().into_int_value();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
+        let around = self.fill(&appenders)?;
         self.vars.insert(*b_sym, builders.clone());
         let number = match index_base {
             Some(base) => self.add(base, index)?,
@@ -150,8 +152,10 @@ impl<'c> Emitter<'c, '_> {
             e.settle(b_ty, &result, builders)
         })?;
         self.loop_depth -= 1;
+        self.unread = around;
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
+            handle.filled.replace(Rc::default());
         }
         let incremented = self.add_nw(index, self.i64(1))?;
         i.add_incoming(&[(&incremented, self.current_block()?)]);
@@ -167,6 +171,27 @@ impl<'c> Emitter<'c, '_> {
         self.branch(head)?;
         self.at(done);
         Ok(())
+    }
+
+    /// Tells stores into the columns of appenders apart from each other and from all loads. What was not to be read
+    /// before.
+    fn fill(&mut self, appenders: &[Rc<Handle<'c>>]) -> Res<Option<MetadataValue<'c>>> {
+        let around = self.unread;
+        let mut counts = Vec::with_capacity(appenders.len());
+        for handle in appenders {
+            counts.push(layout::columns(&appended(handle)?).len());
+        }
+        if !appenders.is_empty() {
+            let Filled { columns, all } = self.unit.filled_columns(counts.iter().sum());
+            let mut columns = &columns[..];
+            for (handle, count) in appenders.iter().zip(counts) {
+                let (own, rest) = columns.split_at(count);
+                handle.filled.replace(own.into());
+                columns = rest;
+            }
+            self.unread = Some(all);
+        }
+        Ok(around)
     }
 
     /// Room for a whole loop that always fills its appenders equally, or as much as their hints say of it.

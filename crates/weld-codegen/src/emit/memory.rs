@@ -30,9 +30,7 @@ impl<'c> Emitter<'c, '_> {
     pub(crate) fn load_scalar(&self, kind: ScalarKind, ptr: PointerValue<'c>, input: bool) -> Res<BasicValueEnum<'c>> {
         let value = self.load(self.memory_type(kind), ptr)?;
         align(value.as_instruction_value(), kind)?;
-        if input {
-            self.mark_input_load(value)?;
-        }
+        self.mark_load(value, input)?;
         if kind == ScalarKind::Bool {
             let byte = value.into_int_value();
             return Ok(self.cmp(IntPredicate::NE, byte, byte.get_type().const_zero())?.into());
@@ -68,16 +66,12 @@ impl<'c> Emitter<'c, '_> {
         }
         let word = |index: u64| -> Res<IntValue<'c>> {
             let value = self.load(self.unit.i64_type(), self.offset(ptr, 8 * index)?)?;
-            if input {
-                self.mark_input_load(value)?;
-            }
+            self.mark_load(value, input)?;
             Ok(value.into_int_value())
         };
         let pointer = |index: u64| -> Res<PointerValue<'c>> {
             let value = self.load(self.unit.ptr_type(), self.offset(ptr, 8 * index)?)?;
-            if input {
-                self.mark_input_load(value)?;
-            }
+            self.mark_load(value, input)?;
             Ok(value.into_pointer_value())
         };
         Ok(match ty {
@@ -301,9 +295,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let value = self.load(ty, ptr)?;
         align(value.as_instruction_value(), kind)?;
-        if input {
-            self.mark_input_load(value)?;
-        }
+        self.mark_load(value, input)?;
         if kind == ScalarKind::Bool {
             let bytes = value.into_vector_value();
             return Ok(self.b.build_int_compare(IntPredicate::NE, bytes, bytes.get_type().const_zero(), "")?.into());

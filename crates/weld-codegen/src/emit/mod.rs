@@ -61,8 +61,8 @@ use inkwell::intrinsics::Intrinsic;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, IntType, PointerType};
 use inkwell::values::{
-    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionValue, IntValue, PhiValue,
-    PointerValue,
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionValue, IntValue, MetadataValue,
+    PhiValue, PointerValue,
 };
 use inkwell::{AddressSpace, IntPredicate};
 use weld_core::diag::Span;
@@ -99,10 +99,26 @@ pub(crate) struct Unit<'c> {
     counter: Cell<u32>,
 }
 
-/// Alias scopes: memory that nobody writes while the code runs (inputs), and memory that this run fills.
+/// Alias scopes: memory that nobody writes while the code runs (inputs), and the domain of all scopes.
 struct Scopes<'c> {
-    input: inkwell::values::MetadataValue<'c>,
+    domain: MetadataValue<'c>,
+    input: MetadataValue<'c>,
+    input_scope: MetadataValue<'c>,
     kinds: Kinds,
+}
+
+/// Columns that a loop fills.
+pub(crate) struct Filled<'c> {
+    pub(crate) columns: Vec<ColumnScope<'c>>,
+    /// What no load in the loop reads.
+    pub(crate) all: MetadataValue<'c>,
+}
+
+/// What a store into a column of its own writes, and what it does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColumnScope<'c> {
+    own: MetadataValue<'c>,
+    others: MetadataValue<'c>,
 }
 
 struct Kinds {
@@ -125,7 +141,9 @@ impl<'c> Unit<'c> {
             can_compress,
             parallel: None,
             scopes: Scopes {
+                domain,
                 input: ll.metadata_node(&[scope.into()]),
+                input_scope: scope,
                 kinds: Kinds {
                     alias_scope: ll.get_kind_id("alias.scope"),
                     noalias: ll.get_kind_id("noalias"),
@@ -135,6 +153,28 @@ impl<'c> Unit<'c> {
             },
             counter: Cell::new(0),
         }
+    }
+
+    /// Scopes for the columns that a loop fills, which nobody reads meanwhile.
+    pub(crate) fn filled_columns(&self, count: usize) -> Filled<'c> {
+        let name = self.fresh_name("weld.filled");
+        let scopes: Vec<MetadataValue<'c>> = (0..count)
+            .map(|i| {
+                let name = self.ll.metadata_string(&format!("{name}.{i}"));
+                self.ll.metadata_node(&[name.into(), self.scopes.domain.into()])
+            })
+            .collect();
+        let list = |scopes: &mut dyn Iterator<Item = MetadataValue<'c>>| {
+            self.ll.metadata_node(&scopes.map(BasicMetadataValueEnum::from).collect::<Vec<_>>())
+        };
+        let columns = (0..count).map(|i| {
+            let others = scopes.iter().enumerate().filter(|(other, _)| *other != i).map(|(_, scope)| *scope);
+            ColumnScope {
+                own: list(&mut std::iter::once(scopes[i])),
+                others: list(&mut others.chain([self.scopes.input_scope])),
+            }
+        });
+        Filled { columns: columns.collect(), all: list(&mut scopes.iter().copied()) }
     }
 
     /// A name that no other function of the module has.
@@ -268,6 +308,10 @@ pub(crate) struct Emitter<'c, 'u> {
     pub(crate) strict: bool,
     /// Where the indices of the next loop start, if not at zero.
     index_base: Option<IntValue<'c>>,
+    /// What no load at the current position reads: columns that the loop around fills.
+    unread: Option<MetadataValue<'c>>,
+    /// The column that stores go to.
+    pub(crate) filling: Cell<Option<ColumnScope<'c>>>,
     /// How many loops enclose the current position.
     pub(crate) loop_depth: u32,
     /// Holds allocas; ends with a branch to the body.
@@ -317,6 +361,8 @@ impl<'c, 'u> Emitter<'c, 'u> {
             parallel: None,
             strict: false,
             index_base: None,
+            unread: None,
+            filling: Cell::new(None),
             loop_depth: 0,
             entry,
             exit,
@@ -512,18 +558,36 @@ impl<'c, 'u> Emitter<'c, 'u> {
         }
     }
 
-    /// Says that a load reads memory that does not change while the code runs, or that a store writes none of it.
+    /// Says that a load reads memory that does not change while the code runs.
     pub(crate) fn mark_input_load(&self, value: BasicValueEnum<'c>) -> Res<()> {
         let Some(load) = value.as_instruction_value() else { return Ok(()) };
         let scopes = &self.unit.scopes;
-        let set = |metadata, kind| load.set_metadata(metadata, kind).map_err(|e| internal(&e.to_string()));
-        set(scopes.input, scopes.kinds.alias_scope)?;
-        set(self.unit.ll.metadata_node(&[]), scopes.kinds.invariant_load)
+        set_metadata(load, scopes.input, scopes.kinds.alias_scope)?;
+        set_metadata(load, self.unit.ll.metadata_node(&[]), scopes.kinds.invariant_load)
     }
 
+    /// Says what is known of the memory that a load reads: inputs do not change, and columns that are being filled are
+    /// not read.
+    pub(crate) fn mark_load(&self, value: BasicValueEnum<'c>, input: bool) -> Res<()> {
+        if input {
+            return self.mark_input_load(value);
+        }
+        match (self.unread, value.as_instruction_value()) {
+            (Some(unread), Some(load)) => set_metadata(load, unread, self.unit.scopes.kinds.noalias),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that a store writes no input, and no column but the one that is being filled, if one is.
     pub(crate) fn mark_own_store(&self, store: InstructionValue<'c>) -> Res<()> {
         let scopes = &self.unit.scopes;
-        store.set_metadata(scopes.input, scopes.kinds.noalias).map_err(|e| internal(&e.to_string()))
+        match self.filling.get() {
+            Some(column) => {
+                set_metadata(store, column.own, scopes.kinds.alias_scope)?;
+                set_metadata(store, column.others, scopes.kinds.noalias)
+            }
+            None => set_metadata(store, scopes.input, scopes.kinds.noalias),
+        }
     }
 
     // ---- calls ----
@@ -614,6 +678,10 @@ impl<'c, 'u> Emitter<'c, 'u> {
     pub(crate) fn emit_int(&mut self, expr: &Expr) -> Res<IntValue<'c>> {
         self.emit(expr)?.into_int()
     }
+}
+
+fn set_metadata<'c>(instruction: InstructionValue<'c>, metadata: MetadataValue<'c>, kind: u32) -> Res<()> {
+    instruction.set_metadata(metadata, kind).map_err(|error| internal(&error.to_string()))
 }
 
 /// Whether a value of type `outer` can hold a value of type `inner`, or a part of one.

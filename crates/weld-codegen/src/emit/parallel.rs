@@ -16,7 +16,7 @@
 //! Sequential stay loops that sum floats in order (`strict`), that call C functions, which may not bear it, and those
 //! that several threads would not make faster.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::module::Linkage;
@@ -301,6 +301,7 @@ impl<'c> Slot<'c> {
             state,
             region: e.region,
             reserved: Cell::new(false),
+            filled: RefCell::default(),
             hint: None,
             copies_bytes: self.handle.copies_bytes,
         }

@@ -1,6 +1,6 @@
 //! Values in registers.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::types::BasicTypeEnum;
@@ -8,7 +8,7 @@ use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{BuilderType, Type};
 
 use super::stream::StreamColumn;
-use super::{Emitter, Res, internal};
+use super::{ColumnScope, Emitter, Res, internal};
 use crate::layout;
 
 /// What an expression has become.
@@ -74,6 +74,8 @@ pub(crate) struct Handle<'c> {
     pub(crate) region: PointerValue<'c>,
     /// Whether the loop around has made room for each merge in its body.
     pub(crate) reserved: Cell<bool>,
+    /// The columns of an appender that the loop around fills.
+    pub(crate) filled: RefCell<Rc<[ColumnScope<'c>]>>,
     /// The size hint of an appender.
     pub(crate) hint: Option<IntValue<'c>>,
     /// The builder outlives the chunks of a stream, so the bytes of strings that it keeps must be copied.
