@@ -40,16 +40,34 @@ macro_rules! case {
     };
 }
 
+const CASES: [(&str, fn() -> Case); 16] = [
+    ("haversine", haversine),
+    ("black_scholes", black_scholes),
+    ("tpch_q6", tpch_q6),
+    ("tpch_q1", tpch_q1),
+    ("tpch_q3", tpch_q3),
+    ("tpch_q12", tpch_q12),
+    ("hash_join", hash_join),
+    ("word_count", word_count),
+    ("data_cleaning", data_cleaning),
+    ("matmul", matmul),
+    ("matmul_blocked", matmul_blocked),
+    ("logistic_regression", logistic_regression),
+    ("moving_average", moving_average),
+    ("kmeans_step", kmeans),
+    ("pagerank", pagerank),
+    ("nbody_step", nbody),
+];
+
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
     println!(
         "| program | Rust | Weld | ratio | 2 threads | speedup | no fusion | no predication | at O1 | compile O0 | O1 | O2 |"
     );
     println!("| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |");
-    for make in [haversine, black_scholes, tpch_q6, tpch_q1, matmul, moving_average, kmeans, pagerank, nbody] {
-        let case = make();
-        if case.name.contains(&filter) {
-            measure(&case);
+    for (name, make) in CASES {
+        if name.contains(&filter) {
+            measure(&make());
         }
     }
 }
@@ -338,5 +356,231 @@ fn nbody() -> Case {
             out.extend(v);
         }
         out
+    })
+}
+
+fn matmul_blocked() -> Case {
+    const N: usize = 256;
+    const BLOCK: usize = 32;
+    let (a, b) = (floats(1, N * N, -1.0, 1.0), floats(2, N * N, -1.0, 1.0));
+    let [left, right] = [&a, &b].map(|column| Value::vector::<f64>(column.clone()));
+    case!("matmul_blocked", [left, right, Value::i64(N as i64), Value::i64(BLOCK as i64)], move || {
+        let (n, block) = std::hint::black_box((N, BLOCK));
+        let mut out = vec![0.0; n * n];
+        for from in (0..n).step_by(block) {
+            for row in 0..n {
+                for inner in from..(from + block).min(n) {
+                    let x = a[row * n + inner];
+                    for column in 0..n {
+                        out[row * n + column] += x * b[inner * n + column];
+                    }
+                }
+            }
+        }
+        out
+    })
+}
+
+fn logistic_regression() -> Case {
+    const ROWS: usize = 100_000;
+    const WEIGHTS: usize = 16;
+    let rate = 0.1;
+    let xs: Vec<Vec<f64>> = floats(1, ROWS * WEIGHTS, -1.0, 1.0).chunks(WEIGHTS).map(<[f64]>::to_vec).collect();
+    let ys: Vec<f64> = ints(2, ROWS, 0, 2).into_iter().map(|y| y as f64).collect();
+    let weights = floats(3, WEIGHTS, -1.0, 1.0);
+    let rows = V::vec(xs.iter().map(|row| V::vec(row.iter().map(|x| V::f64(*x)))));
+    let rows = Value::from_interp(&Type::vec(Type::vec(Type::F64)), &rows).expect("of this type");
+    let [y, w] = [&ys, &weights].map(|column| Value::vector::<f64>(column.clone()));
+    case!("logistic_regression", [rows, y, w, Value::f64(rate)], move || {
+        let mut gradient = vec![0.0; WEIGHTS];
+        for (row, y) in xs.iter().zip(&ys) {
+            let z: f64 = row.iter().zip(&weights).map(|(x, w)| x * w).sum();
+            let miss = 1.0 / (1.0 + (-z).exp()) - y;
+            gradient.iter_mut().zip(row).for_each(|(sum, x)| *sum += miss * x);
+        }
+        weights.iter().zip(&gradient).map(|(w, g)| w - rate * g / ROWS as f64).collect()
+    })
+}
+
+/// Pseudo-random words of up to fourteen letters, the first ones more frequent.
+fn words(seed: u64, count: usize, distinct: usize) -> Vec<String> {
+    let vocabulary: Vec<String> = ints(seed, distinct, 1, 1 << 40)
+        .into_iter()
+        .map(|mut n| {
+            let mut word = String::new();
+            while n > 0 && word.len() < 14 {
+                word.push((b'a' + (n % 26) as u8) as char);
+                n /= if word.len() < 4 { 26 } else { 13 };
+            }
+            word
+        })
+        .collect();
+    let pick = |x: f64| vocabulary[((x * x) * distinct as f64) as usize].clone();
+    floats(seed + 1, count, 0.0, 1.0).into_iter().map(pick).collect()
+}
+
+/// The numbers of a string's bytes.
+fn letters(text: &[u8]) -> impl Iterator<Item = f64> {
+    text.iter().map(|byte| f64::from(*byte))
+}
+
+fn word_count() -> Case {
+    let text = words(1, 300_000, 5_000).join(" ");
+    let bytes: Vec<i8> = text.bytes().map(|byte| byte as i8).collect();
+    case!("word_count", [Value::vector::<i8>(bytes)], move || {
+        let mut counts = std::collections::HashMap::<&str, i64>::new();
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            *counts.entry(word).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_unstable_by_key(|&(word, count)| (-count, word));
+        counts.into_iter().flat_map(|(word, count)| letters(word.as_bytes()).chain([count as f64])).collect()
+    })
+}
+
+fn data_cleaning() -> Case {
+    const ROWS: usize = 300_000;
+    let kinds = ints(1, ROWS, 0, 8);
+    let numbers = floats(2, ROWS, -1000.0, 1000.0);
+    let texts: Vec<String> = kinds
+        .into_iter()
+        .zip(numbers)
+        .map(|(kind, number)| match kind {
+            0 => "n/a".into(),
+            1 => format!("{number:.0}x"),
+            2 => String::new(),
+            kind => format!("{number:.*}", kind as usize - 3),
+        })
+        .collect();
+    let keyed = texts.iter().enumerate().map(|(key, row)| V::structure([string(row), V::i64(key as i64)]));
+    let arg = rows(&[Type::vec(Type::I8), Type::I64], keyed);
+    case!("data_cleaning", [arg], move || {
+        let mut good = Vec::new();
+        for (key, text) in texts.iter().enumerate() {
+            if let Ok(number) = text.parse::<f64>() {
+                good.push((key, number));
+            }
+        }
+        let bad = texts.len() - good.len();
+        let mean = good.iter().map(|(_, number)| number).sum::<f64>() / good.len() as f64;
+        let numbers = good.into_iter().flat_map(|(key, number)| [key as f64, number]);
+        numbers.chain([bad as f64, mean]).collect()
+    })
+}
+
+fn string(text: &str) -> V {
+    V::vec(text.bytes().map(|byte| V::Scalar(weld_core::ir::Literal::I8(byte as i8))))
+}
+
+fn hash_join() -> Case {
+    const KEYS: i64 = 100_000;
+    let build: Vec<(i64, String)> = ints(1, 50_000, 0, KEYS).into_iter().zip(words(2, 50_000, 20_000)).collect();
+    let probe: Vec<(i64, f64)> = ints(4, 200_000, 0, KEYS).into_iter().zip(floats(5, 200_000, 0.0, 9.0)).collect();
+    let left = build.iter().map(|(key, name)| V::structure([V::i64(*key), string(name)]));
+    let right = probe.iter().map(|(key, x)| V::structure([V::i64(*key), V::f64(*x)]));
+    let args = [rows(&[Type::I64, Type::vec(Type::I8)], left), rows(&[Type::I64, Type::F64], right)];
+    let [left, right] = args;
+    case!("hash_join", [left, right], move || {
+        let mut table = std::collections::HashMap::<i64, Vec<&str>>::new();
+        build.iter().for_each(|(key, name)| table.entry(*key).or_default().push(name));
+        let mut joined = Vec::new();
+        let mut missing = 0;
+        for &(key, x) in &probe {
+            match table.get(&key) {
+                Some(names) => joined.extend(names.iter().map(|&name| (name, key, x))),
+                None => missing += 1,
+            }
+        }
+        joined.sort_by(|a, b| a.partial_cmp(b).expect("no NaN"));
+        let numbers = joined.into_iter().flat_map(|(name, key, x)| letters(name.as_bytes()).chain([key as f64, x]));
+        numbers.chain([f64::from(missing)]).collect()
+    })
+}
+
+const ORDERS: usize = 150_000;
+const LINES: usize = 600_000;
+
+fn tpch_q3() -> Case {
+    let segments = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
+    let customers: Vec<&str> = ints(1, 15_000, 0, 5).into_iter().map(|k| segments[k as usize]).collect();
+    let (buyers, dates) = (ints(2, ORDERS, 0, 15_000), ints(3, ORDERS, 8036, 10_440));
+    let (orders, prices) = (ints(4, LINES, 0, ORDERS as i64), ints(5, LINES, 90_000, 10_000_000));
+    let (discounts, ships) = (ints(6, LINES, 0, 11), ints(7, LINES, 8036, 10_560));
+    let customer = customers.iter().enumerate().map(|(key, name)| V::structure([V::i64(key as i64), string(name)]));
+    let order = (0..ORDERS)
+        .map(|key| V::structure([V::i64(key as i64), V::i64(buyers[key]), V::i32(dates[key] as i32), V::i32(0)]));
+    let line = (0..LINES)
+        .map(|i| V::structure([V::i64(orders[i]), V::i64(prices[i]), V::i64(discounts[i]), V::i32(ships[i] as i32)]));
+    let args = [
+        rows(&[Type::I64, Type::vec(Type::I8)], customer),
+        rows(&[Type::I64, Type::I64, Type::I32, Type::I32], order),
+        rows(&[Type::I64, Type::I64, Type::I64, Type::I32], line),
+    ];
+    let [c, o, l] = args;
+    case!("tpch_q3", [c, o, l, Value::i32(9204)], move || {
+        use std::collections::{HashMap, HashSet};
+        let wanted: HashSet<i64> =
+            customers.iter().enumerate().filter(|(_, name)| **name == "BUILDING").map(|(key, _)| key as i64).collect();
+        let open: HashMap<i64, (i64, i64)> = (0..ORDERS)
+            .filter(|&key| dates[key] < 9204 && wanted.contains(&buyers[key]))
+            .map(|key| (key as i64, (dates[key], 0)))
+            .collect();
+        let mut revenue = HashMap::<(i64, i64, i64), i64>::new();
+        for i in 0..LINES {
+            if ships[i] > 9204
+                && let Some(&(date, priority)) = open.get(&orders[i])
+            {
+                *revenue.entry((orders[i], date, priority)).or_default() += prices[i] * (100 - discounts[i]);
+            }
+        }
+        let mut rows: Vec<_> = revenue.into_iter().collect();
+        rows.sort_unstable_by_key(|&((order, date, _), sum)| (-sum, date, order));
+        let best = rows.into_iter().take(10);
+        best.flat_map(|((order, date, priority), sum)| [order, sum, date, priority].map(|n| n as f64)).collect()
+    })
+}
+
+fn tpch_q12() -> Case {
+    let priorities = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"];
+    let modes = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
+    let order: Vec<&str> = ints(1, ORDERS, 0, 5).into_iter().map(|k| priorities[k as usize]).collect();
+    let (orders, mode) = (ints(2, LINES, 0, ORDERS as i64), ints(3, LINES, 0, 7));
+    let mode: Vec<&str> = mode.into_iter().map(|k| modes[k as usize]).collect();
+    let ship = ints(4, LINES, 8036, 10_560);
+    let commit: Vec<i64> = ship.iter().zip(ints(5, LINES, -60, 60)).map(|(day, by)| day + by).collect();
+    let receipt: Vec<i64> = ship.iter().zip(ints(6, LINES, 1, 31)).map(|(day, by)| day + by).collect();
+    let row = order.iter().enumerate().map(|(key, name)| V::structure([V::i64(key as i64), string(name)]));
+    let line = (0..LINES).map(|i| {
+        let days = [ship[i], commit[i], receipt[i]].map(|day| V::i32(day as i32));
+        V::structure([V::i64(orders[i]), string(mode[i])].into_iter().chain(days))
+    });
+    let args = [
+        rows(&[Type::I64, Type::vec(Type::I8)], row),
+        rows(&[Type::I64, Type::vec(Type::I8), Type::I32, Type::I32, Type::I32], line),
+    ];
+    let [o, l] = args;
+    case!("tpch_q12", [o, l], move || {
+        use std::collections::HashMap;
+        let mut late = HashMap::<i64, Vec<&str>>::new();
+        for i in 0..LINES {
+            if (mode[i] == "MAIL" || mode[i] == "SHIP")
+                && commit[i] < receipt[i]
+                && ship[i] < commit[i]
+                && (8766..9131).contains(&receipt[i])
+            {
+                late.entry(orders[i]).or_default().push(mode[i]);
+            }
+        }
+        let mut counts = HashMap::<&str, (i64, i64)>::new();
+        for (key, priority) in order.iter().enumerate() {
+            let high = *priority == "1-URGENT" || *priority == "2-HIGH";
+            for mode in late.get(&(key as i64)).into_iter().flatten() {
+                let count = counts.entry(mode).or_default();
+                *count = (count.0 + i64::from(high), count.1 + i64::from(!high));
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_unstable();
+        counts.into_iter().flat_map(|(mode, n)| letters(mode.as_bytes()).chain([n.0 as f64, n.1 as f64])).collect()
     })
 }
