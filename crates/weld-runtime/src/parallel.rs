@@ -116,6 +116,18 @@ pub unsafe extern "C" fn parallel_for(run: *mut Run, task: *const Loop) -> u32 {
         // SAFETY: by the caller's promise.
         return unsafe { (task.body)(run, task.region, task.env, task.state, 0, task.count) };
     };
+    let work_on = |work: &(dyn Fn() + Sync)| {
+        pool.scope(|scope| (0..count.min(ranges)).for_each(|_| scope.spawn(|_| work())));
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { run_ranges(run, task, ranges, work_on) }
+}
+
+/// Runs a loop in that many ranges. `work_on` calls a function on some threads and waits for them.
+///
+/// # Safety
+/// As for [`parallel_for`].
+unsafe fn run_ranges(run: *mut Run, task: &Loop, ranges: u64, work_on: impl FnOnce(&(dyn Fn() + Sync))) -> u32 {
     // SAFETY: the state is valid for its bytes.
     let origin = unsafe { words(task.state, task.state_bytes) };
     let shared = Shared {
@@ -128,11 +140,7 @@ pub unsafe extern "C" fn parallel_for(run: *mut Run, task: *const Loop) -> u32 {
         parts: (0..ranges).map(|_| Mutex::new(None)).collect(),
         first_status: AtomicUsize::new(0),
     };
-    pool.scope(|scope| {
-        for _ in 0..count.min(ranges) {
-            scope.spawn(|_| shared.work());
-        }
-    });
+    work_on(&|| shared.work());
     // SAFETY: all ranges are done, so this thread alone has the run again.
     unsafe { shared.finish() }
 }
@@ -196,14 +204,16 @@ impl Shared<'_> {
         let parts =
             self.parts.into_iter().skip(1).map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
         let mut parts: Vec<Part> = parts.map_while(|part| part).collect();
-        let failed = parts.iter().position(|part| part.status != 0);
-        if let Some(at) = failed {
+        if let Some(at) = parts.iter().position(|part| part.status != 0) {
             if !parts[at].run.is_out_of_memory() {
                 run.fail_like(&mut parts[at].run);
                 return parts[at].status;
             }
-            // Builders of their own take more memory than one thread would: it goes on from there with what is free.
-            parts.truncate(at);
+            // Parts take more memory than one thread would: it goes on alone from where the first range has ended.
+            parts.clear();
+            let (next, _) = self.task.range(1, self.ranges);
+            // SAFETY: the builders hold what the iterations before have merged.
+            return unsafe { body(run, region, env, state, next, count) };
         }
         for mut part in parts {
             // SAFETY: what the part has built lives in the loop's region from now on; its state is used once.
@@ -216,10 +226,7 @@ impl Shared<'_> {
                 return status;
             }
         }
-        let Some(at) = failed else { return 0 };
-        let (next, _) = self.task.range(at as u64 + 1, self.ranges);
-        // SAFETY: the builders hold what the iterations before have merged.
-        unsafe { body(run, region, env, state, next, count) }
+        0
     }
 }
 
@@ -232,4 +239,223 @@ unsafe fn words(from: *const u8, bytes: u64) -> Vec<u128> {
     // SAFETY: by the caller's promise; the copy is large enough.
     unsafe { std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr().cast(), bytes as usize) };
     copy
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::context::Context;
+    use crate::memory::Limit;
+    use crate::status::Status;
+    use crate::threads::Threads;
+
+    /// An appender of numbers, as builders lie in memory.
+    #[repr(C)]
+    struct State {
+        len: u64,
+        capacity: u64,
+        numbers: *mut u64,
+    }
+
+    /// What the loop reads: its iterations, of which one and those after it may fail.
+    struct Env {
+        numbers: Vec<u64>,
+        fails_at: u64,
+        fails_with: Status,
+    }
+
+    /// # Safety
+    /// The state is valid, and its numbers are a block of the run.
+    unsafe fn append(run: *mut Run, region: *mut Region, state: *mut State, number: u64) -> bool {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let State { len, capacity, .. } = *state;
+            if len == capacity {
+                let mut columns = [(*state).numbers.cast::<u8>()];
+                (*state).capacity =
+                    crate::vector::grow(run, region, columns.as_mut_ptr(), [8].as_ptr(), 1, capacity, len + 1);
+                (*state).numbers = columns[0].cast();
+                if (*state).capacity == 0 {
+                    return false;
+                }
+            }
+            (*state).numbers.add(len as usize).write(number);
+            (*state).len += 1;
+        }
+        true
+    }
+
+    /// Appends the square of each number.
+    unsafe extern "C" fn body(
+        run: *mut Run,
+        region: *mut Region,
+        env: *const u8,
+        state: *mut u8,
+        first: u64,
+        end: u64,
+    ) -> u32 {
+        // SAFETY: the tests pass an `Env` and a `State`.
+        unsafe {
+            let env = &*env.cast::<Env>();
+            for i in first..end {
+                if i >= env.fails_at {
+                    (*run).detail[0] = i;
+                    (*run).fail(env.fails_with, "as asked");
+                    return 7;
+                }
+                let number = env.numbers[i as usize];
+                if !append(run, region, state.cast(), number * number) {
+                    return 8;
+                }
+            }
+        }
+        0
+    }
+
+    unsafe extern "C" fn start(
+        _run: *mut Run,
+        _region: *mut Region,
+        _env: *const u8,
+        _origin: *const u8,
+        state: *mut u8,
+        _first: u64,
+    ) -> u32 {
+        // SAFETY: the tests pass a `State`.
+        unsafe { state.cast::<State>().write(State { len: 0, capacity: 0, numbers: ptr::null_mut() }) };
+        0
+    }
+
+    unsafe extern "C" fn combine(
+        run: *mut Run,
+        region: *mut Region,
+        _env: *const u8,
+        state: *mut u8,
+        other: *mut u8,
+    ) -> u32 {
+        // SAFETY: the tests pass two `State`s.
+        unsafe {
+            let other = &*other.cast::<State>();
+            for i in 0..other.len {
+                if !append(run, region, state.cast(), other.numbers.add(i as usize).read()) {
+                    return 9;
+                }
+            }
+            (*run).free(other.numbers.cast());
+        }
+        0
+    }
+
+    /// Who runs the ranges: the pool of that many threads, or new threads. Of those ThreadSanitizer sees that they end,
+    /// which it does not of a pool's without a standard library made for it.
+    #[derive(Clone, Copy)]
+    enum On {
+        Pool(usize),
+        NewThreads(usize),
+    }
+
+    /// The status of a loop over `0 .. count`, what it appends behind a first -1, and its run.
+    fn run_loop(on: On, count: u64, (fails_at, fails_with): (u64, Status), memory: usize) -> (u32, Vec<u64>, Box<Run>) {
+        let env = Env { numbers: (0..count).collect(), fails_at, fails_with };
+        let mut run = Run::new(Arc::new(Context::new(Arc::new(Limit::new(memory)), Arc::default())));
+        let mut state = State { len: 0, capacity: 0, numbers: ptr::null_mut() };
+        let region = run.region(0);
+        // SAFETY: the functions are those for `Env` and `State`; the numbers are alive as long as the run.
+        unsafe {
+            assert!(append(&mut *run, region, &mut state, u64::MAX));
+            let task = Loop {
+                body,
+                start,
+                combine,
+                env: (&raw const env).cast(),
+                state: (&raw mut state).cast(),
+                state_bytes: size_of::<State>() as u64,
+                region,
+                count,
+                grain: 10,
+                per_thread: 8,
+            };
+            let status = match on {
+                On::Pool(threads) => {
+                    run.set_threads(Threads::shared(threads));
+                    parallel_for(&mut *run, &task)
+                }
+                On::NewThreads(threads) => run_ranges(&mut *run, &task, (count / 10).clamp(1, 32), |work| {
+                    std::thread::scope(|scope| {
+                        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+                        threads.into_iter().for_each(|thread| thread.join().expect("nothing panics"));
+                    });
+                }),
+            };
+            (status, std::slice::from_raw_parts(state.numbers, state.len as usize).to_vec(), run)
+        }
+    }
+
+    const NEVER: (u64, Status) = (u64::MAX, Status::Ok);
+
+    fn parts_come_together_in_order(on: On) {
+        for count in [0, 1, 19, 20, 333, 10_000] {
+            let (status, numbers, _run) = run_loop(on, count, NEVER, usize::MAX);
+            assert_eq!(status, 0);
+            assert!(numbers.into_iter().eq([u64::MAX].into_iter().chain((0..count).map(|i| i * i))));
+        }
+    }
+
+    fn the_first_failure_counts(on: On) {
+        for _ in 0..50 {
+            let (status, _, mut run) = run_loop(on, 10_000, (4321, Status::Overflow), usize::MAX);
+            assert_eq!((status, run.detail[0]), (7, 4321));
+            assert_eq!(run.take_failure().map(|failure| failure.status), Some(Status::Overflow));
+        }
+        let (status, _, run) = run_loop(on, 10_000, (3, Status::Overflow), usize::MAX);
+        assert_eq!((status, run.detail[0]), (7, 3));
+    }
+
+    fn one_thread_goes_on_where_memory_is_short(on: On) {
+        // The numbers take 131,136 bytes, all parts together two thousand more.
+        let (status, numbers, run) = run_loop(on, 10_000, NEVER, 133_000);
+        assert_eq!((status, numbers.len()), (0, 10_001));
+        assert!(!run.has_failed());
+        let (status, ..) = run_loop(on, 10_000, NEVER, 50_000);
+        assert_ne!(status, 0);
+    }
+
+    #[test]
+    fn on_pools() {
+        [1, 2, 4].into_iter().for_each(|threads| parts_come_together_in_order(On::Pool(threads)));
+        the_first_failure_counts(On::Pool(4));
+        one_thread_goes_on_where_memory_is_short(On::Pool(4));
+    }
+
+    #[test]
+    fn on_new_threads() {
+        [1, 2, 4].into_iter().for_each(|threads| parts_come_together_in_order(On::NewThreads(threads)));
+        the_first_failure_counts(On::NewThreads(4));
+        one_thread_goes_on_where_memory_is_short(On::NewThreads(4));
+    }
+
+    #[test]
+    fn ranges_meet() {
+        let task = |count| Loop {
+            body,
+            start,
+            combine,
+            env: ptr::null(),
+            state: ptr::null_mut(),
+            state_bytes: 0,
+            region: ptr::null_mut(),
+            count,
+            grain: 1,
+            per_thread: 1,
+        };
+        for (count, ranges) in [(10, 3), (12, 4), (u64::MAX, 7)] {
+            let task = task(count);
+            assert_eq!((task.range(0, ranges).0, task.range(ranges - 1, ranges).1), (0, count));
+            for index in 1..ranges {
+                assert_eq!(task.range(index - 1, ranges).1, task.range(index, ranges).0);
+            }
+        }
+    }
 }
