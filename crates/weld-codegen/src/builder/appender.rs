@@ -141,7 +141,7 @@ impl<'c> Emitter<'c, '_> {
             capacity.into(),
             needed.into(),
         ];
-        let grown = self.call_value("weld_grow", &args)?.into_int_value();
+        let grown = self.call_seldom("weld_grow", &args)?.into_int_value();
         let failed = self.cmp(IntPredicate::EQ, grown, self.i64(0))?;
         self.trap_noted_if(failed, span)?;
         for i in 0..layout::columns(element).len() {

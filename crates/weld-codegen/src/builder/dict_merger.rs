@@ -58,11 +58,26 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
         merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
     ) -> Res<()> {
-        let key = self.canonical_key(key_ty, key)?;
-        let hash = self.hash_key(key_ty, &key)?;
+        let number = self.row_of_key(handle, (key_ty, ty, op), key, span)?;
+        let table = self.load_ptr(handle.state)?;
+        let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
+        let at = self.merged_value_ptr(rows, key_ty, ty, number)?;
+        merge(self, at)
+    }
+
+    /// The number of a key's row in the table of the builder. A new key has its row made.
+    pub(crate) fn row_of_key(
+        &mut self,
+        handle: &Handle<'c>,
+        types: (&Type, &Type, &MergeOp),
+        key: &Val<'c>,
+        span: Span,
+    ) -> Res<IntValue<'c>> {
+        let key = self.canonical_key(types.0, key)?;
+        let hash = self.hash_key(types.0, &key)?;
         let table = self.load_ptr(handle.state)?;
         let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: handle.copies_bytes };
-        self.merge_entry(&memory, (key_ty, ty, op), &key, hash, span, merge)
+        self.entry_number(&memory, types, &key, hash, span)
     }
 
     /// Merges a value into one in row form.
@@ -131,7 +146,10 @@ impl<'c> Emitter<'c, '_> {
             let row = e.row_ptr(rows, key_ty, ty, number)?;
             let key = e.load_row(key_ty, row, false)?;
             let value = e.load_row(ty, e.offset(row, row_layout(key_ty, ty).value_offset.into())?, false)?;
-            e.merge_entry(&memory, (key_ty, ty, op), &key, hash, span, |e, at| e.merge_at(ty, op, at, &value))?;
+            let number = e.entry_number(&memory, (key_ty, ty, op), &key, hash, span)?;
+            let into = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
+            let at = e.merged_value_ptr(into, key_ty, ty, number)?;
+            e.merge_at(ty, op, at, &value)?;
             e.branch(next)?;
             e.at(next);
             Ok(())
@@ -140,42 +158,49 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Merges a value under a canonical key of this hash.
-    fn merge_entry(
+    /// The number of the row of a canonical key of this hash, which is made if there is none.
+    fn entry_number(
         &mut self,
         memory: &KeyMemory<'c>,
         (key_ty, ty, op): (&Type, &Type, &MergeOp),
         key: &Val<'c>,
         hash: IntValue<'c>,
         span: Span,
-        merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
-    ) -> Res<()> {
+    ) -> Res<IntValue<'c>> {
         let table = memory.object;
-        let value_offset = u64::from(row_layout(key_ty, ty).value_offset);
         let (found, number) = self.find_row(table, key_ty, ty, key, hash, false)?;
-        let (old, new, done) = (self.new_block("old"), self.new_block("new"), self.new_block("row"));
-        self.branch_if(found, old, new)?;
-
-        self.at(old);
-        let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
-        let old_row = self.row_ptr(rows, key_ty, ty, number)?;
-        self.branch(done)?;
+        let (new, done) = (self.new_block("new"), self.new_block("row"));
+        let from = self.current_block()?;
+        self.branch_if(found, done, new)?;
 
         self.at(new);
         let args = [self.run.into(), table.into(), hash.into()];
-        let new_row = self.call_value("weld_dict_insert", &args)?.into_pointer_value();
-        self.trap_noted_if(self.b.build_is_null(new_row, "")?, span)?;
+        let row = self.call_seldom("weld_dict_insert", &args)?.into_pointer_value();
+        self.trap_noted_if(self.b.build_is_null(row, "")?, span)?;
         let owned = self.own_key(key_ty, key, memory, span)?;
-        self.store_row(key_ty, new_row, &owned)?;
+        self.store_row(key_ty, row, &owned)?;
         let identity = self.identity_of(ty, op)?;
-        self.store_row(ty, self.offset(new_row, value_offset)?, &identity)?;
+        self.store_row(ty, self.offset(row, row_layout(key_ty, ty).value_offset.into())?, &identity)?;
+        // Rows are numbered from one on.
+        let last = self.load_i64(self.offset(table, DictOffsets::LEN as u64)?)?;
         let new_end = self.current_block()?;
         self.branch(done)?;
 
         self.at(done);
-        let row = self.b.build_phi(self.unit.ptr_type(), "row")?;
-        row.add_incoming(&[(&old_row, old), (&new_row, new_end)]);
-        let at = self.offset(row.as_basic_value().into_pointer_value(), value_offset)?;
-        merge(self, at)
+        let phi = self.b.build_phi(self.unit.i64_type(), "row")?;
+        phi.add_incoming(&[(&number, from), (&last, new_end)]);
+        Ok(phi.as_basic_value().into_int_value())
+    }
+
+    /// The address of the value of a row.
+    pub(crate) fn merged_value_ptr(
+        &self,
+        rows: PointerValue<'c>,
+        key_ty: &Type,
+        ty: &Type,
+        number: IntValue<'c>,
+    ) -> Res<PointerValue<'c>> {
+        let row = self.row_ptr(rows, key_ty, ty, number)?;
+        self.offset(row, row_layout(key_ty, ty).value_offset.into())
     }
 }

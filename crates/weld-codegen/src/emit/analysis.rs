@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use weld_core::ir::deep;
 use weld_core::ir::{Expr, ExprKind, Func, Sym};
-use weld_core::op::{BinaryOp, UnaryOp};
+use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::ty::{BuilderType, Type};
 
 /// Which parts of a value are read.
@@ -99,6 +99,24 @@ pub(crate) fn has_loops(expr: &Expr) -> bool {
     any(expr, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
 }
 
+/// Whether evaluating an expression may take memory of its run.
+pub(crate) fn allocates(body: &Expr) -> bool {
+    any(body, &mut |e| {
+        matches!(
+            e.kind,
+            ExprKind::NewBuilder { .. }
+                | ExprKind::Sort { .. }
+                | ExprKind::ToVec(_)
+                | ExprKind::Update { .. }
+                | ExprKind::Vector(_)
+                | ExprKind::Serialize(_)
+                | ExprKind::Deserialize(_)
+                | ExprKind::For { .. }
+                | ExprKind::Intrinsic(Intrinsic::NdCount, _)
+        )
+    })
+}
+
 /// How a loop's body fills the appenders that it gets from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Merges {
@@ -168,24 +186,6 @@ pub(crate) fn merges_each(func: &Func) -> Vec<Option<u64>> {
     let mut each = Vec::new();
     count_merges(&func.body, &mut scope).collect(ty, &mut each);
     each
-}
-
-/// Whether every iteration of a loop into one builder merges a value at the loop's own index.
-pub(crate) fn merges_at_index(func: &Func) -> bool {
-    let [(builder, _), (index, _), _] = &func.params[..] else { return false };
-    at_index(&func.body, *builder, *index)
-}
-
-fn at_index(e: &Expr, own: Sym, index: Sym) -> bool {
-    let is = |e: &Expr, sym| matches!(e.kind, ExprKind::Var(s) if s == sym);
-    deep(|| match &e.kind {
-        ExprKind::Merge { builder, value } => {
-            is(builder, own) && matches!(&value.kind, ExprKind::Struct(parts) if is(&parts[0], index))
-        }
-        ExprKind::Let { body, .. } => at_index(body, own, index),
-        ExprKind::If { on_true, on_false, .. } => at_index(on_true, own, index) && at_index(on_false, own, index),
-        _ => false,
-    })
 }
 
 /// How often has been merged into a builder, or into those of a struct.

@@ -62,8 +62,56 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Whether two canonical keys are one.
+    /// Whether two canonical keys are one. Strings that are the same word by word, as short ones are, take one branch.
     pub(crate) fn keys_equal(&mut self, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<IntValue<'c>> {
+        let mut differing = Vec::new();
+        if self.differing_words(ty, a, b, &mut differing)? != Some(true) {
+            return self.key_parts_equal(ty, a, b);
+        }
+        let differs = differing.into_iter().try_fold(self.i64(0), |all, bits| self.or(all, bits))?;
+        let same = self.cmp(IntPredicate::EQ, differs, self.i64(0))?;
+        let (slow, done) = (self.new_block("parts"), self.new_block("same"));
+        let from = self.current_block()?;
+        self.branch_if(same, done, slow)?;
+        self.at(slow);
+        let equal = self.key_parts_equal(ty, a, b)?;
+        let end = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
+        phi.add_incoming(&[(&self.bool(true), from), (&equal, end)]);
+        Ok(phi.as_basic_value().into_int_value())
+    }
+
+    /// Appends words that are all zero only if the keys are equal. Whether there are strings in the keys; `None` if there
+    /// are parts that have no such words.
+    fn differing_words(&self, ty: &Type, a: &Val<'c>, b: &Val<'c>, out: &mut Vec<IntValue<'c>>) -> Res<Option<bool>> {
+        Ok(match (ty, a, b) {
+            (Type::Scalar(kind), a, b) if kind.bits() <= 64 => {
+                let (a, b) = (self.scalar_bits(*kind, a.scalar()?)?, self.scalar_bits(*kind, b.scalar()?)?);
+                out.push(self.to_i64(self.b.build_xor(a, b, "")?)?);
+                Some(false)
+            }
+            (Type::Struct(fields), a, b) => {
+                let mut strings = false;
+                for (i, field) in fields.iter().enumerate() {
+                    match self.differing_words(field, &a.field(i)?, &b.field(i)?, out)? {
+                        Some(found) => strings |= found,
+                        None => return Ok(None),
+                    }
+                }
+                Some(strings)
+            }
+            (_, Val::Bytes(BytesVal::View { low, high }), Val::Bytes(BytesVal::View { low: l, high: h })) => {
+                out.push(self.b.build_xor(*low, *l, "")?);
+                out.push(self.b.build_xor(*high, *h, "")?);
+                Some(true)
+            }
+            _ => None,
+        })
+    }
+
+    fn key_parts_equal(&mut self, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<IntValue<'c>> {
         match (ty, a, b) {
             (Type::Scalar(kind), a, b) => {
                 let (a, b) = (self.scalar_bits(*kind, a.scalar()?)?, self.scalar_bits(*kind, b.scalar()?)?);
@@ -72,7 +120,7 @@ impl<'c> Emitter<'c, '_> {
             (Type::Struct(fields), a, b) => {
                 let mut all = self.bool(true);
                 for (i, field) in fields.iter().enumerate() {
-                    let equal = self.keys_equal(field, &a.field(i)?, &b.field(i)?)?;
+                    let equal = self.key_parts_equal(field, &a.field(i)?, &b.field(i)?)?;
                     all = self.and(all, equal)?;
                 }
                 Ok(all)
@@ -110,7 +158,8 @@ impl<'c> Emitter<'c, '_> {
         self.branch_if(undecided, slow, done)?;
         self.at(slow);
         let ptr = |word| self.b.build_int_to_ptr(word, self.unit.ptr_type(), "");
-        let equal = self.equal_memory(ptr(a_high)?, ptr(b_high)?, len)?;
+        let args = [ptr(a_high)?.into(), ptr(b_high)?.into(), len.into()];
+        let equal = self.call_seldom("weld_bytes_equal", &args)?.into_int_value();
         self.branch(done)?;
         self.at(done);
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
@@ -179,7 +228,13 @@ impl<'c> Emitter<'c, '_> {
                 }
                 Ok(order)
             }
-            (_, Val::Bytes(a), Val::Bytes(b)) => self.order_bytes(a, b, ty.element() == Some(&Type::I8)),
+            (_, Val::Bytes(a), Val::Bytes(b)) => {
+                let ((a, a_len), (b, b_len)) = (self.bytes_slice(a)?, self.bytes_slice(b)?);
+                let signed = ty.element() == Some(&Type::I8);
+                let name = if signed { "weld_bytes_compare_signed" } else { "weld_bytes_compare" };
+                let args = [a.into(), a_len.into(), b.into(), b_len.into()];
+                Ok(self.call_value(name, &args)?.into_int_value())
+            }
             (Type::Vec(element), Val::Vec(x), Val::Vec(y)) => {
                 let shorter = self.umin(x.len, y.len)?;
                 let (order, decided) = self.first_where(shorter, |e, i| {
@@ -193,49 +248,6 @@ impl<'c> Emitter<'c, '_> {
             }
             _ => Err(internal("an order of values that have none")),
         }
-    }
-
-    /// Views that are the same, or whose first four bytes differ, need no call.
-    fn order_bytes(&self, a: &BytesVal<'c>, b: &BytesVal<'c>, signed: bool) -> Res<IntValue<'c>> {
-        let call = || -> Res<IntValue<'c>> {
-            let ((a, a_len), (b, b_len)) = (self.bytes_slice(a)?, self.bytes_slice(b)?);
-            let name = if signed { "weld_bytes_compare_signed" } else { "weld_bytes_compare" };
-            let args = [a.into(), a_len.into(), b.into(), b_len.into()];
-            Ok(self.call_value(name, &args)?.into_int_value())
-        };
-        let (BytesVal::View { low: a_low, high: a_high }, BytesVal::View { low: b_low, high: b_high }) = (a, b) else {
-            return call();
-        };
-        let same = self.cmp(IntPredicate::EQ, *a_low, *b_low)?;
-        let same = self.and(same, self.cmp(IntPredicate::EQ, *a_high, *b_high)?)?;
-        let i32 = self.unit.ll.i32_type();
-        let prefix = |low: IntValue<'c>| -> Res<IntValue<'c>> {
-            let high_half = self.b.build_right_shift(low, self.i64(32), false, "")?;
-            let bytes = self.b.build_int_truncate(high_half, i32, "")?;
-            let ordered = self.intrinsic("llvm.bswap", &[i32.into()], &[bytes.into()])?.into_int_value();
-            // Flipping the signs makes the order of signed bytes that of unsigned ones.
-            let signs = i32.const_int(0x8080_8080, false);
-            if signed { Ok(self.b.build_xor(ordered, signs, "")?) } else { Ok(ordered) }
-        };
-        let (x, y) = (prefix(*a_low)?, prefix(*b_low)?);
-        let mut decided = self.cmp(IntPredicate::NE, x, y)?;
-        if signed {
-            // The zeros after a shorter string are more than negative bytes.
-            let shorter = self.umin(self.bytes_len(a)?, self.bytes_len(b)?)?;
-            decided = self.and(decided, self.cmp(IntPredicate::UGE, shorter, self.i64(4))?)?;
-        }
-        let by_prefix = self.three_way(x, y, IntPredicate::UGT, IntPredicate::ULT)?;
-        let (slow, done) = (self.new_block("bytes"), self.new_block("ordered"));
-        let from = self.current_block()?;
-        self.branch_if(self.or(decided, same)?, done, slow)?;
-        self.at(slow);
-        let by_call = call()?;
-        let slow = self.current_block()?;
-        self.branch(done)?;
-        self.at(done);
-        let order = self.b.build_phi(i32, "")?;
-        order.add_incoming(&[(&by_prefix, from), (&by_call, slow)]);
-        Ok(order.as_basic_value().into_int_value())
     }
 
     fn order_scalars(&self, kind: ScalarKind, a: &Val<'c>, b: &Val<'c>) -> Res<IntValue<'c>> {

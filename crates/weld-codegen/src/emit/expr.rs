@@ -162,7 +162,10 @@ impl<'c> Emitter<'c, '_> {
                 let lanes = self.unit.lanes(scalar_kind(&of.ty)?);
                 Ok(Val::Scalar(self.splat(value, lanes)?))
             }
-            ExprKind::Intrinsic(intrinsic, args) => self.emit_intrinsic(*intrinsic, args, span),
+            ExprKind::Intrinsic(intrinsic, args) => match self.emit_wide(expr)? {
+                Some(value) => Ok(Val::int(value)),
+                None => self.emit_intrinsic(*intrinsic, args, span),
+            },
             ExprKind::Serialize(of) => {
                 let value = self.emit(of)?;
                 self.emit_serialize(&value, &of.ty, span)

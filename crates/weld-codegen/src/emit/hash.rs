@@ -150,7 +150,7 @@ impl<'c> Emitter<'c, '_> {
         self.branch_if(is_long, long, done)?;
         self.at(long);
         let ptr = self.b.build_int_to_ptr(high, self.unit.ptr_type(), "")?;
-        let hash = self.call_value("weld_hash_bytes", &[ptr.into(), len.into()])?;
+        let hash = self.call_seldom("weld_hash_bytes", &[ptr.into(), len.into()])?;
         self.branch(done)?;
         self.at(done);
         let phi = self.b.build_phi(self.unit.i64_type(), "")?;
@@ -255,7 +255,7 @@ impl<'c> Emitter<'c, '_> {
 
     fn key_memory(&self, memory: &KeyMemory<'c>, bytes: IntValue<'c>, align: u64, span: Span) -> Res<PointerValue<'c>> {
         let args = [self.run.into(), memory.object.into(), bytes.into(), self.i64(align as i64).into()];
-        let block = self.call_value(memory.function, &args)?.into_pointer_value();
+        let block = self.call_seldom(memory.function, &args)?.into_pointer_value();
         self.trap_noted_if(self.b.build_is_null(block, "")?, span)?;
         Ok(block)
     }

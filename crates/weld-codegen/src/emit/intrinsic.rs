@@ -54,9 +54,6 @@ impl<'c> Emitter<'c, '_> {
         b: BasicValueEnum<'c>,
         span: Span,
     ) -> Res<BasicValueEnum<'c>> {
-        if intrinsic == Intrinsic::CheckedMul && kind == ScalarKind::I128 {
-            return Ok(self.checked_mul_wide(a.into_int_value(), b.into_int_value(), span)?.into());
-        }
         let name = match (intrinsic, kind.is_signed()) {
             (Intrinsic::CheckedAdd, true) => "llvm.sadd.with.overflow",
             (Intrinsic::CheckedAdd, false) => "llvm.uadd.with.overflow",
@@ -70,35 +67,6 @@ impl<'c> Emitter<'c, '_> {
         let overflow = self.b.build_extract_value(pair, 1, "")?.into_int_value();
         self.trap_if(overflow, Status::Overflow, span, &[])?;
         Ok(value)
-    }
-
-    /// A product of 128 bits. Factors that fit 64, as nearly all decimals do, take one multiplication and cannot
-    /// overflow.
-    fn checked_mul_wide(&self, a: IntValue<'c>, b: IntValue<'c>, span: Span) -> Res<IntValue<'c>> {
-        let (short, wide) = (self.unit.i64_type(), a.get_type());
-        let shortened = |value: IntValue<'c>| -> Res<(IntValue<'c>, IntValue<'c>)> {
-            let low = self.b.build_int_truncate(value, short, "")?;
-            let again = self.b.build_int_s_extend(low, wide, "")?;
-            Ok((again, self.cmp(IntPredicate::NE, again, value)?))
-        };
-        let ((a_short, a_long), (b_short, b_long)) = (shortened(a)?, shortened(b)?);
-        let (slow, fast, done) = (self.new_block("long"), self.new_block("short"), self.new_block("product"));
-        self.branch_if_rare(self.or(a_long, b_long)?, slow, fast)?;
-        self.at(fast);
-        let product = self.b.build_int_nsw_mul(a_short, b_short, "")?;
-        self.branch(done)?;
-        self.at(slow);
-        let pair = self.intrinsic("llvm.smul.with.overflow", &[wide.into()], &[a.into(), b.into()])?;
-        let pair = pair.into_struct_value();
-        let long_product = self.b.build_extract_value(pair, 0, "")?;
-        let overflow = self.b.build_extract_value(pair, 1, "")?.into_int_value();
-        self.trap_if(overflow, Status::Overflow, span, &[])?;
-        let slow_end = self.current_block()?;
-        self.branch(done)?;
-        self.at(done);
-        let phi = self.b.build_phi(wide, "")?;
-        phi.add_incoming(&[(&product, fast), (&long_product, slow_end)]);
-        Ok(phi.as_basic_value().into_int_value())
     }
 
     /// The quotient rounded half away from zero.

@@ -14,11 +14,10 @@ use std::rc::Rc;
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, MetadataValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind, Func, Iter};
-use weld_core::op::Intrinsic;
+use weld_core::ir::{Expr, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::{any, has_loops, merges, merges_at_index};
+use super::analysis::{allocates, has_loops, merges};
 use super::iter::Source;
 use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal};
 use crate::layout;
@@ -92,7 +91,8 @@ impl<'c> Emitter<'c, '_> {
         if first.get_zero_extended_constant() == Some(0)
             && count == source.count
             && (self.emit_selection(source, builders, func, index_base, span)?
-                || self.emit_bound(source, builders, func)?)
+                || self.emit_bound(source, builders, func)?
+                || self.emit_grouping(source, builders, func, index_base, span)?)
         {
             return Ok(());
         }
@@ -105,14 +105,6 @@ impl<'c> Emitter<'c, '_> {
         }
         self.reserve_all(&appenders, count, fills.most, fills.always, first, span)?;
         let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
-
-        let vec_merger = match builders {
-            Val::Builder(handle) if index_base.is_none() && is_vec_merger(handle) && merges_at_index(func) => {
-                self.check_vec_merger(handle, (first, count), merge_span(&func.body))?;
-                Some(handle)
-            }
-            _ => None,
-        };
 
         let strip = if inner_loops { OUTER_STRIP } else { STRIP };
         let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
@@ -144,7 +136,6 @@ impl<'c> Emitter<'c, '_> {
         let index = i.as_basic_value().into_int_value();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(&appenders)?;
-        vec_merger.inspect(|handle| handle.inside.set(Some(index)));
         self.vars.insert(*b_sym, builders.clone());
         let number = match index_base {
             Some(base) => self.add(base, index)?,
@@ -162,7 +153,6 @@ impl<'c> Emitter<'c, '_> {
         })?;
         self.loop_depth -= 1;
         self.unread = around;
-        vec_merger.inspect(|handle| handle.inside.set(None));
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
             handle.filled.replace(Rc::default());
@@ -268,21 +258,7 @@ impl<'c> Emitter<'c, '_> {
         body: &Expr,
         emit: impl FnOnce(&mut Self) -> Res<T>,
     ) -> Res<T> {
-        let allocates = any(body, &mut |e| {
-            matches!(
-                e.kind,
-                ExprKind::NewBuilder { .. }
-                    | ExprKind::Sort { .. }
-                    | ExprKind::ToVec(_)
-                    | ExprKind::Update { .. }
-                    | ExprKind::Vector(_)
-                    | ExprKind::Serialize(_)
-                    | ExprKind::Deserialize(_)
-                    | ExprKind::For { .. }
-                    | ExprKind::Intrinsic(Intrinsic::NdCount, _)
-            )
-        });
-        if !allocates {
+        if !allocates(body) {
             return emit(self);
         }
         let index = self.i64(1 + (self.scratch_base + self.scratch.len()) as i64);
@@ -329,23 +305,6 @@ impl<'c> Emitter<'c, '_> {
         self.at(done);
         Ok(())
     }
-}
-
-fn is_vec_merger(handle: &Handle<'_>) -> bool {
-    matches!(handle.ty, BuilderType::VecMerger { .. })
-}
-
-/// Where the first merge of a body stands.
-fn merge_span(body: &Expr) -> Span {
-    let mut span = body.span;
-    any(body, &mut |e| {
-        let is_merge = matches!(e.kind, ExprKind::Merge { .. });
-        if is_merge {
-            span = e.span;
-        }
-        is_merge
-    });
-    span
 }
 
 fn collect_appenders<'c>(builders: &Val<'c>, out: &mut Vec<Rc<Handle<'c>>>) {

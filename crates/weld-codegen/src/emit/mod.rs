@@ -10,9 +10,10 @@
 //! |---|---|
 //! | `expr` | the dispatch over all kinds of expressions |
 //! | `scalar`, `math`, `intrinsic` | operators, casts, functions |
+//! | `wide` | checked 128-bit arithmetic |
 //! | `control` | `if`, `select`, `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
-//! | `select`, `bound` | loops of a shape that runs better otherwise |
+//! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
 //! | `parallel`, `capture` | loops that several threads share; what their functions take along |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
@@ -32,6 +33,7 @@ mod control;
 mod cudf;
 pub(crate) mod dict;
 mod expr;
+mod group;
 pub(crate) mod hash;
 mod intrinsic;
 mod iter;
@@ -49,6 +51,7 @@ pub(crate) mod strings;
 mod trap;
 mod val;
 mod vector;
+mod wide;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -80,6 +83,9 @@ pub(crate) use trap::Site;
 pub(crate) use val::{BytesVal, Columns, Handle, Val, VecVal, register_count};
 
 pub(crate) type Res<T> = Result<T, CompileError>;
+
+/// LLVM's number of the calling convention whose callee keeps (nearly) all registers of its caller.
+const PRESERVE_MOST: u32 = 14;
 
 /// One LLVM module in the making.
 pub(crate) struct Unit<'c> {
@@ -261,6 +267,27 @@ impl<'c> Unit<'c> {
                 self.attribute(function, AttributeLoc::Function, "willreturn", 0);
             }
         }
+        Ok(function)
+    }
+
+    /// A function that calls a runtime function and keeps the caller's registers: what a loop holds stays in them, where
+    /// the call would have it stored on every iteration.
+    fn register_keeping(&self, name: &str) -> Res<FunctionValue<'c>> {
+        let own_name = format!("keeping.{name}");
+        if let Some(function) = self.module.get_function(&own_name) {
+            return Ok(function);
+        }
+        let callee = self.runtime_function(name)?;
+        let function = self.module.add_function(&own_name, callee.get_type(), Some(Linkage::Internal));
+        function.set_call_conventions(PRESERVE_MOST);
+        for attribute in ["nounwind", "noinline"] {
+            self.attribute(function, AttributeLoc::Function, attribute, 0);
+        }
+        let b = self.ll.create_builder();
+        b.position_at_end(self.ll.append_basic_block(function, "entry"));
+        let args: Vec<BasicMetadataValueEnum<'c>> = function.get_param_iter().map(Into::into).collect();
+        let result = b.build_call(callee, &args, "")?.try_as_basic_value().basic();
+        b.build_return(result.as_ref().map(|value| value as &dyn BasicValue<'c>))?;
         Ok(function)
     }
 
@@ -601,6 +628,13 @@ impl<'c, 'u> Emitter<'c, 'u> {
     /// Calls a runtime function that returns something.
     pub(crate) fn call_value(&self, name: &str, args: &[BasicMetadataValueEnum<'c>]) -> Res<BasicValueEnum<'c>> {
         self.call(name, args)?.ok_or_else(|| internal(&format!("{name} returns nothing")))
+    }
+
+    /// As [`Emitter::call_value`], for what a loop seldom calls.
+    pub(crate) fn call_seldom(&self, name: &str, args: &[BasicMetadataValueEnum<'c>]) -> Res<BasicValueEnum<'c>> {
+        let call = self.b.build_call(self.unit.register_keeping(name)?, args, "")?;
+        call.set_call_convention(PRESERVE_MOST);
+        call.try_as_basic_value().basic().ok_or_else(|| internal(&format!("{name} returns nothing")))
     }
 
     /// Calls an LLVM intrinsic, overloaded on `types`.

@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
@@ -131,6 +130,14 @@ impl<'c> Emitter<'c, '_> {
             });
         }
         Ok(Val::structure(values))
+    }
+
+    /// Where a value of a column of fixed width lies.
+    pub(crate) fn stored_ptr(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<Option<PointerValue<'c>>> {
+        match &column.layout {
+            Layout::Fixed(stored) => self.element_ptr(self.memory_type(*stored), column.values, row).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// The value with its deferred parts loaded, here.
@@ -275,19 +282,22 @@ impl<'c> Emitter<'c, '_> {
             return Err(internal("a row of bytes is a view"));
         };
         let (long, done) = (self.new_block("long"), self.new_block("view"));
-        let len = self.b.build_int_truncate(low, self.unit.ll.i32_type(), "")?;
-        let is_short = self.cmp(IntPredicate::ULE, len, self.i32(StringView::INLINE_MAX as i32))?;
-        let no_buffers = self.b.build_is_null(buffers, "")?;
-        let ready = self.or(is_short, no_buffers)?;
+        // The one test of the length: what else asks for it is decided by the same branch.
+        let is_long = self.is_long(self.bytes_len(&BytesVal::View { low, high })?)?;
         let from = self.current_block()?;
-        self.branch_if(ready, done, long)?;
+        self.branch_if(is_long, long, done)?;
         self.at(long);
+        let ptr = self.unit.ptr_type();
         let index = self.b.build_and(high, self.i64(u32::MAX as i64), "")?;
         let offset = self.b.build_right_shift(high, self.i64(32), false, "")?;
-        let buffer = self.load(self.unit.ptr_type(), self.element_ptr(self.unit.ptr_type().into(), buffers, index)?)?;
+        let none = self.b.build_is_null(buffers, "")?;
+        // Without buffers something is loaded that is not used, rather than branched.
+        let slot = self.choose(none, at, self.element_ptr(ptr.into(), buffers, index)?)?.into_pointer_value();
+        let buffer = self.load(ptr, slot)?;
         self.mark_input_load(buffer)?;
         let address = self.offset_by(buffer.into_pointer_value(), offset)?;
         let address = self.b.build_ptr_to_int(address, self.unit.i64_type(), "")?;
+        let address = self.choose_int(none, high, address)?;
         self.branch(done)?;
         self.at(done);
         let phi = self.b.build_phi(self.unit.i64_type(), "")?;
