@@ -277,6 +277,16 @@ async fn nans_have_signs() {
     engines.table_from("f", sql, 2).await;
     engines.check("SELECT x, x < 0.5, x > 0.5, x = 'NaN'::double, x % 0 < 1, x % 0 > 1 FROM f WHERE x < 1", 1).await;
     engines.check("SELECT x FROM f WHERE x % 0 < 1", 1).await;
+    // IN and CASE go by the bits, = does not.
+    for sql in [
+        "SELECT x, x IN (0.0, 2, 3, 4, 5), x NOT IN (-0.0, 1, 3, 4, 5, 6, 7, 8, 9), x IN (0.0) FROM f WHERE x <> 7",
+        "SELECT x FROM f WHERE x IN ('NaN'::double, -0.0, 3, 4, 5)",
+        "SELECT x FROM f WHERE CASE x WHEN -0.0 THEN true WHEN 'NaN'::double THEN true ELSE false END",
+        "SELECT CASE x WHEN 0.0 THEN 'zero' WHEN -x THEN 'minus' END FROM f WHERE x <> 7",
+        "SELECT arrow_cast(x, 'Float32') IN (0.0::real, 2, 3, 4, 5) FROM f WHERE x <> 7",
+    ] {
+        engines.check(sql, 1).await;
+    }
 }
 
 /// The source of one row has columns of other types than its schema says.

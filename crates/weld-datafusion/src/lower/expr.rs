@@ -225,6 +225,16 @@ pub(crate) fn compare(
     Ok(ir::binary(op, left, right))
 }
 
+/// Whether two values that are there are the same to IN and CASE: these compare the bits of floats, to which 0.0 is not
+/// -0.0 as it is to `=`.
+fn identical(left_type: &DataType, right_type: &DataType, left: Expr, right: Expr) -> Result<Expr> {
+    let equal = compare(BinaryOp::Eq, left_type, right_type, left.clone(), right.clone())?;
+    let Some(kind) = left.ty.as_scalar().filter(|kind| kind.is_float()) else { return Ok(equal) };
+    let not_zero = ir::ne(left.clone(), ir::number(kind, 0));
+    let inverse = |value| ir::div(ir::number(kind, 1), value);
+    Ok(ir::and(equal, ir::or(not_zero, ir::eq(inverse(left), inverse(right)))))
+}
+
 /// AND and OR by Kleene's rules. The right side is evaluated only where the left does not decide, if it can fail.
 fn lower_logic(block: &mut Block<'_>, scope: &Scope<'_>, expr: &BinaryExpr, is_and: bool) -> Result<Sql> {
     let left = lower(block, scope, expr.left())?;
@@ -480,8 +490,9 @@ fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Resu
                 Some((base, base_type)) => {
                     let when_type = data_type(scope, when.as_ref())?;
                     let when = lower(inner, scope, when)?;
+                    let when = inner.share_sql("when", when);
                     let valid = both_valid(base, &when);
-                    let equal = compare(BinaryOp::Eq, base_type, &when_type, base.value.clone(), when.value)?;
+                    let equal = identical(base_type, &when_type, base.value.clone(), when.value)?;
                     predicate(valid, equal).value
                 }
             };
@@ -515,7 +526,7 @@ fn lower_in_list(block: &mut Block<'_>, scope: &Scope<'_>, list: &InListExpr) ->
             continue;
         }
         let member = lower_literal(literal.value())?;
-        let equal = compare(BinaryOp::Eq, &arg_type, &member_type, arg.value.clone(), member.value)?;
+        let equal = identical(&arg_type, &member_type, arg.value.clone(), member.value)?;
         found = Some(match found {
             Some(found) => ir::or(found, equal),
             None => equal,
