@@ -31,9 +31,13 @@ pub(crate) fn session(engine: Engine, partitions: usize) -> SessionContext {
     SessionContext::new_with_state(builder.build())
 }
 
+/// Each worker's stack: expressions are evaluated by recursion.
+const STACK_BYTES: usize = 64 << 20;
+
 /// A tokio runtime with as many workers as there are partitions, so that `--partitions 1` uses one core.
 pub(crate) fn runtime(partitions: usize) -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(partitions).enable_all().build()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(partitions).thread_stack_size(STACK_BYTES).enable_all().build()
 }
 
 /// As many as the machine has cores.

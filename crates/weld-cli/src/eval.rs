@@ -31,8 +31,6 @@ const TIME_LIMIT_SECONDS: u64 = 10;
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let settings = args.settings.with_default_time_limit(TIME_LIMIT_SECONDS);
-    // A panic is a defect of this project; it becomes that line's error, without a trace amid the output.
-    std::panic::set_hook(Box::new(|_| {}));
     for line in io::stdin().lock().split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         if !line.trim().is_empty() {
@@ -56,6 +54,7 @@ fn answer(line: &str, settings: &Settings) -> Json {
         let error = Error { source: "", diagnostic: complaint(ErrorKind::Parse, "`program` must be a string") };
         return json!({"id": id, "error": error.to_json()});
     };
+    // A panic is a defect of this project; it becomes that line's error.
     let result = catch_unwind(AssertUnwindSafe(|| evaluate(source, &request["args"], settings)));
     let result = result.unwrap_or_else(|_| Err(complaint(ErrorKind::Runtime, "internal error: the engine panicked")));
     match result {

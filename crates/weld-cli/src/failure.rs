@@ -2,10 +2,12 @@
 //!
 //! `error: cannot read data/orders.parquet: No such file or directory` with code 1; a wrong option is code 2.
 
+use std::any::Any;
 use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
@@ -28,8 +30,18 @@ impl Failure {
         Failure::Failed(message.to_string())
     }
 
+    /// What a panic said.
+    pub(crate) fn panic(payload: &(dyn Any + Send)) -> Failure {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Failure::Failed(format!("internal error: {text}"))
+    }
+
     /// What clap found wrong, without the usage that it adds.
     pub(crate) fn usage(error: &clap::Error) -> Failure {
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Failure::Usage("a subcommand is missing; --help lists them".to_owned());
+        }
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let text = text.split("\n\nUsage:").next().unwrap_or(text);

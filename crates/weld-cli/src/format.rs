@@ -1,7 +1,6 @@
 //! `weld fmt FILE..`: lays programs of Weld's own language out anew, in place; from standard input to standard output
 //! when no file is named.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -23,8 +22,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     if args.files.is_empty() {
-        let mut source = String::new();
-        std::io::stdin().read_to_string(&mut source)?;
+        let source = program::read_input()?;
         let text = formatted(&source, "standard input")?;
         return match args.check {
             true if text != source => Err(Failure::new("standard input is not formatted")),

@@ -21,6 +21,7 @@ mod tpch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::thread::JoinHandle;
 
 use failure::{Failure, Result};
 
@@ -55,16 +56,31 @@ enum Command {
     Fmt(format::Args),
 }
 
+/// What the command runs on. SQL expressions of thousands of terms are planned by recursion; pages that are not reached
+/// cost nothing.
+const STACK_BYTES: usize = 1 << 30;
+
 fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
-        Ok(cli) => dispatch(cli.command),
-        Err(error) if error.use_stderr() => Err(Failure::usage(&error)),
-        // --help and --version.
-        Err(text) => output::print(&text.to_string()),
+    // A panic is a defect, of this project or of a library: one line of error like any other.
+    std::panic::set_hook(Box::new(|_| {}));
+    let command = std::thread::Builder::new().name("weld".to_owned()).stack_size(STACK_BYTES).spawn(command);
+    let result = match command.map(JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(Failure::panic(panic.as_ref())),
+        Err(error) => Err(Failure::new(format!("cannot start a thread: {error}"))),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+fn command() -> Result<()> {
+    match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) if error.use_stderr() => Err(Failure::usage(&error)),
+        // --help and --version.
+        Err(text) => output::print(&text.to_string()),
     }
 }
 

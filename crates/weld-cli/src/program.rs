@@ -171,3 +171,9 @@ pub(crate) fn report(diagnostics: &[Diagnostic], source: &str, file_name: &str) 
 pub(crate) fn read(path: &std::path::Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
 }
+
+/// What is on standard input.
+pub(crate) fn read_input() -> Result<String> {
+    std::io::read_to_string(std::io::stdin())
+        .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))
+}

@@ -3,16 +3,19 @@
 //! `weld sql -c "select count(*) from orders" data/` runs statements; at a terminal without `-c` or `-f` it is a shell;
 //! otherwise the statements come from standard input.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
+use futures::TryStreamExt;
 
 use crate::engine::{self, Engine};
 use crate::failure::{Failure, Result};
 use crate::output::{self, Format};
+use crate::program;
 use crate::shell;
 use crate::tables::{self, Table};
 
@@ -82,15 +85,12 @@ fn statements_text(args: &Args) -> Result<Option<String>> {
         return Ok(Some(text.clone()));
     }
     if let Some(path) = &args.file {
-        let read = std::fs::read_to_string(path);
-        return read.map(Some).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())));
+        return program::read(path).map(Some);
     }
     if std::io::stdin().is_terminal() {
         return Ok(None);
     }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(Some(text))
+    program::read_input().map(Some)
 }
 
 /// Runs statements separated by semicolons, printing each one's result; stops at the first that fails.
@@ -108,6 +108,14 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Statement>> {
 /// Gives the number of rows of the result.
 pub(crate) async fn run_statement(session: &SessionContext, statement: Statement, format: Format) -> Result<usize> {
     let plan = session.state().statement_to_plan(statement).await?;
+    let files = tables::files(&plan)?;
     let stream = session.execute_logical_plan(plan).await?.execute_stream().await?;
+    let schema = stream.schema();
+    // Data that goes bad in the middle says what is wrong with it, but not where it is.
+    let named = stream.map_err(move |error| match tables::is_bad_data(&error) {
+        true if !files.is_empty() => error.context(format!("cannot read {}", files.join(" or "))),
+        _ => error,
+    });
+    let stream = Box::pin(RecordBatchStreamAdapter::new(schema, named));
     output::rows(stream, format).await
 }

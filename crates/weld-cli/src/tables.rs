@@ -2,9 +2,17 @@
 //!
 //! `Table::parse("o=data/orders.parquet")` names one, `in_folder("data")` finds those of a folder.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{CsvReadOptions, JsonReadOptions, ParquetReadOptions, SessionContext};
+use futures::FutureExt;
 
 use crate::failure::{Doing, Failure, Result};
 
@@ -54,14 +62,22 @@ impl Table {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let extension = format!(".{extension}");
         let table = datafusion::common::TableReference::bare(name.as_str());
-        let result = match file_type {
-            FileType::Parquet => session.register_parquet(table, &text, ParquetReadOptions::default()).await,
-            FileType::Csv => session.register_csv(table, &text, CsvReadOptions::new().file_extension(&extension)).await,
-            FileType::Json => {
-                session.register_json(table, &text, JsonReadOptions::default().file_extension(&extension)).await
+        let register = async {
+            match file_type {
+                FileType::Parquet => session.register_parquet(table, &text, ParquetReadOptions::default()).await,
+                FileType::Csv => {
+                    session.register_csv(table, &text, CsvReadOptions::new().file_extension(&extension)).await
+                }
+                FileType::Json => {
+                    session.register_json(table, &text, JsonReadOptions::default().file_extension(&extension)).await
+                }
             }
         };
-        result.doing(format_args!("cannot read {shown} as table {name}"))
+        // A damaged length in a Parquet file's footer makes the `parquet` crate panic.
+        match AssertUnwindSafe(register).catch_unwind().await {
+            Ok(result) => result.doing(format_args!("cannot read {shown} as table {name}")),
+            Err(_) => Err(Failure::new(format!("cannot read {shown} as table {name}: the file is damaged"))),
+        }
     }
 
     fn file_type(&self) -> Result<FileType> {
@@ -95,6 +111,42 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Table>> {
         return Err(Failure::new(format!("{}: no .parquet, .csv or .json file in this folder", folder.display())));
     }
     Ok(tables)
+}
+
+/// The files and folders that a plan reads.
+pub(crate) fn files(plan: &LogicalPlan) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<ListingTable>()
+        {
+            let paths = table.table_paths().iter().map(|url| url.as_str().trim_start_matches("file://").to_owned());
+            files.extend(paths);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// Whether the error is about what a file holds, or about getting at it.
+pub(crate) fn is_bad_data(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::ArrowError(error, _) => matches!(
+            **error,
+            ArrowError::ParquetError(_)
+                | ArrowError::CsvError(_)
+                | ArrowError::JsonError(_)
+                | ArrowError::ParseError(_)
+                | ArrowError::IoError(..)
+        ),
+        error => matches!(
+            error,
+            DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_)
+        ),
+    }
 }
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>> {

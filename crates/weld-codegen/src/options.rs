@@ -32,6 +32,8 @@ pub struct Options {
     pub threads: usize,
     /// The fewest iterations of a parallel loop that are worth a thread's while, instead of what the loop itself suggests.
     pub grain: Option<u64>,
+    /// Let LLVM vectorise loops, at O2.
+    pub vectorize: bool,
     /// Instrument the code for AddressSanitizer.
     pub sanitize: bool,
     /// C functions that programs may call.
@@ -45,6 +47,7 @@ impl Default for Options {
             cpu: Cpu::default(),
             threads: 1,
             grain: None,
+            vectorize: true,
             sanitize: false,
             cudfs: Vec::new(),
         }

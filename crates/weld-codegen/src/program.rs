@@ -268,6 +268,7 @@ impl StreamProgram {
             region: e.region,
             reserved: Cell::new(false),
             filled: RefCell::default(),
+            inside: Cell::new(None),
             hint: None,
             copies_bytes,
         }

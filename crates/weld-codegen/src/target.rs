@@ -77,6 +77,7 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
     let mut passes = match options.level {
         OptLevel::O0 => String::new(),
         OptLevel::O1 => "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)".to_string(),
+        OptLevel::O2 if !options.vectorize => FAST_CODE.replace("loop-vectorize,", ""),
         OptLevel::O2 => FAST_CODE.to_string(),
     };
     if options.sanitize {

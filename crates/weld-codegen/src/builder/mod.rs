@@ -41,6 +41,7 @@ impl<'c> Emitter<'c, '_> {
             region,
             reserved: Cell::new(false),
             filled: RefCell::default(),
+            inside: Cell::new(None),
             hint,
             copies_bytes: false,
         };

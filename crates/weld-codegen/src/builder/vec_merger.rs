@@ -85,9 +85,27 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<()> {
         let index = value.field(0)?.into_int()?;
         let vec = self.vec_state(handle.state, ty)?;
-        let outside = self.cmp(IntPredicate::UGE, index, vec.len)?;
-        self.trap_if(outside, Status::IndexOutOfBounds, span, &[index, vec.len])?;
+        if handle.inside.get() != Some(index) {
+            let outside = self.cmp(IntPredicate::UGE, index, vec.len)?;
+            self.trap_if(outside, Status::IndexOutOfBounds, span, &[index, vec.len])?;
+        }
         self.merge_element(&vec, ty, op, index, &value.field(1)?)
+    }
+
+    /// Traps unless all indices `first .. count` lie in the vector; at what place a loop over them would.
+    pub(crate) fn check_vec_merger(
+        &self,
+        handle: &Handle<'c>,
+        (first, count): (IntValue<'c>, IntValue<'c>),
+        span: Span,
+    ) -> Res<()> {
+        let len = self.load_i64(handle.state)?;
+        let some = self.cmp(IntPredicate::ULT, first, count)?;
+        let outside = self.and(some, self.cmp(IntPredicate::UGT, count, len)?)?;
+        let less = self.umin(first, len)?;
+        // The larger of the two.
+        let at = self.sub(self.add(first, len)?, less)?;
+        self.trap_if(outside, Status::IndexOutOfBounds, span, &[at, len])
     }
 
     fn merge_element(

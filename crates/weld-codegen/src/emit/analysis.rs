@@ -188,6 +188,24 @@ pub(crate) fn merges_each(func: &Func) -> Vec<Option<u64>> {
     each
 }
 
+/// Whether every iteration of a loop into one builder merges a value at the loop's own index.
+pub(crate) fn merges_at_index(func: &Func) -> bool {
+    let [(builder, _), (index, _), _] = &func.params[..] else { return false };
+    at_index(&func.body, *builder, *index)
+}
+
+fn at_index(e: &Expr, own: Sym, index: Sym) -> bool {
+    let is = |e: &Expr, sym| matches!(e.kind, ExprKind::Var(s) if s == sym);
+    deep(|| match &e.kind {
+        ExprKind::Merge { builder, value } => {
+            is(builder, own) && matches!(&value.kind, ExprKind::Struct(parts) if is(&parts[0], index))
+        }
+        ExprKind::Let { body, .. } => at_index(body, own, index),
+        ExprKind::If { on_true, on_false, .. } => at_index(on_true, own, index) && at_index(on_false, own, index),
+        _ => false,
+    })
+}
+
 /// How often has been merged into a builder, or into those of a struct.
 #[derive(Clone, PartialEq, Debug)]
 enum Merged {

@@ -228,13 +228,7 @@ impl<'c> Emitter<'c, '_> {
                 }
                 Ok(order)
             }
-            (_, Val::Bytes(a), Val::Bytes(b)) => {
-                let ((a, a_len), (b, b_len)) = (self.bytes_slice(a)?, self.bytes_slice(b)?);
-                let signed = ty.element() == Some(&Type::I8);
-                let name = if signed { "weld_bytes_compare_signed" } else { "weld_bytes_compare" };
-                let args = [a.into(), a_len.into(), b.into(), b_len.into()];
-                Ok(self.call_value(name, &args)?.into_int_value())
-            }
+            (_, Val::Bytes(a), Val::Bytes(b)) => self.order_bytes(a, b, ty.element() == Some(&Type::I8)),
             (Type::Vec(element), Val::Vec(x), Val::Vec(y)) => {
                 let shorter = self.umin(x.len, y.len)?;
                 let (order, decided) = self.first_where(shorter, |e, i| {
@@ -248,6 +242,49 @@ impl<'c> Emitter<'c, '_> {
             }
             _ => Err(internal("an order of values that have none")),
         }
+    }
+
+    /// Views that are the same, or whose first four bytes differ, need no call.
+    fn order_bytes(&self, a: &BytesVal<'c>, b: &BytesVal<'c>, signed: bool) -> Res<IntValue<'c>> {
+        let call = || -> Res<IntValue<'c>> {
+            let ((a, a_len), (b, b_len)) = (self.bytes_slice(a)?, self.bytes_slice(b)?);
+            let name = if signed { "weld_bytes_compare_signed" } else { "weld_bytes_compare" };
+            let args = [a.into(), a_len.into(), b.into(), b_len.into()];
+            Ok(self.call_value(name, &args)?.into_int_value())
+        };
+        let (BytesVal::View { low: a_low, high: a_high }, BytesVal::View { low: b_low, high: b_high }) = (a, b) else {
+            return call();
+        };
+        let same = self.cmp(IntPredicate::EQ, *a_low, *b_low)?;
+        let same = self.and(same, self.cmp(IntPredicate::EQ, *a_high, *b_high)?)?;
+        let i32 = self.unit.ll.i32_type();
+        let prefix = |low: IntValue<'c>| -> Res<IntValue<'c>> {
+            let high_half = self.b.build_right_shift(low, self.i64(32), false, "")?;
+            let bytes = self.b.build_int_truncate(high_half, i32, "")?;
+            let ordered = self.intrinsic("llvm.bswap", &[i32.into()], &[bytes.into()])?.into_int_value();
+            // Flipping the signs makes the order of signed bytes that of unsigned ones.
+            let signs = i32.const_int(0x8080_8080, false);
+            if signed { Ok(self.b.build_xor(ordered, signs, "")?) } else { Ok(ordered) }
+        };
+        let (x, y) = (prefix(*a_low)?, prefix(*b_low)?);
+        let mut decided = self.cmp(IntPredicate::NE, x, y)?;
+        if signed {
+            // The zeros after a shorter string are more than negative bytes.
+            let shorter = self.umin(self.bytes_len(a)?, self.bytes_len(b)?)?;
+            decided = self.and(decided, self.cmp(IntPredicate::UGE, shorter, self.i64(4))?)?;
+        }
+        let by_prefix = self.three_way(x, y, IntPredicate::UGT, IntPredicate::ULT)?;
+        let (slow, done) = (self.new_block("bytes"), self.new_block("ordered"));
+        let from = self.current_block()?;
+        self.branch_if(self.or(decided, same)?, done, slow)?;
+        self.at(slow);
+        let by_call = call()?;
+        let slow = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let order = self.b.build_phi(i32, "")?;
+        order.add_incoming(&[(&by_prefix, from), (&by_call, slow)]);
+        Ok(order.as_basic_value().into_int_value())
     }
 
     fn order_scalars(&self, kind: ScalarKind, a: &Val<'c>, b: &Val<'c>) -> Res<IntValue<'c>> {

@@ -106,6 +106,7 @@ impl<'c> Emitter<'c, '_> {
                     region: self.region,
                     reserved: Cell::new(false),
                     filled: RefCell::default(),
+                    inside: Cell::new(None),
                     hint: None,
                     copies_bytes: x.copies_bytes || y.copies_bytes,
                 })))

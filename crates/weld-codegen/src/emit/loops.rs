@@ -14,10 +14,10 @@ use std::rc::Rc;
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, MetadataValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, Func, Iter};
+use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::{allocates, has_loops, merges};
+use super::analysis::{allocates, any, has_loops, merges, merges_at_index};
 use super::iter::Source;
 use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal};
 use crate::layout;
@@ -106,6 +106,14 @@ impl<'c> Emitter<'c, '_> {
         self.reserve_all(&appenders, count, fills.most, fills.always, first, span)?;
         let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
 
+        let vec_merger = match builders {
+            Val::Builder(handle) if index_base.is_none() && is_vec_merger(handle) && merges_at_index(func) => {
+                self.check_vec_merger(handle, (first, count), merge_span(&func.body))?;
+                Some(handle)
+            }
+            _ => None,
+        };
+
         let strip = if inner_loops { OUTER_STRIP } else { STRIP };
         let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
         let (again, done) = (self.new_block("again"), self.new_block("done"));
@@ -136,6 +144,7 @@ impl<'c> Emitter<'c, '_> {
         let index = i.as_basic_value().into_int_value();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(&appenders)?;
+        vec_merger.inspect(|handle| handle.inside.set(Some(index)));
         self.vars.insert(*b_sym, builders.clone());
         let number = match index_base {
             Some(base) => self.add(base, index)?,
@@ -153,6 +162,7 @@ impl<'c> Emitter<'c, '_> {
         })?;
         self.loop_depth -= 1;
         self.unread = around;
+        vec_merger.inspect(|handle| handle.inside.set(None));
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
             handle.filled.replace(Rc::default());
@@ -305,6 +315,23 @@ impl<'c> Emitter<'c, '_> {
         self.at(done);
         Ok(())
     }
+}
+
+fn is_vec_merger(handle: &Handle<'_>) -> bool {
+    matches!(handle.ty, BuilderType::VecMerger { .. })
+}
+
+/// Where the first merge of a body stands.
+fn merge_span(body: &Expr) -> Span {
+    let mut span = body.span;
+    any(body, &mut |e| {
+        let is_merge = matches!(e.kind, ExprKind::Merge { .. });
+        if is_merge {
+            span = e.span;
+        }
+        is_merge
+    });
+    span
 }
 
 fn collect_appenders<'c>(builders: &Val<'c>, out: &mut Vec<Rc<Handle<'c>>>) {

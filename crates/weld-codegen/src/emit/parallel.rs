@@ -302,6 +302,7 @@ impl<'c> Slot<'c> {
             region: e.region,
             reserved: Cell::new(false),
             filled: RefCell::default(),
+            inside: Cell::new(None),
             hint: None,
             copies_bytes: self.handle.copies_bytes,
         }

@@ -11,10 +11,11 @@
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PhiValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::Func;
+use weld_core::ir::{Expr, ExprKind, Func, Literal};
 use weld_core::ty::Type;
 use weld_runtime::Status;
 
+use super::analysis::speculatable;
 use super::vector::element_of;
 use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
 
@@ -170,10 +171,19 @@ impl<'c> Emitter<'c, '_> {
                 let value = e.load_element(vec, element, row, &demand)?;
                 e.vars.insert(*sym, value);
             }
-            e.emit_int(&compare.body)
+            match &compare.body.kind {
+                // `compare(x, y)`: whether it is less or equal does not matter.
+                ExprKind::If { cond, on_true, on_false } if is_positive(on_true) && is_never_positive(on_false) => {
+                    e.emit_int(cond)
+                }
+                _ => {
+                    let order = e.emit_int(&compare.body)?;
+                    e.cmp(IntPredicate::SGT, order, e.i32(0))
+                }
+            }
         })?;
         self.loop_depth -= 1;
-        self.cmp(IntPredicate::SGT, order, self.i32(0))
+        Ok(order)
     }
 
     fn row_number_ptr(&self, rows: PointerValue<'c>, index: IntValue<'c>) -> Res<PointerValue<'c>> {
@@ -183,6 +193,30 @@ impl<'c> Emitter<'c, '_> {
     fn row_number(&self, rows: PointerValue<'c>, index: IntValue<'c>) -> Res<IntValue<'c>> {
         let number = self.load(self.unit.ll.i32_type(), self.row_number_ptr(rows, index)?)?;
         self.to_i64(number.into_int_value())
+    }
+}
+
+fn is_positive(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Literal(Literal::I32(n)) if n > 0)
+}
+
+/// Whether the expression is a number that is not positive, or a choice of such that raises no error.
+fn is_never_positive(e: &Expr) -> bool {
+    let is_path = |mut e: &Expr| {
+        while let ExprKind::Field(of, _) = &e.kind {
+            e = of;
+        }
+        matches!(e.kind, ExprKind::Var(_))
+    };
+    match &e.kind {
+        ExprKind::Literal(Literal::I32(n)) => *n <= 0,
+        ExprKind::If { cond, on_true, on_false } => {
+            let harmless = |e: &Expr| speculatable(e, u32::MAX).is_some() || is_path(e);
+            matches!(&cond.kind, ExprKind::Binary(op, a, b) if op.is_comparison() && harmless(a) && harmless(b))
+                && is_never_positive(on_true)
+                && is_never_positive(on_false)
+        }
+        _ => false,
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Handle<'c> {
     pub(crate) region: PointerValue<'c>,
     /// Whether the loop around has made room for each merge in its body.
     pub(crate) reserved: Cell<bool>,
+    /// An index that the loop around has shown to lie in a vecmerger.
+    pub(crate) inside: Cell<Option<IntValue<'c>>>,
     /// The columns of an appender that the loop around fills.
     pub(crate) filled: RefCell<Rc<[ColumnScope<'c>]>>,
     /// The size hint of an appender.

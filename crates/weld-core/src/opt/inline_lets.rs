@@ -14,7 +14,8 @@
 //! - `f(a, let x = v; b)` is `let x = v; f(a, b)` where `b` is evaluated whenever `f` is. Symbols are bound once, so
 //!   nothing is captured. So blocks remain at the top of programs, functions and branches only.
 //!
-//! A long chain of lets, each used once by the next, would become a deep tree: inlining stops at [`DEPTH_MAX`].
+//! A long chain of lets, each used once by the next, would become a deep tree: inlining stops at [`DEPTH_MAX`], but for
+//! `let x = v; x`, which is `v`.
 
 use super::Config;
 use super::facts::{can_drop, has_function, is_trivial, strict_children};
@@ -120,6 +121,16 @@ impl Inliner {
                     }
                 }
                 depth = depth.max(self.visit(&mut body));
+                // `let x = v; x` is no higher than `v`.
+                if let ExprKind::Var(sym) = body.kind
+                    && kept.last().is_some_and(|last| last.sym == sym)
+                    && let Some(last) = kept.pop()
+                {
+                    let annotations = std::mem::replace(&mut body, last.value).annotations;
+                    if body.annotations.is_empty() {
+                        body.annotations = annotations;
+                    }
+                }
                 if body.annotations.is_empty() {
                     body.annotations = std::mem::take(&mut e.annotations);
                 }
@@ -195,6 +206,7 @@ pub(super) fn float_lets(e: &mut Expr) {
 
 #[cfg(test)]
 mod tests {
+    use super::ExprKind;
     use expect_test::{Expect, expect};
 
     fn check(before: &str, after: Expect) {
@@ -333,5 +345,7 @@ mod tests {
         let mut program = crate::parse_program(&(text + "x10000")).expect("the chain is a program");
         super::run(&mut program, &super::Config::default());
         assert!(program.body.depth() < 2 * super::DEPTH_MAX as usize);
+        let ExprKind::Let { body, .. } = &program.body.kind else { panic!("the chain stays a block") };
+        assert!(!matches!(body.kind, ExprKind::Var(_)), "the last value needs no name");
     }
 }
