@@ -43,8 +43,8 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn of(options: &WeldOptions) -> Settings {
         Settings {
-            opt_level: options.opt_level,
-            disabled_passes: options.disabled_pass_names().map(str::to_owned).collect(),
+            opt_level: options.opt_level.level(),
+            disabled_passes: options.disabled_passes.iter().map(str::to_owned).collect(),
             verify: options.verify,
         }
     }

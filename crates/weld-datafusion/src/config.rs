@@ -1,12 +1,15 @@
 //! The settings under `weld.*`: `SET weld.enabled = false` gives stock DataFusion back.
 //!
 //! ```sql
-//! SET weld.join = false;             -- leave hash joins to DataFusion
-//! SET weld.disabled_passes = 'fuse'; -- comma-separated names of optimizer passes
+//! SET weld.join = false;                   -- leave hash joins to DataFusion
+//! SET weld.disabled_passes = 'fuse-loops'; -- comma-separated names of optimizer passes
 //! ```
 
-use datafusion::common::config::{ConfigExtension, ConfigOptions};
-use datafusion::common::extensions_options;
+use std::fmt;
+
+use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
+use datafusion::common::{Result, config_err, extensions_options};
+use weld_core::opt;
 
 extensions_options! {
     /// What the rule may compile, and how.
@@ -26,9 +29,9 @@ extensions_options! {
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
-        pub opt_level: u8, default = 2
+        pub opt_level: Effort, default = Effort(2)
         /// Names of Weld's optimizer passes to leave out, separated by commas.
-        pub disabled_passes: String, default = String::new()
+        pub disabled_passes: PassNames, default = PassNames::default()
         /// Verify the program after every optimizer pass.
         pub verify: bool, default = cfg!(debug_assertions)
     }
@@ -43,10 +46,63 @@ impl WeldOptions {
     pub fn of(config: &ConfigOptions) -> WeldOptions {
         config.extensions.get::<WeldOptions>().cloned().unwrap_or_default()
     }
+}
 
-    /// The names in `disabled_passes`.
-    pub fn disabled_pass_names(&self) -> impl Iterator<Item = &str> {
-        self.disabled_passes.split(',').map(str::trim).filter(|name| !name.is_empty())
+/// How hard LLVM tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort(u8);
+
+impl Effort {
+    pub fn level(self) -> u8 {
+        self.0
+    }
+}
+
+impl ConfigField for Effort {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, self.0, description);
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        match value.trim().parse() {
+            Ok(level @ 0..=2) => self.0 = level,
+            _ => return config_err!("weld.opt_level is 0, 1 or 2, not {value}"),
+        }
+        Ok(())
+    }
+}
+
+/// Names of optimizer passes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PassNames(Vec<String>);
+
+impl PassNames {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl fmt::Display for PassNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+impl ConfigField for PassNames {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, self, description);
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        let known = opt::pass_names();
+        let names: Vec<String> =
+            value.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+            let known = Vec::from_iter(known).join(", ");
+            return config_err!("weld.disabled_passes: there is no pass {unknown}; the passes are {known}");
+        }
+        self.0 = names;
+        Ok(())
     }
 }
 
@@ -59,10 +115,17 @@ mod tests {
         let mut config = ConfigOptions::new();
         config.extensions.insert(WeldOptions::default());
         config.set("weld.join", "false").expect("a known setting");
-        config.set("weld.disabled_passes", "fuse, , narrow").expect("a known setting");
+        config.set("weld.disabled_passes", "fuse-loops, , predicate").expect("a known setting");
         let options = WeldOptions::of(&config);
         assert!(options.enabled && !options.join);
-        assert_eq!(options.disabled_pass_names().collect::<Vec<_>>(), ["fuse", "narrow"]);
+        assert_eq!(options.disabled_passes.iter().collect::<Vec<_>>(), ["fuse-loops", "predicate"]);
+        config.set("weld.opt_level", "0").expect("a known level");
+        assert_eq!(WeldOptions::of(&config).opt_level.level(), 0);
+        for (name, value) in [("opt_level", "3"), ("opt_level", "-1"), ("opt_level", "x"), ("disabled_passes", "fuse")]
+        {
+            let error = config.set(&format!("weld.{name}"), value).expect_err("no such value").to_string();
+            assert!(error.contains(value) && error.contains(name), "{error}");
+        }
         assert!(config.set("weld.no_such_setting", "1").is_err());
     }
 }

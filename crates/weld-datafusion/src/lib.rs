@@ -26,7 +26,7 @@ mod rule;
 mod scan;
 mod session;
 
-pub use config::WeldOptions;
+pub use config::{Effort, PassNames, WeldOptions};
 pub use exec::{Fused, WeldExec};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;
