@@ -163,6 +163,40 @@ fn tables_and_vectors_of_results() {
 }
 
 #[test]
+fn vecmergers_that_are_filled_in_place() {
+    let v = numbers(500);
+    let args = [v.clone(), numbers(500)];
+    check(
+        "|v: vec[i64], w: vec[i64]| result(for(v, vecmerger[i64,+](w), |b,i,x| merge(merge(b, {i, x}), {i, x * i})))",
+        &args,
+    );
+    check(
+        "|v: vec[i64], w: vec[i64]| result(for(rangeiter(7L, 490L, 3L), vecmerger[i64,max](w), |b,i,x|
+             if(x % 2L == 0L, merge(b, {x, lookup(v, x)}), merge(b, {x, 500L}))))",
+        &args,
+    );
+    check(
+        "|v: vec[i64], w: vec[i64]| let r = for(v, {vecmerger[i64,+](w), vecmerger[i64,+](v), appender[i64]}, |b,i,x|
+             {merge(b.$0, {i, x}), merge(b.$1, {i, x}), merge(b.$2, x)}); {result(r.$0), result(r.$1), result(r.$2)}",
+        &args,
+    );
+    check(
+        "|v: vec[i64], w: vec[i64]| let r = for(v, {vecmerger[i64,+](w), vecmerger[i64,+](v)}, |b,i,x|
+             {merge(b.$0, {i, x}), merge(b.$1, {x % 500L, x})}); {result(r.$0), result(r.$1)}",
+        &args,
+    );
+    // Beyond the end, and an error of the value before.
+    check(
+        "|v: vec[i64], w: vec[i64]| result(for(v, vecmerger[i64,+](w), |b,i,x| merge(b, {i, x})))",
+        &[v.clone(), numbers(300)],
+    );
+    check(
+        "|v: vec[i64], w: vec[i64]| result(for(v, vecmerger[i64,+](w), |b,i,x| merge(b, {i, 1L / (i - 200L)})))",
+        &[v, numbers(300)],
+    );
+}
+
+#[test]
 fn vectors_and_strings_that_ranges_make() {
     check("|v: vec[i64]| result(for(v, appender[vec[i64]], |b,i,x| merge(b, [x, i, x + i])))", &[numbers(700)]);
     check(

@@ -117,7 +117,11 @@ pub unsafe extern "C" fn parallel_for(run: *mut Run, task: *const Loop) -> u32 {
         return unsafe { (task.body)(run, task.region, task.env, task.state, 0, task.count) };
     };
     let work_on = |work: &(dyn Fn() + Sync)| {
-        pool.scope(|scope| (0..count.min(ranges)).for_each(|_| scope.spawn(|_| work())));
+        // This thread works, too.
+        pool.in_place_scope(|scope| {
+            (1..count.min(ranges)).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
     };
     // SAFETY: by the caller's promise.
     unsafe { run_ranges(run, task, ranges, work_on) }

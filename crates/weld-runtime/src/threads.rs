@@ -1,4 +1,5 @@
-//! Threads for the parallel loops of programs: a rayon pool, started when the first loop asks for it.
+//! Threads for the parallel loops of programs: the one that runs the program, and a rayon pool of others, started when
+//! the first loop asks for it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// The pool of that many threads, made anew if nobody has it.
+    /// That many threads, made anew if nobody has them.
     pub fn shared(count: usize) -> Arc<Threads> {
         static SHARED: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
         let count = count.clamp(1, COUNT_MAX);
@@ -45,6 +46,7 @@ impl Threads {
         self.count
     }
 
+    /// All but the one that asks.
     pub(crate) fn pool(&self) -> Option<&ThreadPool> {
         let start = || {
             let name = |index| format!("weld-{index}");

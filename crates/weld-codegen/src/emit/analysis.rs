@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use weld_core::ir::deep;
 use weld_core::ir::{Expr, ExprKind, Func, Sym};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
+use weld_core::opt::can_fail;
 use weld_core::ty::{BuilderType, Type};
 
 /// Which parts of a value are read.
@@ -178,6 +179,19 @@ pub(crate) fn merges(body: &Expr) -> Merges {
     }
 }
 
+/// Whether everything that a loop merges into vecmergers goes to an index that no other iteration has: the loop's own, or
+/// its element if that is one of a range.
+pub(crate) fn merges_in_place(func: &Func, range: bool) -> bool {
+    let [_, (index, _), (element, _)] = &func.params[..] else { return false };
+    let is_own = |e: &Expr| matches!(e.kind, ExprKind::Var(sym) if sym == *index || (range && sym == *element));
+    !any(&func.body, &mut |e| match &e.kind {
+        ExprKind::Merge { builder, value } if matches!(builder.ty, Type::Builder(BuilderType::VecMerger { .. })) => {
+            !matches!(&value.kind, ExprKind::Struct(parts) if is_own(&parts[0]))
+        }
+        _ => false,
+    })
+}
+
 /// For each builder of a loop in order: how often every iteration merges into it, if that is always the same. The lanes
 /// of a `simd` value count each.
 pub(crate) fn merges_each(func: &Func) -> Vec<Option<u64>> {
@@ -188,7 +202,8 @@ pub(crate) fn merges_each(func: &Func) -> Vec<Option<u64>> {
     each
 }
 
-/// Whether every iteration of a loop into one builder merges a value at the loop's own index.
+/// Whether every iteration of a loop into one builder merges a value at the loop's own index, and raises no error but
+/// that of the index.
 pub(crate) fn merges_at_index(func: &Func) -> bool {
     let [(builder, _), (index, _), _] = &func.params[..] else { return false };
     at_index(&func.body, *builder, *index)
@@ -197,11 +212,16 @@ pub(crate) fn merges_at_index(func: &Func) -> bool {
 fn at_index(e: &Expr, own: Sym, index: Sym) -> bool {
     let is = |e: &Expr, sym| matches!(e.kind, ExprKind::Var(s) if s == sym);
     deep(|| match &e.kind {
-        ExprKind::Merge { builder, value } => {
-            is(builder, own) && matches!(&value.kind, ExprKind::Struct(parts) if is(&parts[0], index))
+        ExprKind::Merge { builder, value } => match &value.kind {
+            ExprKind::Struct(parts) => is(builder, own) && is(&parts[0], index) && !can_fail(&parts[1]),
+            _ => false,
+        },
+        ExprKind::Let { bindings, body } => {
+            !bindings.iter().any(|binding| can_fail(&binding.value)) && at_index(body, own, index)
         }
-        ExprKind::Let { body, .. } => at_index(body, own, index),
-        ExprKind::If { on_true, on_false, .. } => at_index(on_true, own, index) && at_index(on_false, own, index),
+        ExprKind::If { cond, on_true, on_false } => {
+            !can_fail(cond) && at_index(on_true, own, index) && at_index(on_false, own, index)
+        }
         _ => false,
     })
 }

@@ -83,6 +83,10 @@ impl<'c> Source<'c> {
         Ok(Source { count: map.int(self.count)?, kind })
     }
 
+    pub(super) fn is_range(&self) -> bool {
+        matches!(self.kind, Kind::Range { .. })
+    }
+
     /// The vector, if the iterator is all of one.
     pub(super) fn whole_vector(&self) -> Option<&VecVal<'c>> {
         match &self.kind {

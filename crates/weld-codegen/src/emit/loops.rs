@@ -107,8 +107,12 @@ impl<'c> Emitter<'c, '_> {
         let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
 
         let vec_merger = match builders {
-            Val::Builder(handle) if index_base.is_none() && is_vec_merger(handle) && merges_at_index(func) => {
-                self.check_vec_merger(handle, (first, count), merge_span(&func.body))?;
+            Val::Builder(handle) if is_vec_merger(handle) && merges_at_index(func) => {
+                let range = match index_base {
+                    Some(base) => (self.add(base, first)?, self.add(base, count)?),
+                    None => (first, count),
+                };
+                self.check_vec_merger(handle, range, merge_span(&func.body))?;
                 Some(handle)
             }
             _ => None,
@@ -144,12 +148,12 @@ impl<'c> Emitter<'c, '_> {
         let index = i.as_basic_value().into_int_value();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(&appenders)?;
-        vec_merger.inspect(|handle| handle.inside.set(Some(index)));
         self.vars.insert(*b_sym, builders.clone());
         let number = match index_base {
             Some(base) => self.add(base, index)?,
             None => index,
         };
+        vec_merger.inspect(|handle| handle.inside.set(Some(number)));
         self.vars.insert(*i_sym, Val::int(number));
         self.loop_depth += 1;
         let escaping = escaping_types(b_ty);

@@ -14,7 +14,7 @@
 //! | `control` | `if`, `select`, `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
-//! | `parallel`, `capture` | loops that several threads share; what their functions take along |
+//! | `parallel`, `capture`, `work` | loops that several threads share; what their functions take along; whether it pays |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
@@ -52,6 +52,7 @@ mod trap;
 mod val;
 mod vector;
 mod wide;
+mod work;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

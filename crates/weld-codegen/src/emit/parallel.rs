@@ -9,9 +9,9 @@
 //!   combine(state, other)      merges those of the next range into those of the ranges before
 //! ```
 //!
-//! What the functions use of the values around goes through an environment (`capture`). An appender into which every
-//! iteration merges equally often has all its room from the start: each range writes at its own place, and there is
-//! nothing to combine.
+//! What the functions use of the values around goes through an environment (`capture`). There is nothing to combine where
+//! each range has its own place in what all of them fill: in an appender into which every iteration merges equally often,
+//! which then has all its room from the start, and in a vecmerger into which each iteration merges at its own index.
 //!
 //! Sequential stay loops that sum floats in order (`strict`), that call C functions, which may not bear it, and those
 //! that several threads would not make faster.
@@ -28,16 +28,14 @@ use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::parallel::Loop;
 
-use super::analysis::{any, has_loops, merges_each};
+use super::analysis::{any, has_loops, merges_each, merges_in_place};
 use super::capture::{Loads, Stores};
 use super::iter::Source;
 use super::{Emitter, Handle, Res, Val, contains};
 use crate::layout;
 
-/// Iterations that are worth waking a thread, some microseconds of work.
+/// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
 const GRAIN: u64 = 16 * 1024;
-/// The same for a loop that contains loops.
-const OUTER_GRAIN: u64 = 64;
 /// Ranges for each thread, so that those done first help the others.
 const RANGES: u64 = 8;
 
@@ -52,8 +50,18 @@ pub(crate) struct Parallel {
 struct Slot<'c> {
     handle: Rc<Handle<'c>>,
     offset: u64,
-    /// Of an appender that has room for the whole loop: how much each iteration appends.
-    each: Option<u64>,
+    filled: Filling,
+}
+
+/// How the ranges of a loop fill a builder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Filling {
+    /// Each range one of its own.
+    Apart,
+    /// An appender, each range behind what those before it will append: this much an iteration.
+    InOrder(u64),
+    /// A vecmerger, each range at its own indices.
+    InPlace,
 }
 
 /// What the functions are made from.
@@ -78,9 +86,8 @@ impl<'c> Emitter<'c, '_> {
         func: &Func,
         span: Span,
     ) -> Res<bool> {
-        let suited = if has_loops(&func.body) { OUTER_GRAIN } else { GRAIN };
-        let grain = parallel.grain.unwrap_or(suited).max(1);
-        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < 2 * grain);
+        let least = if has_loops(&func.body) { 2 } else { 2 * parallel.grain.unwrap_or(GRAIN) };
+        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
         let calls_c = any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
         let mut slots = Vec::new();
         if few
@@ -90,10 +97,19 @@ impl<'c> Emitter<'c, '_> {
         {
             return Ok(false);
         }
+        let in_place = merges_in_place(func, source.is_range());
         for (slot, each) in slots.iter_mut().zip(merges_each(func)) {
-            slot.each = each.filter(|_| matches!(slot.handle.ty, BuilderType::Appender(_)));
+            slot.filled = match (&slot.handle.ty, each) {
+                (BuilderType::Appender(_), Some(each)) => Filling::InOrder(each),
+                (BuilderType::VecMerger { .. }, _) if in_place => Filling::InPlace,
+                _ => Filling::Apart,
+            };
         }
         let Some(captured) = self.captured(func) else { return Ok(false) };
+        let mut grain = match parallel.grain {
+            Some(grain) => self.i64(grain as i64),
+            None => self.i64(GRAIN as i64),
+        };
         let mut stores = Stores::default();
         source.map_registers(&mut stores)?;
         for (_, value) in &captured {
@@ -116,33 +132,28 @@ impl<'c> Emitter<'c, '_> {
         let slots = &outlined.slots;
         let state_bytes = slots.last().map_or(0, |slot| slot.offset + slot.bytes());
         let state = self.alloca(state_bytes, "builders")?;
-        let mut grain = self.i64(grain as i64);
         for slot in slots {
-            if let (Some(each), BuilderType::Appender(element)) = (slot.each, &slot.handle.ty) {
+            if let (Filling::InOrder(each), BuilderType::Appender(element)) = (slot.filled, &slot.handle.ty) {
                 let total = self.mul_sat(source.count, each)?;
                 self.reserve(&slot.handle, element, total, span)?;
             }
             let at = slot.at(self, state)?;
             self.copy_state(&slot.handle.ty, slot.handle.state, at)?;
-            if slot.each.is_some() {
+            if matches!(slot.filled, Filling::InOrder(_)) {
                 // No range looks for more room than there is.
                 self.store(self.offset(at, 8)?, self.i64(i64::MAX))?;
             }
-            if matches!(slot.handle.ty, BuilderType::VecMerger { .. }) && parallel.grain.is_none() {
+            if matches!(slot.handle.ty, BuilderType::VecMerger { .. }) && slot.filled == Filling::Apart {
                 // A range begins and ends with work for each element of the vector.
                 let len = self.load_i64(at)?;
-                let less = self.umin(grain, len)?;
-                grain = self.sub(self.add(grain, len)?, less)?;
+                grain = self.add(grain, len)?;
             }
         }
-        // Tables and vectors are costly to combine: as few as there are threads.
-        let cheap = |slot: &Slot<'_>| {
-            matches!(
-                slot.handle.ty,
-                BuilderType::Appender(_) | BuilderType::Merger { .. } | BuilderType::GroupBuilder { .. }
-            )
-        };
-        let ranges = if slots.iter().all(cheap) { RANGES } else { 1 };
+        if parallel.grain.is_none() {
+            let work = self.work_of(func)?;
+            grain = self.b.build_int_unsigned_div(grain, work, "")?;
+        }
+        let ranges = if slots.iter().any(Slot::is_costly) { 1 } else { RANGES };
         let region = self.region_for_all(slots);
         let address = |function: FunctionValue<'c>| function.as_global_value().as_pointer_value().into();
         let fields: [BasicValueEnum<'c>; Loop::WORDS] = [
@@ -165,11 +176,11 @@ impl<'c> Emitter<'c, '_> {
         self.pass_on(status.into_int_value())?;
         for slot in slots {
             let at = slot.at(self, state)?;
-            match slot.each {
-                Some(_) => {
+            match slot.filled {
+                Filling::InOrder(_) => {
                     self.store(slot.handle.state, self.load_i64(at)?)?;
                 }
-                None => self.copy_state(&slot.handle.ty, at, slot.handle.state)?,
+                _ => self.copy_state(&slot.handle.ty, at, slot.handle.state)?,
             }
         }
         Ok(true)
@@ -242,13 +253,14 @@ impl<'c> Outlined<'_, 'c> {
         let (origin, state, first) = (e.pointer_param(3)?, e.pointer_param(4)?, e.int_param(5)?);
         for slot in &self.slots {
             let (origin, at) = (slot.at(&e, origin)?, slot.at(&e, state)?);
-            match slot.each {
-                Some(each) => {
+            match slot.filled {
+                Filling::InPlace => e.copy_state(&slot.handle.ty, origin, at)?,
+                Filling::InOrder(each) => {
                     e.copy_state(&slot.handle.ty, origin, at)?;
                     let before = e.mul(first, e.i64(each as i64))?;
                     e.store(at, e.add_nw(e.load_i64(origin)?, before)?)?;
                 }
-                None => e.start_part(&slot.handle_in(&e, at), origin, self.span)?,
+                Filling::Apart => e.start_part(&slot.handle_in(&e, at), origin, self.span)?,
             }
         }
         let function = e.function;
@@ -263,11 +275,12 @@ impl<'c> Outlined<'_, 'c> {
         let (state, other) = (e.pointer_param(3)?, e.pointer_param(4)?);
         for slot in &self.slots {
             let (at, other) = (slot.at(&e, state)?, slot.at(&e, other)?);
-            match slot.each {
-                Some(_) => {
+            match slot.filled {
+                Filling::InPlace => {}
+                Filling::InOrder(_) => {
                     e.store(at, e.load_i64(other)?)?;
                 }
-                None => e.combine(&slot.handle_in(&e, at), other, self.span)?,
+                Filling::Apart => e.combine(&slot.handle_in(&e, at), other, self.span)?,
             }
         }
         let function = e.function;
@@ -308,6 +321,12 @@ impl<'c> Slot<'c> {
         }
     }
 
+    /// Whether it costs much to combine: then there are as many ranges as threads.
+    fn is_costly(&self) -> bool {
+        let is_table = matches!(self.handle.ty, BuilderType::DictMerger { .. } | BuilderType::VecMerger { .. });
+        is_table && self.filled == Filling::Apart
+    }
+
     /// Whether the result depends on the order in which floats are merged.
     fn sums_floats(&self) -> bool {
         match &self.handle.ty {
@@ -333,7 +352,7 @@ fn collect_slots<'c>(builders: &Val<'c>, slots: &mut Vec<Slot<'c>>) -> bool {
         Val::Struct(fields) => fields.iter().all(|field| collect_slots(field, slots)),
         Val::Builder(handle) => {
             let offset = slots.last().map_or(0, |slot| (slot.offset + slot.bytes()).next_multiple_of(16));
-            slots.push(Slot { handle: handle.clone(), offset, each: None });
+            slots.push(Slot { handle: handle.clone(), offset, filled: Filling::Apart });
             true
         }
         _ => false,

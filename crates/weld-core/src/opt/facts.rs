@@ -8,7 +8,7 @@ use crate::op::{BinaryOp, Intrinsic, UnaryOp};
 use crate::ty::{BuilderType, Type};
 
 /// Whether evaluating the expression may raise a runtime error or not end. Running out of memory does not count.
-pub(super) fn can_fail(e: &Expr) -> bool {
+pub fn can_fail(e: &Expr) -> bool {
     let mut fails = false;
     e.walk(&mut |e| fails |= may_raise(e));
     fails

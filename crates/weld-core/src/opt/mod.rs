@@ -34,6 +34,7 @@ mod split_structs;
 mod testing;
 mod unroll_loops;
 
+pub use facts::can_fail;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
