@@ -1,26 +1,21 @@
-//! `if`, `select`, `iterate`.
+//! `if`, `select`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
-use inkwell::values::{BasicValueEnum, IntValue, PhiValue};
-use weld_core::diag::Span;
-use weld_core::ir::counted::{Counted, counted};
-use weld_core::ir::{Expr, ExprKind, Func};
+use inkwell::values::{BasicValueEnum, IntValue};
+use weld_core::ir::{Expr, ExprKind};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::{has_loops, speculatable};
-use super::{Emitter, Handle, Res, Val, internal};
+use super::analysis::speculatable;
+use super::{Emitter, Handle, Res, Val};
 use crate::layout;
 
 /// What an `if` of scalars may cost in both branches to be computed without a branch.
 const SELECT_BUDGET: u32 = 6;
 /// The same for what is appended under a condition.
 const APPEND_BUDGET: u32 = 12;
-/// Steps of a counting `iterate` between two looks at the cancellation flag.
-const STEPS: i64 = 4 * 1024;
 /// The most columns that are written for nothing.
 const APPEND_COLUMNS: usize = 4;
 
@@ -172,97 +167,5 @@ impl<'c> Emitter<'c, '_> {
         self.flatten(b, ty, &mut ys)?;
         let chosen: Vec<_> = xs.into_iter().zip(ys).map(|(x, y)| self.choose(cond, x, y)).collect::<Res<_>>()?;
         self.unflatten(ty, &mut chosen.into_iter(), a)
-    }
-
-    /// The state lives in phis; builders in the state keep their place in memory. Steps run between two looks at the
-    /// cancellation flag: one, or as many as [`STEPS`] of a counter that LLVM then sees go up to a bound.
-    pub(super) fn emit_iterate(&mut self, init: &Expr, step: &Func, span: Span) -> Res<Val<'c>> {
-        let ty = &init.ty;
-        let start = self.emit(init)?;
-        let (param, _) = step.params.first().ok_or_else(|| internal("a step without a parameter"))?;
-        let counted = counted(step).filter(|_| !has_loops(&step.body));
-        let bound = counted.map(|counted| self.emit_int(counted.bound)).transpose()?;
-        let mut registers = Vec::new();
-        self.flatten(&start, ty, &mut registers)?;
-        let from = self.current_block()?;
-        let (head, stepping) = (self.new_block("iterate"), self.new_block("step"));
-        let (stepped, done) = (self.new_block("stepped"), self.new_block("iterated"));
-        self.branch(head)?;
-        self.at(head);
-        let outer = self.phis(&registers, from)?;
-        self.poll_cancel(span)?;
-        let values: Vec<_> = outer.iter().map(|phi| phi.as_basic_value()).collect();
-        let end = match (counted, bound) {
-            (Some(counted), Some(bound)) => {
-                let state = self.unflatten(ty, &mut values.iter().copied(), &start)?;
-                Some((counted, self.steps_end(counter(&state, counted)?, bound)?))
-            }
-            _ => None,
-        };
-        let polled = self.current_block()?;
-        self.branch(stepping)?;
-
-        self.at(stepping);
-        let inner = self.phis(&values, polled)?;
-        let state = self.unflatten(ty, &mut inner.iter().map(|phi| phi.as_basic_value()), &start)?;
-        self.vars.insert(*param, state);
-        self.loop_depth += 1;
-        let escaping = vec![ty.clone()];
-        let (next, registers, go_on) = self.with_scratch(escaping, &step.body, |e| {
-            let result = e.emit(&step.body)?;
-            let next = result.field(0)?;
-            let go_on = result.field(1)?.into_int()?;
-            let mut registers = Vec::new();
-            e.flatten(&next, ty, &mut registers)?;
-            Ok((next, registers, go_on))
-        })?;
-        self.loop_depth -= 1;
-        match end {
-            Some((counted, end)) => {
-                let more = self.cmp(IntPredicate::SLT, counter(&next, counted)?, end)?;
-                let last = self.current_block()?;
-                self.branch_if(more, stepping, stepped)?;
-                add_incoming(&inner, &registers, last);
-            }
-            None => self.branch(stepped)?,
-        }
-        self.at(stepped);
-        self.branch_if(go_on, head, done)?;
-        add_incoming(&outer, &registers, stepped);
-        self.at(done);
-        self.unflatten(ty, &mut registers.into_iter(), &start)
-    }
-
-    fn phis(&self, registers: &[BasicValueEnum<'c>], from: BasicBlock<'c>) -> Res<Vec<PhiValue<'c>>> {
-        let mut phis = Vec::with_capacity(registers.len());
-        for register in registers {
-            let phi = self.b.build_phi(register.get_type(), "")?;
-            phi.add_incoming(&[(register, from)]);
-            phis.push(phi);
-        }
-        Ok(phis)
-    }
-
-    /// Up to where the counter goes before the next look at the flag.
-    fn steps_end(&self, counter: IntValue<'c>, bound: IntValue<'c>) -> Res<IntValue<'c>> {
-        let i64 = self.unit.i64_type().into();
-        let end = self.intrinsic("llvm.sadd.sat", &[i64], &[counter.into(), self.i64(STEPS).into()])?;
-        let end = self.intrinsic("llvm.smin", &[i64], &[end.into(), bound.into()])?.into_int_value();
-        // The largest counter wraps in the next step: that is one of its own.
-        let wraps = self.cmp(IntPredicate::EQ, counter, self.i64(i64::MAX))?;
-        self.choose_int(wraps, self.i64(i64::MIN), end)
-    }
-}
-
-fn add_incoming<'c>(phis: &[PhiValue<'c>], registers: &[BasicValueEnum<'c>], from: BasicBlock<'c>) {
-    for (phi, register) in phis.iter().zip(registers) {
-        phi.add_incoming(&[(register, from)]);
-    }
-}
-
-fn counter<'c>(state: &Val<'c>, counted: Counted<'_>) -> Res<IntValue<'c>> {
-    match counted.field {
-        Some(field) => state.field(field as usize)?.into_int(),
-        None => state.clone().into_int(),
     }
 }

@@ -11,7 +11,7 @@
 //! | `expr` | the dispatch over all kinds of expressions |
 //! | `scalar`, `math`, `intrinsic` | operators, casts, functions |
 //! | `wide` | checked 128-bit arithmetic |
-//! | `control` | `if`, `select`, `iterate` |
+//! | `control`, `iterate` | `if`, `select`; `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
 //! | `parallel`, `capture`, `work` | loops that several threads share; what their functions take along; whether it pays |
@@ -37,6 +37,7 @@ mod group;
 pub(crate) mod hash;
 mod intrinsic;
 mod iter;
+mod iterate;
 mod loops;
 mod math;
 pub(crate) mod memory;

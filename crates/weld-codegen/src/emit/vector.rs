@@ -174,13 +174,14 @@ impl<'c> Emitter<'c, '_> {
         Ok(VecVal { len, columns, input: vec.input })
     }
 
-    /// A copy that differs in one place.
+    /// A copy that differs in one place; the vector itself, changed, if nobody else has it (`own`).
     pub(super) fn update(
         &mut self,
         data: &Val<'c>,
         ty: &Type,
         index: IntValue<'c>,
         value: &Val<'c>,
+        own: bool,
         span: Span,
     ) -> Res<Val<'c>> {
         let vec = self.as_vec(data)?;
@@ -188,7 +189,7 @@ impl<'c> Emitter<'c, '_> {
         self.trap_if(outside, Status::IndexOutOfBounds, span, &[index, vec.len])?;
         let element = element_of(ty)?;
         let region = self.region_for(ty);
-        let copy = self.copy_vec(&vec, element, region, span)?;
+        let copy = if own && !vec.input { vec } else { self.copy_vec(&vec, element, region, span)? };
         self.store_element(element, &mut dense(&copy)?.to_vec().into_iter(), index, value)?;
         self.vec_value(ty, copy)
     }

@@ -1,0 +1,321 @@
+//! `iterate`: a loop that carries a state.
+//!
+//! ```text
+//! iterate:  state = phi(start, next); poll
+//! step:     state = phi(state, next); next, go_on = step(state); if counter(next) < end goto step
+//!           if go_on goto iterate
+//! ```
+//!
+//! A vector of the state that is only read and then replaced by an `update` of itself is changed in place:
+//! `iterate({v, 0L}, |s| {{update(s.$0, s.$1, lookup(s.$0, s.$1) * 2L), s.$1 + 1L}, s.$1 + 1L < len(s.$0)})` copies `v`
+//! once.
+
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{BasicValueEnum, IntValue, PhiValue};
+use weld_core::diag::Span;
+use weld_core::ir::counted::{Counted, counted, is_counter as is_part};
+use weld_core::ir::{Expr, ExprKind, Func, Iter, Sym, deep};
+use weld_core::ty::Type;
+
+use super::analysis::{any, has_loops, is_temporary};
+use super::vector::element_of;
+use super::{Emitter, Res, Val, internal};
+
+/// Steps of a counting `iterate` between two looks at the cancellation flag.
+const STEPS: i64 = 4 * 1024;
+
+/// A vector of the state that steps change in place.
+struct Place {
+    /// The field of the state; `None` if the state is the vector.
+    field: Option<u32>,
+    ty: Type,
+}
+
+impl Place {
+    fn of<'c>(&self, state: &Val<'c>) -> Res<Val<'c>> {
+        match self.field {
+            Some(field) => state.field(field as usize),
+            None => Ok(state.clone()),
+        }
+    }
+
+    fn set<'c>(&self, state: &Val<'c>, value: Val<'c>) -> Res<Val<'c>> {
+        match (self.field, state) {
+            (Some(field), Val::Struct(fields)) => {
+                let mut fields = fields.to_vec();
+                fields[field as usize] = value;
+                Ok(Val::structure(fields))
+            }
+            (None, _) => Ok(value),
+            _ => Err(internal("a state that is no struct")),
+        }
+    }
+}
+
+/// The vectors that a step may change in place: nothing else keeps them, and what changes one reads no other that is
+/// changed before.
+fn places(step: &Func) -> Vec<Place> {
+    let [(state, ty)] = &step.params[..] else { return Vec::new() };
+    let result = match &step.body.kind {
+        ExprKind::Let { body, .. } => body,
+        _ => &step.body,
+    };
+    let ExprKind::Struct(parts) = &result.kind else { return Vec::new() };
+    let next = &parts[0];
+    let candidates: Vec<(Option<u32>, &Type, &Expr)> = match (ty, &next.kind) {
+        (Type::Vec(_), _) => vec![(None, ty, next)],
+        (Type::Struct(types), ExprKind::Struct(fields)) => {
+            let numbered = types.iter().zip(fields).enumerate();
+            numbered.map(|(i, (ty, field))| (Some(i as u32), ty, field)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut places: Vec<Place> = Vec::new();
+    for (field, ty, value) in candidates {
+        let is_updated = any(value, &mut |e| matches!(e.kind, ExprKind::Update { .. }));
+        if matches!(ty, Type::Vec(_))
+            && !ty.is_bytes()
+            && is_updated
+            && is_change(value, *state, field)
+            && !is_kept(&step.body, Some(value), *state, field)
+            && !places.iter().any(|before| any(value, &mut |e| is_part(e, *state, before.field)))
+        {
+            places.push(Place { field, ty: ty.clone() });
+        }
+    }
+    places
+}
+
+/// Whether the expression is that part of the state, or updates of it.
+fn is_change(e: &Expr, state: Sym, field: Option<u32>) -> bool {
+    deep(|| match &e.kind {
+        ExprKind::Update { data, .. } => is_change(data, state, field),
+        ExprKind::Let { body, .. } => is_change(body, state, field),
+        ExprKind::If { on_true, on_false, .. } => is_change(on_true, state, field) && is_change(on_false, state, field),
+        _ => is_part(e, state, field),
+    })
+}
+
+/// Whether anything but `changed` may keep that part of the state: uses that do not just read elements or the length.
+fn is_kept(e: &Expr, changed: Option<&Expr>, state: Sym, field: Option<u32>) -> bool {
+    deep(|| {
+        if changed.is_some_and(|changed| std::ptr::eq(e, changed)) {
+            return is_kept_in_change(e, state, field);
+        }
+        if is_part(e, state, field) || matches!(e.kind, ExprKind::Var(sym) if sym == state) {
+            return true;
+        }
+        let is_read = |data: &Expr| is_part(data, state, field);
+        let mut kept = false;
+        let mut look = |part: &Expr| kept = kept || is_kept(part, changed, state, field);
+        match &e.kind {
+            ExprKind::Len(data) if is_read(data) => {}
+            ExprKind::Lookup { data, key, .. } if is_read(data) => look(key),
+            ExprKind::For { iter, builder, func } if matches!(&**iter, Iter::Vector(data) if is_read(data)) => {
+                look(builder);
+                look(&func.body);
+            }
+            // Other fields.
+            ExprKind::Field(of, index) if matches!(of.kind, ExprKind::Var(sym) if sym == state) => {
+                return field == Some(*index);
+            }
+            _ => e.each_child(&mut |child| look(child)),
+        }
+        kept
+    })
+}
+
+/// [`is_kept`] of what an expression that [`is_change`] reads.
+fn is_kept_in_change(e: &Expr, state: Sym, field: Option<u32>) -> bool {
+    let kept = |part: &Expr| is_kept(part, None, state, field);
+    deep(|| match &e.kind {
+        ExprKind::Update { data, index, value } => kept(index) || kept(value) || is_kept_in_change(data, state, field),
+        ExprKind::Let { bindings, body } => {
+            bindings.iter().any(|binding| kept(&binding.value)) || is_kept_in_change(body, state, field)
+        }
+        ExprKind::If { cond, on_true, on_false } => {
+            kept(cond) || is_kept_in_change(on_true, state, field) || is_kept_in_change(on_false, state, field)
+        }
+        _ => false,
+    })
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// The state lives in phis; builders in the state keep their place in memory. Steps run between two looks at the
+    /// cancellation flag: one, or as many as [`STEPS`] of a counter that LLVM then sees go up to a bound.
+    pub(super) fn emit_iterate(&mut self, init: &Expr, step: &Func, span: Span) -> Res<Val<'c>> {
+        let ty = &init.ty;
+        let start = self.emit(init)?;
+        let (param, _) = step.params.first().ok_or_else(|| internal("a step without a parameter"))?;
+        let places = places(step);
+        let start = self.own_places(&places, init, start, span)?;
+        let counted = counted(step).filter(|_| !has_loops(&step.body));
+        let bound = counted.map(|counted| self.emit_int(counted.bound)).transpose()?;
+        let mut registers = Vec::new();
+        self.flatten(&start, ty, &mut registers)?;
+        let from = self.current_block()?;
+        let (head, stepping) = (self.new_block("iterate"), self.new_block("step"));
+        let (stepped, done) = (self.new_block("stepped"), self.new_block("iterated"));
+        self.branch(head)?;
+        self.at(head);
+        let outer = self.phis(&registers, from)?;
+        self.poll_cancel(span)?;
+        let values: Vec<_> = outer.iter().map(|phi| phi.as_basic_value()).collect();
+        let end = match (counted, bound) {
+            (Some(counted), Some(bound)) => {
+                let state = self.unflatten(ty, &mut values.iter().copied(), &start)?;
+                Some((counted, self.steps_end(counter(&state, counted)?, bound)?))
+            }
+            _ => None,
+        };
+        let polled = self.current_block()?;
+        self.branch(stepping)?;
+
+        self.at(stepping);
+        let inner = self.phis(&values, polled)?;
+        let state = self.unflatten(ty, &mut inner.iter().map(|phi| phi.as_basic_value()), &start)?;
+        self.vars.insert(*param, state);
+        self.loop_depth += 1;
+        let escaping = vec![ty.clone()];
+        let (next, registers, go_on) = self.with_scratch(escaping, &step.body, |e| {
+            let result = e.emit_step(&step.body, &places)?;
+            let next = result.field(0)?;
+            let go_on = result.field(1)?.into_int()?;
+            let mut registers = Vec::new();
+            e.flatten(&next, ty, &mut registers)?;
+            Ok((next, registers, go_on))
+        })?;
+        self.loop_depth -= 1;
+        match end {
+            Some((counted, end)) => {
+                let more = self.cmp(IntPredicate::SLT, counter(&next, counted)?, end)?;
+                let last = self.current_block()?;
+                self.branch_if(more, stepping, stepped)?;
+                add_incoming(&inner, &registers, last);
+            }
+            None => self.branch(stepped)?,
+        }
+        self.at(stepped);
+        self.branch_if(go_on, head, done)?;
+        add_incoming(&outer, &registers, stepped);
+        self.at(done);
+        self.unflatten(ty, &mut registers.into_iter(), &start)
+    }
+
+    /// The start with vectors of its own at the places that steps change.
+    fn own_places(&mut self, places: &[Place], init: &Expr, start: Val<'c>, span: Span) -> Res<Val<'c>> {
+        let mut start = start;
+        for place in places {
+            let part = match (place.field, &init.kind) {
+                (None, _) => Some(init),
+                (Some(field), ExprKind::Struct(parts)) => parts.get(field as usize),
+                _ => None,
+            };
+            let value = place.of(&start)?;
+            let vec = self.as_vec(&value)?;
+            if part.is_some_and(is_temporary) && !vec.input {
+                continue;
+            }
+            let region = self.region_for(&place.ty);
+            let copy = self.copy_vec(&vec, element_of(&place.ty)?, region, span)?;
+            start = place.set(&start, Val::Vec(copy))?;
+        }
+        Ok(start)
+    }
+
+    /// The result of a step: what is changed in place comes last.
+    fn emit_step(&mut self, body: &Expr, places: &[Place]) -> Res<Val<'c>> {
+        if places.is_empty() {
+            return self.emit(body);
+        }
+        let result = match &body.kind {
+            ExprKind::Let { bindings, body } => {
+                bindings.iter().try_for_each(|binding| self.bind(binding))?;
+                body
+            }
+            _ => body,
+        };
+        let ExprKind::Struct(parts) = &result.kind else { return Err(internal("a step that gives no struct")) };
+        let [next, go_on] = &parts[..] else { return Err(internal("a step that gives no pair")) };
+        let go_on = self.emit(go_on)?;
+        let next = match (&next.kind, places) {
+            (_, [Place { field: None, .. }]) => self.change(next)?,
+            (ExprKind::Struct(fields), _) => {
+                let is_place = |i: usize| places.iter().any(|place| place.field == Some(i as u32));
+                let mut values = vec![Val::Absent; fields.len()];
+                for (i, field) in fields.iter().enumerate().filter(|(i, _)| !is_place(*i)) {
+                    values[i] = self.emit(field)?;
+                }
+                for (i, field) in fields.iter().enumerate().filter(|(i, _)| is_place(*i)) {
+                    values[i] = self.change(field)?;
+                }
+                Val::structure(values)
+            }
+            _ => return Err(internal("a state whose parts are not known")),
+        };
+        Ok(Val::structure(vec![next, go_on]))
+    }
+
+    /// Changes a vector of the state in place. All that is read is read before.
+    fn change(&mut self, e: &Expr) -> Res<Val<'c>> {
+        deep(|| match &e.kind {
+            ExprKind::Update { data, index, value } => {
+                let index = self.emit_int(index)?;
+                let value = self.emit(value)?;
+                let vec = self.change(data)?;
+                self.update(&vec, &data.ty, index, &value, true, e.span)
+            }
+            ExprKind::Let { bindings, body } => {
+                bindings.iter().try_for_each(|binding| self.bind(binding))?;
+                self.change(body)
+            }
+            ExprKind::If { cond, on_true, on_false } => {
+                let cond = self.emit_int(cond)?;
+                let (yes, no, done) = (self.new_block("then"), self.new_block("else"), self.new_block("endif"));
+                self.branch_if(cond, yes, no)?;
+                self.at(yes);
+                let a = self.change(on_true)?;
+                let yes = self.current_block()?;
+                self.at(no);
+                let b = self.change(on_false)?;
+                let no = self.current_block()?;
+                self.join(&e.ty, (a, yes), (b, no), done)
+            }
+            _ => self.emit(e),
+        })
+    }
+
+    fn phis(&self, registers: &[BasicValueEnum<'c>], from: BasicBlock<'c>) -> Res<Vec<PhiValue<'c>>> {
+        let mut phis = Vec::with_capacity(registers.len());
+        for register in registers {
+            let phi = self.b.build_phi(register.get_type(), "")?;
+            phi.add_incoming(&[(register, from)]);
+            phis.push(phi);
+        }
+        Ok(phis)
+    }
+
+    /// Up to where the counter goes before the next look at the flag.
+    fn steps_end(&self, counter: IntValue<'c>, bound: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i64 = self.unit.i64_type().into();
+        let end = self.intrinsic("llvm.sadd.sat", &[i64], &[counter.into(), self.i64(STEPS).into()])?;
+        let end = self.intrinsic("llvm.smin", &[i64], &[end.into(), bound.into()])?.into_int_value();
+        // The largest counter wraps in the next step: that is one of its own.
+        let wraps = self.cmp(IntPredicate::EQ, counter, self.i64(i64::MAX))?;
+        self.choose_int(wraps, self.i64(i64::MIN), end)
+    }
+}
+
+fn add_incoming<'c>(phis: &[PhiValue<'c>], registers: &[BasicValueEnum<'c>], from: BasicBlock<'c>) {
+    for (phi, register) in phis.iter().zip(registers) {
+        phi.add_incoming(&[(register, from)]);
+    }
+}
+
+fn counter<'c>(state: &Val<'c>, counted: Counted<'_>) -> Res<IntValue<'c>> {
+    match counted.field {
+        Some(field) => state.field(field as usize)?.into_int(),
+        None => state.clone().into_int(),
+    }
+}
