@@ -123,3 +123,19 @@ fn unknown_types_that_explode() {
     }
     assert!(Frontend::default().parse_program(&(body + "r59 == ([]: vec[?])")).is_err());
 }
+
+#[test]
+fn arguments_count_as_often_as_they_are_used() {
+    let large = "the program is too large when macros are expanded: more than 2000000 expressions";
+    let mut chain = String::new();
+    for i in 0..60 {
+        chain += &format!("macro m{i}(x) = m{}(x) + m{}(x); ", i + 1, i + 1);
+    }
+    assert_eq!(outcome(chain.clone() + "macro m60(x) = x; m0(1)"), large);
+    // A parameter that nobody reads, one that a variable hides, a function that is called.
+    let twice = "macro f(x) = x + x; ";
+    let calls = format!("{}1{}", "f(".repeat(60), ")".repeat(60));
+    assert_eq!(outcome(format!("{twice} macro none(x) = 1; none({calls})")), "ok");
+    assert_eq!(outcome(format!("{twice} macro own(x) = let x = 1; x; own({calls})")), "ok");
+    assert_eq!(outcome(format!("{twice} macro call(g, y) = g(y); call(|z| {calls}, 1)")), large);
+}

@@ -20,6 +20,7 @@ mod iter;
 mod node;
 mod pending;
 mod scope;
+mod size;
 mod type_expr;
 mod types;
 
@@ -151,6 +152,10 @@ impl<'a> Infer<'a> {
             self.bind(&param.name, Def::Var { sym, ty });
             params.push((sym, ty, stream, param.name.span));
         }
+        if let Some(span) = size::too_large(&module.body, &self.macros, NODES_MAX as u64) {
+            self.stop_too_large(span);
+            return None;
+        }
         let body = self.expr(&module.body);
         self.settle();
         let params = params
@@ -190,15 +195,17 @@ impl<'a> Infer<'a> {
         self.stopped = true;
     }
 
+    fn stop_too_large(&mut self, span: Span) {
+        let message = format!("the program is too large when macros are expanded: more than {NODES_MAX} expressions");
+        self.stop(span, message);
+    }
+
     // Nodes.
 
     fn node(&mut self, head: Head, ty: Ty, span: Span, children: Vec<Node>) -> Node {
         self.nodes += 1;
         if self.nodes > NODES_MAX && !self.stopped {
-            self.stop(
-                span,
-                format!("the program is too large when macros are expanded: more than {NODES_MAX} expressions"),
-            );
+            self.stop_too_large(span);
         }
         Node { head, ty, span, annotations: Annotations::NONE, children }
     }
