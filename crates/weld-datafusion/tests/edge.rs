@@ -67,6 +67,40 @@ async fn nulls_everywhere() {
     }
 }
 
+/// Rows of one side with a match on the other or without one; a null key has none, unless null equals null.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semi_and_anti_joins() {
+    for (batch_rows, partitions) in [(100, 1), (7, 2)] {
+        let engines = nulls(batch_rows, partitions).await;
+        for kind in ["RIGHT SEMI", "RIGHT ANTI"] {
+            for (sql, pipelines) in [
+                ("SELECT b.k, b.s FROM n a JOIN n b ON a.i = b.j", 1),
+                ("SELECT b.k, b.j FROM (SELECT * FROM n WHERE k % 2 = 0) a JOIN n b ON a.s = b.s AND a.i = b.i", 1),
+                ("SELECT b.k FROM n a JOIN n b ON a.i = b.i AND a.k < b.j", 1),
+                ("SELECT b.k, b.d FROM n a JOIN n b ON a.s = b.s AND a.k <> b.k AND a.i > b.i", 1),
+                ("SELECT b.k FROM n a JOIN n b ON a.i IS NOT DISTINCT FROM b.j", 1),
+                ("SELECT b.k FROM none a JOIN n b ON a.i = b.j", 1),
+                ("SELECT b.k FROM n a JOIN none b ON a.i = b.j", 0),
+                ("SELECT b.b, count(*), sum(b.d) FROM n a JOIN n b ON a.i = b.j GROUP BY b.b", 2),
+            ] {
+                engines.check(&sql.replace(" JOIN", &format!(" {kind} JOIN")), pipelines).await;
+            }
+        }
+        for sql in [
+            "SELECT k FROM n WHERE i IN (SELECT j FROM n)",
+            "SELECT k FROM n WHERE i NOT IN (SELECT j FROM n)",
+            "SELECT k FROM n WHERE i NOT IN (SELECT j FROM n WHERE j IS NOT NULL)",
+            "SELECT k FROM n WHERE i NOT IN (SELECT j FROM none)",
+            "SELECT k FROM n WHERE k NOT IN (SELECT k FROM n WHERE k > 10 AND b)",
+            "SELECT k FROM n a WHERE EXISTS (SELECT 1 FROM n b WHERE a.i = b.j AND a.k <> b.k)",
+            "SELECT k FROM n a WHERE NOT EXISTS (SELECT 1 FROM n b WHERE a.s = b.s AND a.i < b.i)",
+            "SELECT count(*) FROM n a WHERE k > 3 AND NOT EXISTS (SELECT 1 FROM n b WHERE a.i = b.i AND b.b)",
+        ] {
+            engines.check(sql, 0).await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn empty_input() {
     let engines = nulls(100, 2).await;

@@ -1,4 +1,4 @@
-//! Inner hash joins: a build loop with a `groupbuilder`, and a probe loop that looks up and merges.
+//! Hash joins: a build loop with a `groupbuilder`, and a probe loop that looks up and merges.
 //!
 //! ```weld
 //! # build                                                       # probe
@@ -8,6 +8,9 @@
 //! ```
 //! The table is one value: every partition of the build side fills its own, they are combined, and every partition of
 //! the probe side reads the result. So neither side needs to be partitioned by the keys.
+//!
+//! The rows that come out are pairs of rows (inner joins), or the probe side's rows that have a match or have none (right
+//! semi and anti joins): a filter whose condition is `keyexists(table, r.$0)`.
 
 use std::sync::Arc;
 
@@ -22,12 +25,13 @@ use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, compare, data_type, lower};
-use super::operator::{project, read_by, through_projection};
+use super::operator::{append, project, read_by, through_projection};
 use super::{Block, Lowering, Result, Rows, Slot, Sql, Unsupported, for_each, row_struct};
 
-/// An inner hash join, as far as its shape tells that it has a lowering.
+/// A hash join, as far as its shape tells that it has a lowering.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
+    gives: Gives,
     left_keys: Vec<Arc<dyn PhysicalExpr>>,
     right_keys: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<JoinFilter>,
@@ -35,6 +39,17 @@ pub(crate) struct Join {
     nulls_match: bool,
     left: SchemaRef,
     right: SchemaRef,
+}
+
+/// Which rows a join gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gives {
+    /// A row of each side, for every pair that matches.
+    Pairs,
+    /// The probe side's rows that have a match.
+    Matched,
+    /// The probe side's rows that have none; a null key has none.
+    Unmatched,
 }
 
 /// A table that a build pipeline makes: its type, and where the build side's columns are in its rows.
@@ -49,14 +64,21 @@ pub(crate) struct Table {
 impl Join {
     pub(crate) fn of(exec: &HashJoinExec) -> Result<Join> {
         let no = |why: &str| Err(Unsupported::new("HashJoinExec", why));
-        if *exec.join_type() != JoinType::Inner {
-            return no(&format!("a join of the type {}", exec.join_type()));
+        let gives = match exec.join_type() {
+            JoinType::Inner => Gives::Pairs,
+            JoinType::RightSemi => Gives::Matched,
+            JoinType::RightAnti => Gives::Unmatched,
+            other => return no(&format!("a join of the type {other}")),
+        };
+        if exec.null_aware {
+            return no("NOT IN with nulls");
         }
         if exec.fetch().is_some() {
             return no("stops at a limit");
         }
         let (left_keys, right_keys) = exec.on().iter().cloned().unzip();
         Ok(Join {
+            gives,
             left_keys,
             right_keys,
             filter: exec.filter().cloned(),
@@ -77,7 +99,14 @@ impl Join {
     /// Key columns of the build side are in the table's keys, not among its columns.
     pub(crate) fn needed(&self, outputs: &[bool]) -> (Vec<bool>, Vec<bool>) {
         let (left, right) = (self.left.fields().len(), self.right.fields().len());
-        let mut both = through_projection(left + right, self.projection.as_deref(), outputs);
+        let mut both = match self.gives {
+            Gives::Pairs => through_projection(left + right, self.projection.as_deref(), outputs),
+            Gives::Matched | Gives::Unmatched => {
+                let mut both = vec![false; left];
+                both.extend(through_projection(right, self.projection.as_deref(), outputs));
+                both
+            }
+        };
         if let Some(filter) = &self.filter {
             for index in filter.column_indices() {
                 match index.side {
@@ -217,6 +246,40 @@ impl Join {
         needed: &[bool],
     ) -> Result<Rows> {
         self.check_keys()?;
+        match self.gives {
+            Gives::Pairs => self.lower_pairs(lowering, input, table, needed),
+            Gives::Matched | Gives::Unmatched => self.lower_filter(lowering, input, table, needed),
+        }
+    }
+
+    /// The probe side's rows that have a match, or those that have none.
+    fn lower_filter(&self, lowering: &mut Lowering, input: &Rows, table: &Table, needed: &[bool]) -> Result<Rows> {
+        let param = lowering.table(table.ty.clone());
+        append(lowering, input, "joined", |block, columns| {
+            let (key, matchable) = self.key(block, &self.right, columns, &self.right_keys)?;
+            let matched = if self.filter.is_none() {
+                ir::key_exists(param, key)
+            } else {
+                let found = block.env.names.fresh("found");
+                let lookup = ir::opt_lookup(param, key);
+                let found_var = ir::var(found, lookup.ty.clone());
+                let any = for_each(block.env, ir::field(found_var.clone(), 1), "v", |inner, v| {
+                    let build = Rows { data: v.clone(), columns: table.columns.clone() }.columns_of(&v);
+                    let residual = self.residual(inner, &build, columns)?.unwrap_or_else(|| ir::bool(true));
+                    let merger = ir::merger(Type::BOOL, MergeOp::All(ReduceOp::BitOr));
+                    Ok((merger, move |b: Expr| ir::merge(b, residual)))
+                })?;
+                let any = ir::and(ir::field(found_var, 0), ir::result(any));
+                ir::let_in(vec![weld_core::ir::Binding { sym: found, value: lookup }], any)
+            };
+            let matched = matchable.into_iter().fold(matched, |matched, matchable| ir::and(matchable, matched));
+            let keep = if self.gives == Gives::Matched { matched } else { ir::not(matched) };
+            Ok((Some(keep), project(columns, self.projection.as_deref(), needed)))
+        })
+    }
+
+    /// A row for every pair that matches.
+    fn lower_pairs(&self, lowering: &mut Lowering, input: &Rows, table: &Table, needed: &[bool]) -> Result<Rows> {
         let param = lowering.table(table.ty.clone());
         let Type::Dict(_, matches) = &table.ty else { unreachable!("a table is a dictionary") };
         let row_type = matches.element().expect("a table's values are vectors").clone();

@@ -76,7 +76,7 @@ pub(crate) fn projection(
 }
 
 /// A loop that appends the row that `body` gives, where its condition holds.
-fn append(
+pub(crate) fn append(
     lowering: &mut Lowering,
     input: &Rows,
     name: &str,
