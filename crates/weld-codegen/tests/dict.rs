@@ -175,6 +175,32 @@ fn lookups_in_large_tables() {
     }
 }
 
+/// Keys of large tables are hashed ahead of the merges: of several parts, bound before, one of two builders, and with the
+/// number of iterations no multiple of those hashed at a time.
+#[test]
+fn merges_into_large_tables() {
+    for (key_ty, key) in [
+        ("i64", "(x * 1000003L) % 60001L"),
+        ("{i32,i64}", "{i32(x % 7L), x % 60007L}"),
+        ("vec[i8]", "lookup(names, x % 50021L)"),
+    ] {
+        for count in [0, 1, 127, 128, 129, 200_013] {
+            check(&format!(
+                "let names = result(for(rangeiter(0L, 50021L, 1L), appender[vec[i8]],
+                     |b,i,x| merge(b, if(x % 2L == 0L, serialize(x), serialize({{x, x + 1L}})))));
+                 let v = result(for(rangeiter(0L, {count}L, 1L), appender[i64], |b,i,x| merge(b, x)));
+                 let both = for(v, {{merger[i64,+], dictmerger[{key_ty},{{i64,i64}},{{+,max}}]}}, |b,i,x|
+                     let k = {key};
+                     {{merge(b.$0, x), merge(b.$1, {{k, {{x, x}}}})}});
+                 let entries = tovec(result(both.$1));
+                 let n = len(entries);
+                 {{result(both.$0), result(for(entries, merger[{{i64,i64,i64}},+],
+                     |b,i,e| merge(b, {{e.$1.$0, e.$1.$1, n}})))}}"
+            ));
+        }
+    }
+}
+
 #[test]
 fn tables_made_in_a_loop() {
     check(

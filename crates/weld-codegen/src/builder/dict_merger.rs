@@ -45,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<()> {
         let (key, value) = (value.field(0)?, value.field(1)?);
-        self.merge_under_key(handle, (key_ty, ty, op), &key, span, |e, at| e.merge_at(ty, op, at, &value))
+        self.merge_under_key(handle, (key_ty, ty, op), (&key, None), span, |e, at| e.merge_at(ty, op, at, &value))
     }
 
     /// Merges a value that is computed when its row is known, so that few registers are taken while the key is looked
@@ -54,27 +54,28 @@ impl<'c> Emitter<'c, '_> {
         &mut self,
         handle: &Handle<'c>,
         (key_ty, ty, op): (&Type, &Type, &MergeOp),
-        key: &Val<'c>,
+        (key, expr): (&Val<'c>, Option<&Expr>),
         span: Span,
         merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
     ) -> Res<()> {
-        let number = self.row_of_key(handle, (key_ty, ty, op), key, span)?;
+        let number = self.row_of_key(handle, (key_ty, ty, op), (key, expr), span)?;
         let table = self.load_ptr(handle.state)?;
         let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
         let at = self.merged_value_ptr(rows, key_ty, ty, number)?;
         merge(self, at)
     }
 
-    /// The number of a key's row in the table of the builder. A new key has its row made.
+    /// The number of a key's row in the table of the builder. A new key has its row made. With the key comes the
+    /// expression that it is the value of.
     pub(crate) fn row_of_key(
         &mut self,
         handle: &Handle<'c>,
         types: (&Type, &Type, &MergeOp),
-        key: &Val<'c>,
+        (key, expr): (&Val<'c>, Option<&Expr>),
         span: Span,
     ) -> Res<IntValue<'c>> {
         let key = self.canonical_key(types.0, key)?;
-        let hash = self.hash_key(types.0, &key)?;
+        let hash = self.hash_of_merge(types.0, &key, expr)?;
         let table = self.load_ptr(handle.state)?;
         let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: handle.copies_bytes };
         self.entry_number(&memory, types, &key, hash, span)

@@ -123,7 +123,7 @@ impl<'c> Emitter<'c, '_> {
                         e.prefetch_deferred(row)?;
                     }
                 }
-                let number = e.row_of_key(handle, types, &key, span)?;
+                let number = e.row_of_key(handle, types, (&key, None), span)?;
                 let number = e.b.build_int_truncate(number, i32, "")?;
                 e.store(e.element_ptr(i32.into(), numbers, j)?, number)?;
                 Ok(())

@@ -310,6 +310,7 @@ fn helper<'c, 'u>(
         index_base: None,
         unread: None,
         filling: std::cell::Cell::new(None),
+        hashed: None,
         entry,
         exit,
         status,

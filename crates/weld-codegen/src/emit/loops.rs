@@ -19,7 +19,7 @@ use weld_core::ty::{BuilderType, Type};
 
 use super::analysis::{allocates, any, has_loops, merges, merges_at_index};
 use super::iter::Source;
-use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal};
+use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal, prehash};
 use crate::layout;
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.
@@ -118,7 +118,12 @@ impl<'c> Emitter<'c, '_> {
             _ => None,
         };
 
-        let strip = if inner_loops { OUTER_STRIP } else { STRIP };
+        let merge = if inner_loops { None } else { self.merge_ahead(builders, func)? };
+        let strip = match merge {
+            Some(_) => prehash::STRIP,
+            None if inner_loops => OUTER_STRIP,
+            None => STRIP,
+        };
         let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
         let (again, done) = (self.new_block("again"), self.new_block("done"));
         let i64 = self.unit.i64_type();
@@ -139,6 +144,10 @@ impl<'c> Emitter<'c, '_> {
                 self.reserve(handle, &appended(handle)?, extra, span)?;
             }
         }
+        let hashed = match &merge {
+            Some(merge) => Some((merge, self.hash_ahead(merge, source, *x_sym, start_value, end)?)),
+            None => None,
+        };
         let head_end = self.current_block()?;
         self.branch(looping)?;
 
@@ -146,6 +155,10 @@ impl<'c> Emitter<'c, '_> {
         let i = self.b.build_phi(i64, "i")?;
         i.add_incoming(&[(&start_value, head_end)]);
         let index = i.as_basic_value().into_int_value();
+        self.hashed = match hashed {
+            Some((merge, done)) => Some(self.hashed(merge, done, start_value, index)?),
+            None => None,
+        };
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(&appenders)?;
         self.vars.insert(*b_sym, builders.clone());
@@ -167,6 +180,7 @@ impl<'c> Emitter<'c, '_> {
         self.loop_depth -= 1;
         self.unread = around;
         vec_merger.inspect(|handle| handle.inside.set(None));
+        self.hashed = None;
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
             handle.filled.replace(Rc::default());

@@ -43,6 +43,7 @@ mod math;
 pub(crate) mod memory;
 mod parallel;
 pub(crate) mod prefetch;
+mod prehash;
 mod scalar;
 mod select;
 mod serialize;
@@ -341,6 +342,8 @@ pub(crate) struct Emitter<'c, 'u> {
     unread: Option<MetadataValue<'c>>,
     /// The column that stores go to.
     pub(crate) filling: Cell<Option<ColumnScope<'c>>>,
+    /// The merge whose keys the innermost loop has hashed ahead.
+    hashed: Option<prehash::Hashed<'c>>,
     /// How many loops enclose the current position.
     pub(crate) loop_depth: u32,
     /// Holds allocas; ends with a branch to the body.
@@ -392,6 +395,7 @@ impl<'c, 'u> Emitter<'c, 'u> {
             index_base: None,
             unread: None,
             filling: Cell::new(None),
+            hashed: None,
             loop_depth: 0,
             entry,
             exit,

@@ -25,7 +25,7 @@ use weld_runtime::DictOffsets;
 
 use super::dict::entry_types;
 use super::iter::Source;
-use super::{Demand, Emitter, Res, demands, internal};
+use super::{Demand, Emitter, Res, Val, demands, internal};
 
 /// Iterations between asking for a slot and using it. At half the way its row is asked for.
 const AHEAD: i64 = 24;
@@ -35,12 +35,17 @@ const ENTRIES_MIN: i64 = 1 << 15;
 const LOOKUPS_MAX: usize = 2;
 
 /// A lookup that each iteration does.
-struct Ahead<'e> {
+struct Lookup<'e> {
     table: Sym,
     dict: &'e Type,
-    key: &'e Expr,
+    ahead: Ahead<'e>,
+}
+
+/// A key that can be computed early.
+pub(super) struct Ahead<'e> {
+    pub(super) key: &'e Expr,
     /// What the key needs of the body's own bindings, in order.
-    bindings: Vec<&'e Binding>,
+    pub(super) bindings: Vec<&'e Binding>,
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -55,16 +60,16 @@ impl<'c> Emitter<'c, '_> {
         let [_, (i_sym, _), (x_sym, _)] = &func.params[..] else { return Ok(()) };
         let mut found = Vec::new();
         collect(&func.body, &mut Vec::new(), &mut found);
-        found.retain(|ahead| {
-            self.vars.get(&ahead.table).is_some_and(|table| table.dict().is_ok())
-                && !ahead.uses(*i_sym)
-                && ahead.uses(*x_sym)
+        found.retain(|lookup| {
+            self.vars.get(&lookup.table).is_some_and(|table| table.dict().is_ok())
+                && !lookup.ahead.uses(*i_sym)
+                && lookup.ahead.uses(*x_sym)
         });
         if found.is_empty() || found.len() > LOOKUPS_MAX {
             return Ok(());
         }
-        for ahead in found {
-            let table = match self.vars.get(&ahead.table) {
+        for lookup in found {
+            let table = match self.vars.get(&lookup.table) {
                 Some(table) => table.dict()?,
                 None => continue,
             };
@@ -76,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
             self.at(fetch);
             for (distance, slot) in [(AHEAD, true), (AHEAD / 2, false)] {
                 let later = self.umin(self.add_nw(index, self.i64(distance))?, self.sub(end, self.i64(1))?)?;
-                self.prefetch_lookup(source, &ahead, *x_sym, later, table, slot)?;
+                self.prefetch_lookup(source, &lookup, *x_sym, later, table, slot)?;
             }
             self.branch(done)?;
             self.at(done);
@@ -87,12 +92,29 @@ impl<'c> Emitter<'c, '_> {
     fn prefetch_lookup(
         &mut self,
         source: &Source<'c>,
-        ahead: &Ahead<'_>,
+        lookup: &Lookup<'_>,
         x_sym: Sym,
         index: IntValue<'c>,
         table: PointerValue<'c>,
         slot: bool,
     ) -> Res<()> {
+        let key = self.key_ahead(&lookup.ahead, source, x_sym, index)?;
+        let (key_ty, value_ty) = entry_types(lookup.dict)?;
+        if slot {
+            self.prefetch_slot(table, key_ty, value_ty, &key)
+        } else {
+            self.prefetch_row(table, key_ty, value_ty, &key)
+        }
+    }
+
+    /// The key of iteration `index`.
+    pub(super) fn key_ahead(
+        &mut self,
+        ahead: &Ahead<'_>,
+        source: &Source<'c>,
+        x_sym: Sym,
+        index: IntValue<'c>,
+    ) -> Res<Val<'c>> {
         let needs = ahead.demands();
         let needed = |sym: Sym| needs.get(&sym).cloned().unwrap_or(Demand::All);
         let element = self.source_element(source, index, &needed(x_sym))?;
@@ -101,13 +123,7 @@ impl<'c> Emitter<'c, '_> {
             let value = self.emit_parts(&binding.value, &needed(binding.sym))?;
             self.vars.insert(binding.sym, value);
         }
-        let key = self.emit(ahead.key)?;
-        let (key_ty, value_ty) = entry_types(ahead.dict)?;
-        if slot {
-            self.prefetch_slot(table, key_ty, value_ty, &key)
-        } else {
-            self.prefetch_row(table, key_ty, value_ty, &key)
-        }
+        self.emit(ahead.key)
     }
 
     /// Asks for a cache line.
@@ -124,7 +140,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl Ahead<'_> {
-    fn uses(&self, sym: Sym) -> bool {
+    pub(super) fn uses(&self, sym: Sym) -> bool {
         self.key.count_uses(sym) > 0 || self.bindings.iter().any(|binding| binding.value.count_uses(sym) > 0)
     }
 
@@ -141,7 +157,7 @@ impl Ahead<'_> {
 }
 
 /// Lookups on every path through a body. `scope` are the bindings seen so far.
-fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Ahead<'e>>) {
+fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Lookup<'e>>) {
     match &expr.kind {
         ExprKind::Let { bindings, body } => {
             for binding in bindings {
@@ -162,7 +178,7 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Ahe
                 return;
             }
             if let Some(bindings) = needed(key, scope) {
-                found.push(Ahead { table: *table, dict: &data.ty, key, bindings });
+                found.push(Lookup { table: *table, dict: &data.ty, ahead: Ahead { key, bindings } });
             }
         }
         _ => expr.each_child(&mut |child| deep(|| collect(child, scope, found))),
@@ -170,7 +186,7 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Ahe
 }
 
 /// The bindings that a key needs, if they and the key can be computed early: they are cheap and cannot fail.
-fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
+pub(super) fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
     if !harmless(key) {
         return None;
     }
