@@ -17,6 +17,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -117,6 +118,7 @@ impl Join {
             }
         }
         let probe_columns = both.split_off(left);
+        both.iter_mut().zip(self.columns_as_keys()).for_each(|(needed, key)| *needed &= key.is_none());
         let keys = read_by(right, &self.right_keys);
         (probe_columns.iter().zip(keys).map(|(column, key)| *column || key).collect(), both)
     }
@@ -127,14 +129,14 @@ impl Join {
         columns.iter().zip(keys).map(|(column, key)| *column || key).collect()
     }
 
-    /// The key and, if it is not always there, the condition that a row can match at all.
+    /// The parts of the key and, if they are not always there, the condition that a row can match at all.
     fn key(
         &self,
         block: &mut Block<'_>,
         schema: &Schema,
         columns: &[Option<Sql>],
         keys: &[Arc<dyn PhysicalExpr>],
-    ) -> Result<(Expr, Option<Expr>)> {
+    ) -> Result<(Vec<Expr>, Option<Expr>)> {
         let mut parts = Vec::new();
         let mut matchable: Option<Expr> = None;
         for (index, expr) in keys.iter().enumerate() {
@@ -151,11 +153,29 @@ impl Join {
             if let Some(valid) = key.valid {
                 matchable = Some(matchable.map_or(valid.clone(), |so_far| ir::and(so_far, valid)));
             }
-            parts.push(key.value);
+            parts.push(block.share("key", key.value));
         }
-        let single = parts.len() == 1;
-        let key = if single { parts.swap_remove(0) } else { ir::strct(parts) };
-        Ok((key, matchable))
+        Ok((parts, matchable))
+    }
+
+    /// For each column of the build side the key that it is. Where rows match, the probe side's key has the same value: the
+    /// table need not keep it, and what follows knows it before the table is asked.
+    fn columns_as_keys(&self) -> Vec<Option<usize>> {
+        let mut columns = vec![None; self.left.fields().len()];
+        if self.nulls_match || self.gives != Gives::Pairs {
+            return columns;
+        }
+        for (index, (left, right)) in self.left_keys.iter().zip(&self.right_keys).enumerate() {
+            let Some(column) = left.downcast_ref::<Column>() else { continue };
+            let same = match (left.data_type(&self.left), right.data_type(&self.right)) {
+                (Ok(left), Ok(right)) => left == right,
+                _ => false,
+            };
+            if same && let Some(known) = columns.get_mut(column.index()) {
+                *known = Some(index);
+            }
+        }
+        columns
     }
 
     /// Whether a pair of keys may be null on either side.
@@ -191,8 +211,8 @@ impl Join {
         let mut with_bounds = false;
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let columns = input.columns_of(&r);
-            let (key, matchable) = self.key(block, &self.left, &columns, &self.left_keys)?;
-            let key = block.share("key", key);
+            let (parts, matchable) = self.key(block, &self.left, &columns, &self.left_keys)?;
+            let key = block.share("key", one_key(parts));
             let kinds = key_kinds(&key.ty);
             with_bounds = bounds && kinds.is_some();
             let kept = columns.iter().zip(needed).map(|(column, needed)| column.clone().filter(|_| *needed));
@@ -256,7 +276,8 @@ impl Join {
     fn lower_filter(&self, lowering: &mut Lowering, input: &Rows, table: &Table, needed: &[bool]) -> Result<Rows> {
         let param = lowering.table(table.ty.clone());
         append(lowering, input, "joined", |block, columns| {
-            let (key, matchable) = self.key(block, &self.right, columns, &self.right_keys)?;
+            let (parts, matchable) = self.key(block, &self.right, columns, &self.right_keys)?;
+            let key = one_key(parts);
             let matched = if self.filter.is_none() {
                 ir::key_exists(param, key)
             } else {
@@ -286,13 +307,18 @@ impl Join {
         let mut output = Vec::new();
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let probe_columns = input.columns_of(&r);
-            let (key, matchable) = self.key(block, &self.right, &probe_columns, &self.right_keys)?;
+            let (parts, matchable) = self.key(block, &self.right, &probe_columns, &self.right_keys)?;
             let found = block.env.names.fresh("found");
-            let lookup = ir::opt_lookup(param.clone(), key);
+            let lookup = ir::opt_lookup(param.clone(), one_key(parts.clone()));
             let found_var = ir::var(found, lookup.ty.clone());
             let (j, v) = (block.env.names.fresh("j"), block.env.names.fresh("v"));
-            let build_columns =
+            let mut build_columns =
                 Rows { data: param.clone(), columns: table.columns.clone() }.columns_of(&ir::var(v, row_type.clone()));
+            for (column, key) in build_columns.iter_mut().zip(self.columns_as_keys()) {
+                if let Some(key) = key {
+                    *column = Some(Sql { value: parts[key].clone(), valid: None });
+                }
+            }
             let mut inner = Block::new(block.env);
             let residual = self.residual(&mut inner, &build_columns, &probe_columns)?;
             let both: Vec<Option<Sql>> = build_columns.into_iter().chain(probe_columns).collect();
@@ -334,6 +360,10 @@ impl Join {
         let scope = Scope { schema: filter.schema(), columns: &columns };
         Ok(Some(lower(block, &scope, filter.expression())?.value))
     }
+}
+
+fn one_key(mut parts: Vec<Expr>) -> Expr {
+    if parts.len() == 1 { parts.swap_remove(0) } else { ir::strct(parts) }
 }
 
 /// The kinds of a key's parts, if all are integers.
