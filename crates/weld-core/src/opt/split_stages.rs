@@ -284,12 +284,13 @@ impl Plan {
     /// Adds a prefilter stage for every probe that each merged row has to pass and whose key comes from the row.
     fn probes(&mut self, rest: &Expr) {
         let (bindings, tail) = block(rest);
+        let scope: Vec<Binding> = self.seen.iter().chain(bindings).cloned().collect();
         let mut stages = Vec::new();
         let mut hit = None;
         if let ExprKind::If { cond, on_true, on_false } = &tail.kind
             && matches!(on_false.kind, ExprKind::Var(_))
         {
-            hit = probe_of(cond, bindings).map(|probe| (probe, on_true));
+            hit = probe_of(cond, &scope).map(|probe| (probe, on_true));
         }
         let Some(((table, key), on_true)) = hit else { return };
         // Rows that are dropped here skip what comes before the probe: that must not fail. A probe further inside is
@@ -302,13 +303,18 @@ impl Plan {
             stages.push(stage);
         }
         self.stages.append(&mut stages);
-        // A loop over the matches, whose body may hold the next probe.
-        let inner = match &on_true.kind {
-            ExprKind::For { func, iter, .. } => match &**iter {
-                Iter::Vector(data) if !can_fail(data) => &func.body,
-                _ => return,
-            },
-            _ => on_true,
+        // A loop over the matches, whose body may hold the next probe; what was taken out of the loop stands before it.
+        let (bindings, tail) = block(on_true);
+        let inner = match &tail.kind {
+            ExprKind::For { func, iter, .. } => {
+                let Iter::Vector(data) = &**iter else { return };
+                if can_fail(data) || bindings.iter().any(|b| can_fail(&b.value)) {
+                    return;
+                }
+                self.seen.extend(bindings.iter().cloned());
+                &*func.body
+            }
+            _ => &**on_true,
         };
         self.probes(inner);
     }
@@ -361,6 +367,10 @@ fn conjuncts<'a>(e: &'a Expr, out: &mut Vec<&'a Expr>) {
 
 /// The table and the key when the condition is whether an `optlookup` has hit.
 fn probe_of<'a>(cond: &'a Expr, bindings: &'a [Binding]) -> Option<(&'a Expr, &'a Expr)> {
+    let cond = match &cond.kind {
+        ExprKind::Var(sym) => &bindings.iter().find(|b| b.sym == *sym)?.value,
+        _ => cond,
+    };
     if let ExprKind::KeyExists { data, key } = &cond.kind {
         return Some((data, key));
     }
@@ -479,6 +489,46 @@ mod tests {
                                 if(n.$0, for(n.$1, b2, |b3, j3, w| merge(b3, {v, w})), b2)
                             ),
                             b_4
+                          )
+                      )
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_condition_taken_out_of_the_loop_over_matches_is_a_probe() {
+        check(
+            "|s: stream[{i64,i64}], t: dict[i64,vec[i64]], u: dict[i64,vec[i64]]| result(for(s, appender[i64], |b, i, r|
+               let m = optlookup(t, r.$0);
+               if(m.$0, (let h = keyexists(u, r.$1);
+                         for(m.$1, b, |b2, j, v| if(h, merge(b2, v), b2))), b)))",
+            expect![[r#"
+                |s: stream[{i64,i64}], t: dict[i64,vec[i64]], u: dict[i64,vec[i64]]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    appender[i64],
+                    |b, k, c|
+                      let sel = result(for(
+                        c,
+                        appender[i32](len(c)),
+                        |b_2, i, x| if(may_contain(t, x.$0), merge(b_2, i32(i)), b_2)
+                      ));
+                      for(
+                        result(for(
+                          sel,
+                          appender[i32](len(sel)),
+                          |b_4, i_3, x_2|
+                            if(may_contain(u, (@(unchecked:true) lookup(c, i64(x_2))).$1), merge(b_4, x_2), b_4)
+                        )),
+                        b,
+                        |b_3, i_2, j|
+                          let r = @(unchecked:true) lookup(c, i64(j));
+                          let m = optlookup(t, r.$0);
+                          if(
+                            m.$0,
+                            let h = keyexists(u, r.$1); for(m.$1, b_3, |b2, j_2, v| if(h, merge(b2, v), b2)),
+                            b_3
                           )
                       )
                   ))
