@@ -109,7 +109,7 @@ impl Chain {
     /// Whether compiling pays: something must be computed, not only moved.
     fn gains(&self) -> bool {
         self.steps.iter().any(|step| match step {
-            Step::Filter { .. } | Step::Probe { .. } => true,
+            Step::Filter { .. } | Step::Probe { .. } | Step::Aggregate(_) => true,
             Step::Project { exprs, .. } => exprs.iter().any(|expr| !expr.is::<Column>() && !expr.is::<Literal>()),
         })
     }
@@ -153,12 +153,13 @@ impl Rewriter {
         plan: &Arc<dyn ExecutionPlan>,
         keep_partitioning: bool,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
-        let (sink, mut chain) = match plan.downcast_ref::<AggregateExec>().map(|exec| self.aggregate(exec)) {
-            Some(Err(unsupported)) => return Ok(Err(unsupported)),
-            Some(Ok(started)) => started,
-            None => (Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)),
-        };
-        let stopped = self.extend(&mut chain)?;
+        let (sink, mut chain) =
+            match plan.downcast_ref::<AggregateExec>().map(|exec| self.aggregate(exec, keep_partitioning)) {
+                Some(Err(unsupported)) => return Ok(Err(unsupported)),
+                Some(Ok(started)) => started,
+                None => (Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)),
+            };
+        let stopped = self.extend(&mut chain, true)?;
         if chain.fused.is_empty() {
             return Ok(Err(stopped));
         }
@@ -168,21 +169,21 @@ impl Rewriter {
         self.finish(chain, sink, plan, None)
     }
 
-    fn aggregate(&self, exec: &AggregateExec) -> lower::Result<(Sink, Chain)> {
+    fn aggregate(&self, exec: &AggregateExec, keep_partitioning: bool) -> lower::Result<(Sink, Chain)> {
         enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
         let aggregate = Aggregate::of(exec)?;
         let exprs: Vec<_> = aggregate.exprs().cloned().collect();
         let sink = Sink::Aggregate(aggregate);
         sink.check(&exec.input().schema())?;
-        let keep_partitioning = *exec.mode() == AggregateMode::SinglePartitioned;
-        let mut chain = Chain::new(exec.input(), &sink, keep_partitioning);
+        let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
         chain.fused.push(fused(exec));
         chain.exprs = exprs;
         Ok((sink, chain))
     }
 
-    /// Takes operators into the chain as long as they lower; gives the reason for which the next does not.
-    fn extend(&mut self, chain: &mut Chain) -> Result<Unsupported> {
+    /// Takes operators into the chain as long as they lower; gives the reason for which the next does not. `groups` if
+    /// an aggregate may be among them: the tables of joins are combined before anything is grouped.
+    fn extend(&mut self, chain: &mut Chain, groups: bool) -> Result<Unsupported> {
         loop {
             let node = Arc::clone(&chain.source);
             let taken = if let Some(filter) = node.downcast_ref::<FilterExec>() {
@@ -191,6 +192,8 @@ impl Rewriter {
                 self.projection(projection, chain)
             } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
                 self.join(join, chain)?
+            } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|_| groups) {
+                self.groups(aggregate, chain)
             } else {
                 Err(Unsupported::new(node.name(), "no lowering for this operator"))
             };
@@ -228,6 +231,22 @@ impl Rewriter {
         let step = Step::Project { exprs: exprs.clone(), input: exec.input().schema() };
         step.check(&exec.input().schema(), &chain.needed)?;
         chain.exprs.extend(exprs);
+        Ok(Taken { step, input: Arc::clone(exec.input()) })
+    }
+
+    /// An aggregate below other operators, which then read its groups in place. Joins must not be among them: what they
+    /// make of the groups would be held all at once.
+    fn groups(&self, exec: &AggregateExec, chain: &mut Chain) -> lower::Result<Taken> {
+        let joins = chain.steps.iter().any(|step| matches!(step, Step::Probe { .. }));
+        enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
+        let aggregate = Aggregate::of(exec)?;
+        if joins || aggregate.partial || aggregate.group.is_empty() {
+            return Err(Unsupported::new("AggregateExec", "ends a pipeline of its own"));
+        }
+        chain.exprs.extend(aggregate.exprs().cloned());
+        let step = Step::Aggregate(aggregate);
+        step.check(&exec.input().schema(), &chain.needed)?;
+        chain.keep_partitioning |= keyed(exec.mode());
         Ok(Taken { step, input: Arc::clone(exec.input()) })
     }
 
@@ -287,7 +306,7 @@ impl Rewriter {
             return Ok(Err(unsupported));
         }
         let mut chain = Chain::new(input, &sink, false);
-        self.extend(&mut chain)?;
+        self.extend(&mut chain, false)?;
         let feeds = exec.dynamic_expressions_produced().into_iter().next().map(|filter| DynamicFilter {
             filter,
             probe_keys: exec.on().iter().map(|(_, right)| Arc::clone(right)).collect(),
@@ -348,6 +367,11 @@ impl Rewriter {
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs }))))
     }
+}
+
+/// Whether an aggregate relies on its input being partitioned by its groups.
+fn keyed(mode: &AggregateMode) -> bool {
+    matches!(mode, AggregateMode::SinglePartitioned | AggregateMode::FinalPartitioned)
 }
 
 fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {

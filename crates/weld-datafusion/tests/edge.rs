@@ -67,6 +67,28 @@ async fn nulls_everywhere() {
     }
 }
 
+/// Aggregates of aggregates, and what follows an aggregate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_of_groups() {
+    for (batch_rows, partitions) in [(100, 1), (7, 2)] {
+        let engines = nulls(batch_rows, partitions).await;
+        for sql in [
+            "SELECT s, count(DISTINCT i) FROM n GROUP BY s",
+            "SELECT count(DISTINCT s) FROM n",
+            "SELECT b, count(DISTINCT s) FROM n WHERE k > 3 GROUP BY b HAVING count(DISTINCT s) > 2",
+            "SELECT c, count(*) FROM (SELECT s, count(*) AS c FROM n GROUP BY s) AS t GROUP BY c",
+            "SELECT s, sum(i) + 1 AS x FROM n GROUP BY s HAVING sum(i) > 100 OR s IS NULL",
+            "SELECT max(c), min(s) FROM (SELECT s, sum(k) AS c FROM n GROUP BY s HAVING sum(k) > 3) AS t",
+            "SELECT s FROM n GROUP BY s HAVING sum(k) > 100000",
+            "SELECT t.s, n.k FROM (SELECT s, max(i) AS m FROM n GROUP BY s) AS t JOIN n ON t.m = n.i",
+            "SELECT n.k, t.m FROM n JOIN (SELECT i % 10 AS m, count(*) AS c FROM n GROUP BY i % 10) AS t ON t.c = n.i",
+            "SELECT s, b, count(*) FROM (SELECT DISTINCT s, b, i FROM n) AS t GROUP BY s, b",
+        ] {
+            engines.check(sql, 2).await;
+        }
+    }
+}
+
 /// Rows of one side with a match on the other or without one; a null key has none, unless null equals null.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn semi_and_anti_joins() {

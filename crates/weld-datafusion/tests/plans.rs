@@ -44,6 +44,33 @@ async fn a_join_is_two_pipelines() {
     "#]]).await;
 }
 
+/// Groups of groups, and a condition on groups, are read where they are; partitions are exchanged as before.
+#[tokio::test]
+async fn groups_go_on_in_their_pipeline() {
+    let engines = engines(2).await;
+    let sql = "SELECT i_tag, count(DISTINCT i_order) FROM items GROUP BY i_tag HAVING count(DISTINCT i_order) > 3";
+    check(&engines, sql, expect![[r#"
+        WeldExec: groups of AggregateExec -> FilterExec -> ProjectionExec; AggregateExec: mode=FinalPartitioned, gby=[i_tag@0 as i_tag], aggr=[count(alias1)]; FilterExec: count(alias1)@1 > 3; ProjectionExec: expr=[i_tag@0 as i_tag, count(alias1)@1 as count(DISTINCT items.i_order)]
+          RepartitionExec: partitioning=Hash([i_tag@0], 2), input_partitions=2
+            WeldExec: groups of AggregateExec -> AggregateExec; AggregateExec: mode=FinalPartitioned, gby=[i_tag@0 as i_tag, alias1@1 as alias1], aggr=[]; AggregateExec: mode=Partial, gby=[i_tag@0 as i_tag], aggr=[count(alias1)]
+              RepartitionExec: partitioning=Hash([i_tag@0, alias1@1], 2), input_partitions=2
+                WeldExec: groups of AggregateExec; AggregateExec: mode=Partial, gby=[i_tag@1 as i_tag, i_order@0 as alias1], aggr=[]
+                  DataSourceExec: partitions=2, partition_sizes=[2, 2]
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn a_semi_join_is_a_filter() {
+    let engines = engines(1).await;
+    let sql = "SELECT i_key FROM items WHERE i_order IN (SELECT o_key FROM orders WHERE o_price > 5)";
+    check(&engines, sql, expect![[r#"
+        WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=RightSemi, on=[(o_key@0, i_order@1)], projection=[i_key@0]
+          DataSourceExec: partitions=1, partition_sizes=[4]
+          WeldExec: table of FilterExec, feeds=DynamicFilter [ empty ]; FilterExec: o_price@1 > 5.00, projection=[o_key@0]
+            DataSourceExec: partitions=1, partition_sizes=[2]
+    "#]]).await;
+}
+
 #[tokio::test]
 async fn what_is_left_says_why() {
     let engines = engines(1).await;

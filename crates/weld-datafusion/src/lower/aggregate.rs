@@ -21,6 +21,7 @@ use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::ScalarKind;
 
 use super::expr::{Scope, lower};
+use super::operator::read_by;
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
 
@@ -96,6 +97,11 @@ impl Aggregate {
     /// Every expression that reads the input.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         self.group.iter().chain(self.calls.iter().flat_map(|call| call.args.iter().chain(&call.filter)))
+    }
+
+    /// The input columns that are read.
+    pub(crate) fn needed(&self) -> Vec<bool> {
+        read_by(self.input.fields().len(), self.exprs())
     }
 
     pub(crate) fn lower(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {

@@ -18,9 +18,21 @@ use super::{Arg, Lowering, Result, Rows, Slot, Unsupported};
 /// What happens to every row on its way from the source to the sink.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Filter { predicate: Arc<dyn PhysicalExpr>, projection: Option<Vec<usize>>, input: SchemaRef },
-    Project { exprs: Vec<Arc<dyn PhysicalExpr>>, input: SchemaRef },
-    Probe { join: Join, table: Table },
+    Filter {
+        predicate: Arc<dyn PhysicalExpr>,
+        projection: Option<Vec<usize>>,
+        input: SchemaRef,
+    },
+    Project {
+        exprs: Vec<Arc<dyn PhysicalExpr>>,
+        input: SchemaRef,
+    },
+    Probe {
+        join: Join,
+        table: Table,
+    },
+    /// Groups, at the end of the stream; what follows sees one row a group.
+    Aggregate(Aggregate),
 }
 
 /// Where the rows end up.
@@ -78,6 +90,7 @@ impl Step {
                 read_by(input.fields().len(), needed)
             }
             Step::Probe { join, .. } => join.needed(outputs).0,
+            Step::Aggregate(aggregate) => aggregate.needed(),
         }
     }
 
@@ -88,6 +101,7 @@ impl Step {
             }
             Step::Project { exprs, input: schema } => projection(lowering, input, schema, exprs, needed),
             Step::Probe { join, table, .. } => join.lower_probe(lowering, input, table, needed),
+            Step::Aggregate(aggregate) => aggregate.lower(lowering, input),
         }
     }
 
@@ -136,14 +150,17 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     for step in steps {
         rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"))?;
     }
+    // Groups of groups come at the end, all at once.
+    let grouped = steps.iter().any(|step| matches!(step, Step::Aggregate(_)));
     let (body, output) = match sink {
         Sink::Rows => {
-            let output = Output::Rows(slots(&rows)?);
+            let slots = slots(&rows)?;
+            let output = if grouped { Output::Groups { slots, partial: false } } else { Output::Rows(slots) };
             (rows.data, output)
         }
         Sink::Aggregate(aggregate) => {
             let rows = aggregate.lower(&mut lowering, &rows)?;
-            let partial = aggregate.partial && !aggregate.group.is_empty();
+            let partial = aggregate.partial && !aggregate.group.is_empty() && !grouped;
             let output = Output::Groups { slots: slots(&rows)?, partial };
             (rows.data, output)
         }
