@@ -107,7 +107,7 @@ impl Batch {
 }
 
 /// An array of a fixed-width type.
-fn fixed(
+pub(crate) fn fixed(
     data_type: &DataType,
     rows: usize,
     values: Buffer,

@@ -10,6 +10,7 @@
 //! Pages without wanted rows are never decompressed. Pages that will be read one after the other
 //! are decompressed two at a time, where the codec gains from it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::levels::{Levels, Validity};
 use crate::pages::{FileRanges, Pages};
 use crate::pool::BufferPool;
 use crate::selection::{Selection, Span};
+use crate::sieve::Verdicts;
 use crate::target::Target;
 use crate::values::Values;
 
@@ -331,7 +333,7 @@ impl ColumnReader {
             true => judged(predicate, &new_null_array(self.target.data_type(), 1))?.first().copied(),
             false => None,
         };
-        Ok(Some(Verdicts { entries, null }))
+        Ok(Some(Verdicts::new(entries, null)))
     }
 
     /// Judges rows of plain pages by their values.
@@ -373,19 +375,6 @@ fn judged(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<Vec<u8>> {
         None => verdict.values().clone(),
     };
     Ok(bits.iter().map(u8::from).collect())
-}
-
-#[derive(Debug)]
-struct Verdicts {
-    entries: Vec<u8>,
-    /// Absent where the column cannot be null.
-    null: Option<u8>,
-}
-
-impl Verdicts {
-    fn all(&self, verdict: bool) -> bool {
-        self.entries.iter().chain(&self.null).all(|&v| (v != 0) == verdict)
-    }
 }
 
 impl Cursor {
@@ -437,45 +426,40 @@ impl Cursor {
         let Values::Codes(codes) = &mut self.values else {
             return Err(Error::Usage("judged a page without codes".into()));
         };
-        let mut sieve = Sieve { verdicts: &verdicts.entries, kept };
+        let mut scratch = [0; BLOCK];
         match (span, &mut self.levels) {
             (Span::Range(range), None) => {
                 codes.skip(range.start - self.next)?;
-                let mut row = range.start;
+                let mut row = range.start as u32;
                 self.next = range.end;
-                let mut scratch = [0; BLOCK];
                 let width = codes.width();
-                while row < range.end {
-                    let piece = codes.next((range.end - row).min(BLOCK))?;
-                    let count = piece.count();
+                while (row as usize) < range.end {
+                    let piece = codes.next((range.end - row as usize).min(BLOCK))?;
+                    let stop = row + piece.count() as u32;
                     match piece {
-                        Piece::Repeat { value, .. } => {
-                            if sieve.verdict(value)? {
-                                sieve.kept.extend(row as u32..(row + count) as u32);
-                            }
-                        }
-                        Piece::Packed { data, start, .. } => {
+                        Piece::Repeat { value, .. } => verdicts.sift_run(row..stop, value, kept)?,
+                        Piece::Packed { data, start, count } => {
                             crate::bitpack::unpack(data, width, start, &mut scratch[..count]);
-                            sieve.range(row, &scratch[..count])?;
+                            verdicts.sift(row..stop, &scratch[..count], kept)?;
                         }
                     }
-                    row += count;
+                    row = stop;
                 }
             }
             (span, levels) => {
-                let target_rows = match span {
+                let rows: Cow<'_, [u32]> = match span {
                     Span::Range(range) => range.map(|row| row as u32).collect(),
-                    Span::Rows(rows) => rows.to_vec(),
+                    Span::Rows(rows) => rows.into(),
                 };
-                for rows in target_rows.chunks(BLOCK) {
+                for rows in rows.chunks(BLOCK) {
                     let offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
                     self.next = rows.last().map_or(self.next, |&row| row as usize + 1);
                     let mut validity = Validity::default();
                     let (offsets, behind) = value_offsets(levels, offsets, &mut validity)?;
-                    let mut picked = vec![0; offsets.len()];
-                    codes.pick(&offsets, &mut picked)?;
+                    let picked = &mut scratch[..offsets.len()];
+                    codes.pick(&offsets, picked)?;
                     codes.skip(behind)?;
-                    sieve.rows(rows, &picked, validity, verdicts.null)?;
+                    verdicts.sift_nullable(rows, validity, picked, kept)?;
                 }
             }
         }
@@ -507,55 +491,5 @@ fn read_levels(levels: &mut Option<Levels>, rows: usize, validity: &mut Validity
             validity.append_n(rows, true);
             Ok(rows)
         }
-    }
-}
-
-/// Collects the rows whose codes pass.
-struct Sieve<'a> {
-    verdicts: &'a [u8],
-    kept: &'a mut Vec<u32>,
-}
-
-impl Sieve<'_> {
-    fn verdict(&self, code: u32) -> Result<bool> {
-        match self.verdicts.get(code as usize) {
-            Some(verdict) => Ok(*verdict != 0),
-            None => Err(Error::Corrupt(format!("code {code} in a dictionary of {}", self.verdicts.len()))),
-        }
-    }
-
-    /// Rows `first ..` with at most a block of `codes`, without branching on the outcome.
-    fn range(&mut self, first: usize, codes: &[u32]) -> Result<()> {
-        const OUT_OF_RANGE: u8 = 2;
-        let mut passed = [0; BLOCK];
-        let (mut count, mut seen) = (0, 0);
-        for (row, &code) in (first as u32..).zip(codes) {
-            let verdict = *self.verdicts.get(code as usize).unwrap_or(&OUT_OF_RANGE);
-            passed[count % BLOCK] = row;
-            count += (verdict & 1) as usize;
-            seen |= verdict;
-        }
-        if seen & OUT_OF_RANGE != 0 {
-            return Err(Error::Corrupt(format!("a code past a dictionary of {} values", self.verdicts.len())));
-        }
-        self.kept.extend_from_slice(&passed[..count]);
-        Ok(())
-    }
-
-    /// Chosen rows; `codes` are those of the valid ones.
-    fn rows(&mut self, rows: &[u32], codes: &[u32], validity: Validity, null: Option<u8>) -> Result<()> {
-        let mut codes = codes.iter();
-        let nulls = validity.finish();
-        for (i, &row) in rows.iter().enumerate() {
-            let pass = if nulls.as_ref().is_some_and(|n| n.is_null(i)) {
-                null.unwrap_or(0) != 0
-            } else {
-                self.verdict(*codes.next().unwrap_or(&u32::MAX))?
-            };
-            if pass {
-                self.kept.push(row);
-            }
-        }
-        Ok(())
     }
 }

@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 
-use crate::batch::{Batch, Data};
+use crate::batch::{Batch, Data, fixed};
 use crate::error::{Result, corrupt};
 use crate::pool::{Block, BufferPool, Plain};
-use crate::target::Target;
+use crate::target::{Convert, Stored, Target};
 use crate::values::Values;
 
 /// The values that a chunk's codes stand for.
@@ -37,10 +37,15 @@ impl Dictionary {
         if smallest == 0 || count > body.len() / smallest || count > i32::MAX as usize {
             return corrupt(format!("a dictionary of {count} values in {} bytes", body.len()));
         }
-        let mut batch = Batch::values(count, target, None, pool, page_max);
-        batch.validity.append_n(count, true);
-        Values::plain(target, body).read(count, target, None, &batch.validity, &mut batch.data, 0)?;
-        let values = batch.finish(target.data_type(), None)?;
+        let values = match in_place(&body, count, target)? {
+            Some(values) => values,
+            None => {
+                let mut batch = Batch::values(count, target, None, pool, page_max);
+                batch.validity.append_n(count, true);
+                Values::plain(target, body).read(count, target, None, &batch.validity, &mut batch.data, 0)?;
+                batch.finish(target.data_type(), None)?
+            }
+        };
         let data = values.to_data();
         let (bytes, buffers) = match data.buffers() {
             [bytes, buffers @ ..] => (bytes.clone(), buffers.to_vec()),
@@ -66,14 +71,7 @@ impl Dictionary {
 
     /// An error if any code is out of range.
     pub(crate) fn check(&self, codes: &[u32]) -> Result<()> {
-        // `len` is below 2^31: a code is too large exactly if it has the top bit, or if the
-        // difference to the last code does. Unlike a maximum this needs no special instruction.
-        let last = (self.len as u32).wrapping_sub(1);
-        let tops = codes.iter().fold(0, |tops, &code| tops | code | last.wrapping_sub(code));
-        if tops >> 31 != 0 && !codes.is_empty() {
-            return corrupt(format!("a code past a dictionary of {} values", self.len));
-        }
-        Ok(())
+        check_codes(codes, self.len)
     }
 
     /// Writes the values of checked `codes` to the slots from `at` on.
@@ -111,6 +109,29 @@ impl Dictionary {
             *slot = unsafe { values.add(code as usize).read_unaligned() };
         }
     }
+}
+
+/// The page itself as an array, where it holds what Arrow does.
+fn in_place(body: &Bytes, count: usize, target: &Target) -> Result<Option<ArrayRef>> {
+    let (Stored::Fixed(len), Convert::Same) = (target.stored, target.convert) else { return Ok(None) };
+    let aligned = body.as_ptr().addr().is_multiple_of(len.next_power_of_two().min(16));
+    if !aligned || count == 0 {
+        return Ok(None);
+    }
+    let values = Buffer::from(body.slice(..count * len));
+    Ok(Some(fixed(target.data_type(), count, values, None)?))
+}
+
+/// An error if any code is out of range in a dictionary of `len` values, which are fewer than 2^31.
+pub(crate) fn check_codes(codes: &[u32], len: usize) -> Result<()> {
+    // A code is too large exactly if it has the top bit, or if the difference to the last code does. Unlike a maximum
+    // this needs no special instruction.
+    let last = (len as u32).wrapping_sub(1);
+    let tops = codes.iter().fold(0, |tops, &code| tops | code | last.wrapping_sub(code));
+    if tops >> 31 != 0 && !codes.is_empty() {
+        return corrupt(format!("a code past a dictionary of {len} values"));
+    }
+    Ok(())
 }
 
 /// One value that no row refers to: the type's zero.

@@ -164,16 +164,31 @@ impl RowGroupScan {
         Ok(ranges)
     }
 
+    /// What [`Self::column_ranges`] gives where every page has rows that are left: to fetch ahead, while nothing is known
+    /// about the rows.
+    pub fn unfiltered_ranges(&self) -> Result<Vec<Range<u64>>> {
+        let mut ranges = vec![];
+        for column in self.columns.iter().filter(|column| !self.open.contains_key(&column.name)) {
+            for leaf in self.leaves_of(&column.name)? {
+                ranges.push(chunk_range(self.row_group().column(leaf))?);
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// The leaves of a top-level column.
+    fn leaves_of(&self, name: &str) -> Result<Vec<usize>> {
+        let field = self.schema.index_of(name)?;
+        let descriptor = self.metadata.file_metadata().schema_descr();
+        Ok((0..descriptor.num_columns()).filter(|&leaf| descriptor.get_column_root_idx(leaf) == field).collect())
+    }
+
     fn ranges_of(&self, name: &str) -> Result<Vec<Range<u64>>> {
         if self.selection.is_empty() {
             return Ok(vec![]);
         }
-        let field = self.schema.index_of(name)?;
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        let leaves: Vec<usize> =
-            (0..descriptor.num_columns()).filter(|&leaf| descriptor.get_column_root_idx(leaf) == field).collect();
         let mut ranges = vec![];
-        for leaf in leaves {
+        for leaf in self.leaves_of(name)? {
             let whole = chunk_range(self.row_group().column(leaf))?;
             let Some(locations) = self.locations(leaf).filter(|_| self.is_decodable(name, leaf)) else {
                 ranges.push(whole);

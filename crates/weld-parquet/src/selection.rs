@@ -42,8 +42,13 @@ impl Selection {
 
     /// The rows of `ranges`, which ascend and do not overlap, of a row group of `total` rows.
     pub fn from_ranges(total: usize, ranges: impl IntoIterator<Item = Range<usize>>) -> Self {
-        let rows: Vec<u32> = ranges.into_iter().flatten().map(|row| row as u32).collect();
-        if rows.len() == total { Selection::All(total) } else { Selection::Rows(rows) }
+        let ranges: Vec<_> = ranges.into_iter().collect();
+        if ranges.iter().map(Range::len).sum::<usize>() == total {
+            return Selection::All(total);
+        }
+        let mut rows = vec![];
+        ranges.into_iter().for_each(|range| rows.extend(range.start as u32..range.end as u32));
+        Selection::Rows(rows)
     }
 
     /// How many rows are selected.

@@ -10,6 +10,7 @@
 //! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
+mod fetch;
 mod predicate;
 mod prune;
 mod reader;

@@ -1,7 +1,12 @@
 //! One partition's files, row groups and batches.
 //!
-//! Row groups are opened in pairs: their dictionaries are decompressed in turn, which takes much less than twice the
-//! time of one, and their bytes come in one request.
+//! ```text
+//! fetch 1,2 │ decode 1,2 ─ batches ...   │ decode 3,4 ─ batches ...
+//!           │ fetch 3,4 meanwhile        │ fetch 5,6 meanwhile
+//! ```
+//!
+//! Small row groups are opened in pairs: their dictionaries are decompressed in turn, which takes much less than twice
+//! the time of one, and their bytes come in one request.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +21,6 @@ use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
-use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
@@ -24,11 +28,19 @@ use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn};
+use weld_parquet::{Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn};
 
+use super::fetch::Fetcher;
 use super::predicate::ColumnPredicate;
 use super::prune::{Allowed, Groups, is_text};
 use super::{CAST, ScannedColumn, narrow};
+
+/// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
+/// is much.
+const PAIR_BYTES_MAX: u64 = 16 << 20;
+
+/// More is not fetched ahead.
+const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// What one partition reads, and how.
 pub(super) struct Scan {
@@ -57,10 +69,14 @@ struct Place {
 }
 
 struct OpenFile {
-    reader: Box<dyn AsyncFileReader + Send>,
+    fetcher: Fetcher,
     metadata: Arc<ParquetMetaData>,
     schema: Schema,
     groups: Groups,
+    /// The columns that the file has, as they are read.
+    columns: Vec<ScanColumn>,
+    /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
+    selective: bool,
 }
 
 impl Scan {
@@ -105,7 +121,8 @@ impl Scan {
             groups.prune_by_bloom_filters(predicate, reader).await?;
             groups.prune_by_pages(predicate)?;
         }
-        Ok(OpenFile { reader, metadata, schema, groups })
+        let columns = self.columns.iter().filter_map(|column| column.of(&schema)).collect();
+        Ok(OpenFile { fetcher: Fetcher::new(reader), metadata, schema, groups, columns, selective: false })
     }
 }
 
@@ -146,7 +163,7 @@ impl Place {
         }
     }
 
-    /// Opens the next two row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
+    /// Opens the next row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
     async fn open_groups(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.baseline.elapsed_compute().clone();
@@ -158,21 +175,13 @@ impl Place {
                 self.predicates = ColumnPredicate::of(predicate, &self.scan.table_schema)?;
             }
         }
-        let next = (0..2).filter_map(|_| file.groups.left.pop_front()).collect::<Vec<_>>();
-        let present = |name: &str| file.schema.index_of(name).is_ok();
-        let columns: Vec<_> = self.scan.columns.iter().filter_map(|column| column.of(&file.schema)).collect();
-        let mut scans = Vec::new();
-        for group in next {
-            let metadata = Arc::clone(&file.metadata);
-            let mut scan = RowGroupScan::new(metadata, group.index, columns.clone(), &self.options).map_err(corrupt)?;
-            if let Some(rows) = group.rows {
-                scan.select(rows).map_err(corrupt)?;
+        let mut scans = file.next_scans(&self.options)?;
+        file.groups.left.drain(..scans.len());
+        for predicate in &mut self.predicates {
+            if !predicate.pays() || file.schema.index_of(&predicate.name).is_err() {
+                continue;
             }
-            scans.push(scan);
-        }
-        for predicate in self.predicates.iter_mut().filter(|p| p.pays() && present(&p.name)) {
-            let wanted = all(scans.iter().map(|scan| scan.predicate_ranges(&[&predicate.name])))?;
-            let ranges = fetch(&mut file.reader, wanted).await?;
+            let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.name]))?).await?;
             let _timer = elapsed.timer();
             for scan in &mut scans {
                 let before = scan.selection().len();
@@ -185,28 +194,64 @@ impl Place {
                 predicate.note(before, after);
             }
         }
-        let wanted = all(scans.iter().map(RowGroupScan::column_ranges))?;
-        let ranges = fetch(&mut file.reader, wanted).await?;
+        let wanted = all(&scans, RowGroupScan::column_ranges)?;
+        file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
+        let ranges = file.fetcher.fetch(wanted).await?;
+        self.fetch_ahead().await?;
         let _timer = elapsed.timer();
         for scan in scans.into_iter().filter(|scan| !scan.selection().is_empty()) {
             self.groups.push_back(scan.prepare(&ranges, self.scan.batch_rows).map_err(corrupt)?);
         }
         RowGroupBatches::load_dictionaries(&mut self.groups).map_err(corrupt)
     }
+
+    /// Starts to fetch what the next row groups will want, as far as that is known.
+    async fn fetch_ahead(&mut self) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let scans = file.next_scans(&self.options)?;
+        let filters = self.predicates.iter().filter(|p| p.pays() && file.schema.index_of(&p.name).is_ok());
+        let filters: Vec<&str> = filters.map(|predicate| predicate.name.as_str()).collect();
+        let wanted = match filters.is_empty() || !file.selective {
+            true => all(&scans, RowGroupScan::unfiltered_ranges)?,
+            false => all(&scans, |scan| scan.predicate_ranges(&filters))?,
+        };
+        if bytes(&wanted) <= AHEAD_BYTES_MAX {
+            file.fetcher.start(wanted).await;
+        }
+        Ok(())
+    }
+}
+
+impl OpenFile {
+    /// Scans of the first row groups that are left: of two, or of one where that is large.
+    fn next_scans(&self, options: &ReadOptions) -> Result<Vec<RowGroupScan>> {
+        let mut scans: Vec<RowGroupScan> = Vec::new();
+        for group in self.groups.left.iter().take(2) {
+            let metadata = Arc::clone(&self.metadata);
+            let mut scan = RowGroupScan::new(metadata, group.index, self.columns.clone(), options).map_err(corrupt)?;
+            if let Some(rows) = &group.rows {
+                scan.select(rows.clone()).map_err(corrupt)?;
+            }
+            scans.push(scan);
+        }
+        if bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?) > PAIR_BYTES_MAX {
+            scans.truncate(1);
+        }
+        Ok(scans)
+    }
 }
 
 /// What several row groups want, for one request.
-fn all(wanted: impl Iterator<Item = weld_parquet::Result<Vec<Range<u64>>>>) -> Result<Vec<Range<u64>>> {
-    let ranges = wanted.collect::<weld_parquet::Result<Vec<_>>>().map_err(corrupt)?;
+fn all(
+    scans: &[RowGroupScan],
+    wanted: impl Fn(&RowGroupScan) -> weld_parquet::Result<Vec<Range<u64>>>,
+) -> Result<Vec<Range<u64>>> {
+    let ranges = scans.iter().map(wanted).collect::<weld_parquet::Result<Vec<_>>>().map_err(corrupt)?;
     Ok(ranges.concat())
 }
 
-async fn fetch(reader: &mut Box<dyn AsyncFileReader + Send>, ranges: Vec<Range<u64>>) -> Result<FileRanges> {
-    let bytes = match ranges.is_empty() {
-        true => Vec::new(),
-        false => reader.get_byte_ranges(ranges.clone()).await?,
-    };
-    Ok(FileRanges::new(ranges.iter().map(|range| range.start).zip(bytes)))
+fn bytes(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end.saturating_sub(range.start)).fold(0, u64::saturating_add)
 }
 
 /// The batch with the columns of `schema`: absent ones are null, those of another type are cast.

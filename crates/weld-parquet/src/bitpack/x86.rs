@@ -69,7 +69,8 @@ static NARROW: Tables<32, 8> = {
     tables
 };
 
-/// Unpacks groups of sixteen while 64 bytes can be loaded; returns how many values were written.
+/// Unpacks sixteen values at a time, the last ones with masks; returns how many were written: all, unless `width` is too
+/// large.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn unpack_avx512(input: &[u8], width: u8, out: &mut [u32]) -> usize {
     let width = width as usize;
@@ -81,25 +82,22 @@ pub(super) fn unpack_avx512(input: &[u8], width: u8, out: &mut [u32]) -> usize {
         (_mm512_loadu_si512(WIDE.shuffle[width].as_ptr().cast()), _mm512_loadu_si512(WIDE.shift[width].as_ptr().cast()))
     };
     let mask = _mm512_set1_epi32(((1u32 << width) - 1) as i32);
-    let (mut at, mut done) = (0, 0);
-    while done + 16 <= out.len() && at < input.len() {
-        let left = input.len() - at;
-        let valid = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
-        if left < 2 * width {
-            break;
-        }
-        // SAFETY: the masked load touches only the `left` bytes that exist; sixteen values fit
-        // into `out` from `done`.
+    let mut at = 0;
+    for out in out.chunks_mut(16) {
+        let rest = input.get(at..).unwrap_or_default();
+        let valid = if rest.len() >= 64 { u64::MAX } else { (1 << rest.len()) - 1 };
+        let wanted = (1u32 << out.len()) as u16;
+        // SAFETY: the masked load touches only the bytes of `rest`, the masked store the values of `out`, which are at
+        // most sixteen.
         unsafe {
-            let bytes = _mm512_maskz_loadu_epi8(valid, input.as_ptr().add(at).cast());
+            let bytes = _mm512_maskz_loadu_epi8(valid, rest.as_ptr().cast());
             let lanes = _mm512_permutexvar_epi8(shuffle, bytes);
             let values = _mm512_and_si512(_mm512_srlv_epi32(lanes, shift), mask);
-            _mm512_storeu_si512(out.as_mut_ptr().add(done).cast(), values);
+            _mm512_mask_storeu_epi32(out.as_mut_ptr().cast(), wanted.wrapping_sub(1), values);
         }
         at += 2 * width;
-        done += 16;
     }
-    done
+    out.len()
 }
 
 /// Unpacks groups of eight while both 16-byte loads stay inside; returns how many values.
