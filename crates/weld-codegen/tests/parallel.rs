@@ -267,9 +267,24 @@ fn strict_loops_and_small_ones_stay_on_one_thread() {
     for text in [
         "|v: vec[f64]| result(@(strict:true) for(v, merger[f64,+], |b,i,x| merge(b, x)))",
         "|v: vec[f64]| result(for(rangeiter(0L, 100L, 1L), merger[i64,+], |b,i,x| merge(b, x)))",
+        "|v: vec[f64]| result(@(grain_size:51) for(rangeiter(0L, 100L, 1L), merger[i64,+], |b,i,x| merge(b, x)))",
+        "|v: vec[f64]| result(@(grain_size:18446744073709551615) for(rangeiter(0L, 100L, 1L), merger[i64,+], |b,i,x|
+             merge(b, x)))",
     ] {
         let compiled = compile(&parse_program(text).expect("parses"), &options).expect("compiles");
         assert!(!compiled.llvm_ir().contains("weld_parallel_for"), "{text}");
+    }
+}
+
+#[test]
+fn a_grain_may_be_asked_for() {
+    let options = Options { threads: THREADS, ..Options::default() };
+    for grain in ["0", "1", "50"] {
+        let text =
+            format!("result(@(grain_size:{grain}) for(rangeiter(0L, 100L, 1L), merger[i64,+], |b,i,x| merge(b, x)))");
+        let compiled = compile(&parse_program(&text).expect("parses"), &options).expect("compiles");
+        assert!(compiled.llvm_ir().contains("weld_parallel_for"), "{text}");
+        assert_eq!(run(&compiled, &[]).map(|sum| show(&sum)), Ok("4950".to_owned()));
     }
 }
 

@@ -86,7 +86,7 @@ impl<'c> Emitter<'c, '_> {
         func: &Func,
         span: Span,
     ) -> Res<bool> {
-        let least = if has_loops(&func.body) { 2 } else { 2 * parallel.grain.unwrap_or(GRAIN) };
+        let least = if has_loops(&func.body) { 2 } else { parallel.grain.unwrap_or(GRAIN).saturating_mul(2) };
         let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
         let calls_c = any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
         let mut slots = Vec::new();
@@ -143,7 +143,10 @@ impl<'c> Emitter<'c, '_> {
                 // No range looks for more room than there is.
                 self.store(self.offset(at, 8)?, self.i64(i64::MAX))?;
             }
-            if matches!(slot.handle.ty, BuilderType::VecMerger { .. }) && slot.filled == Filling::Apart {
+            if matches!(slot.handle.ty, BuilderType::VecMerger { .. })
+                && slot.filled == Filling::Apart
+                && parallel.grain.is_none()
+            {
                 // A range begins and ends with work for each element of the vector.
                 let len = self.load_i64(at)?;
                 grain = self.add(grain, len)?;
