@@ -37,6 +37,7 @@ mod compiled;
 mod convert;
 mod emit;
 mod error;
+mod extremes;
 mod foreign;
 mod jit;
 pub mod layout;

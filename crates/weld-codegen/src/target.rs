@@ -9,6 +9,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
 
 use crate::error::CompileError;
+use crate::extremes;
 use crate::options::{Cpu, OptLevel, Options};
 
 /// The passes of O2. Our own optimizer has inlined, fused and hoisted before: what is left for LLVM is to bring values into
@@ -85,10 +86,10 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
         passes.push_str(separator);
         passes.push_str("asan");
     }
-    if passes.is_empty() {
-        return Ok(());
+    if !passes.is_empty() {
+        module.run_passes(&passes, machine, PassBuilderOptions::create())?;
     }
-    Ok(module.run_passes(&passes, machine, PassBuilderOptions::create())?)
+    extremes::guard(module)
 }
 
 /// Machine code of an optimised module.
