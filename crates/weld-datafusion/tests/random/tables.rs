@@ -100,8 +100,9 @@ impl Table {
             styles.push(if index > 0 && rng.one_in(3) { Style::Extreme } else { Style::Few });
         }
         let schema = Arc::new(Schema::new(fields));
-        let rows = rng.pick(&[0, 1, 5, 20, 60, 120]);
-        let batch_rows = rng.pick(&[1, 4, 7, 50, 1000]);
+        let large = rng.one_in(10);
+        let rows = if large { LARGE + rng.below(9000) } else { rng.pick(&[0, 1, 5, 20, 60, 120]) };
+        let batch_rows = if large { rng.pick(&[700, 5000]) } else { rng.pick(&[1, 4, 7, 50, 1000]) };
         let mut batches = Vec::new();
         let mut left = rows;
         while left > 0 || batches.is_empty() {
@@ -119,6 +120,10 @@ impl Table {
         Table { name: name.to_owned(), columns, batches }
     }
 
+    pub(crate) fn is_large(&self) -> bool {
+        self.batches.iter().map(RecordBatch::num_rows).sum::<usize>() >= LARGE
+    }
+
     /// The same rows, one a batch.
     pub(crate) fn one_row_batches(&self) -> Vec<RecordBatch> {
         let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)).collect::<Vec<_>>();
@@ -126,6 +131,9 @@ impl Table {
         if batches.is_empty() { self.batches.clone() } else { batches }
     }
 }
+
+/// From so many rows on a table is large: more than a chunk of compiled code.
+const LARGE: usize = 1500;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Style {
