@@ -104,9 +104,7 @@ impl Compiled {
         let kernel = self.whole().map_err(|error| self.uncompiled(error))?;
         let words = self.check_args(args, true)?;
         let mut run = Run::new(context.clone());
-        if let Some(threads) = &self.threads {
-            run.set_threads(threads.clone());
-        }
+        run.set_threads(self.threads.clone());
         let ty = &self.program.body.ty;
         let mut out = FlatWords::new(layout::flat_words(ty));
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64) -> u32;
@@ -116,6 +114,8 @@ impl Compiled {
             entry(&mut *run, words.as_ptr(), out.as_mut_ptr())
         };
         kernel.check(status, &mut run)?;
+        // The result may keep the run for long, but not the threads.
+        run.set_threads(None);
         Ok(finished(ty, out, run, &kernel, None, args))
     }
 

@@ -8,8 +8,8 @@ use weld_codegen::{Compiled, OptLevel, Options, Value, compile};
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::{RuntimeError, RuntimeErrorKind, opt, parse_program};
-use weld_runtime::Context;
 use weld_runtime::memory::Limit;
+use weld_runtime::{Context, Threads};
 
 const THREADS: usize = 4;
 
@@ -339,6 +339,18 @@ fn memory_limits_hold_and_threads_do_not_lower_them() {
         let granted = run_in(&compiled, limit(1_700_000), std::slice::from_ref(&v)).expect("there is enough for one");
         assert_eq!(show(&granted), show(&v));
     }
+}
+
+#[test]
+fn results_keep_no_threads() {
+    let text = "|v: vec[i64]| result(for(v, appender[i64], |b,i,x| merge(b, x)))";
+    let options = Options { threads: 3, grain: Some(10), ..Options::default() };
+    let compiled = compile(&parse_program(text).expect("parses"), &options).expect("compiles");
+    let threads = Threads::shared(3);
+    let args = [Value::vector::<i64>((0..1000).collect::<Vec<_>>())];
+    let result = compiled.run(&Arc::new(Context::unlimited()), &args).expect("runs");
+    drop(compiled);
+    assert_eq!((Arc::strong_count(&threads), result.len()), (1, Some(1000)));
 }
 
 #[test]

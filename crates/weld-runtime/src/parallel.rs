@@ -383,7 +383,7 @@ mod tests {
             };
             let status = match on {
                 On::Pool(threads) => {
-                    run.set_threads(Threads::shared(threads));
+                    run.set_threads(Some(Threads::shared(threads)));
                     parallel_for(&mut *run, &task)
                 }
                 On::NewThreads(threads) => run_ranges(&mut *run, &task, (count / 10).clamp(1, 32), |work| {

@@ -103,8 +103,8 @@ impl Run {
         self.threads.as_ref()
     }
 
-    pub fn set_threads(&mut self, threads: Arc<Threads>) {
-        self.threads = Some(threads);
+    pub fn set_threads(&mut self, threads: Option<Arc<Threads>>) {
+        self.threads = threads;
     }
 
     /// Bytes that the run holds.
