@@ -183,7 +183,7 @@ impl<'c> Emitter<'c, '_> {
         let vec = self.allocate_vec(&entry, len, region, span)?;
         let Columns::Dense(columns) = &vec.columns else { return Err(internal("a new vector in a chunk")) };
         let columns = columns.clone();
-        self.count_loop(len, |e, i| {
+        self.gather_loop(len, |e, i| {
             let row = e.row_ptr(rows, key_ty, value_ty, e.add_nw(i, e.i64(1))?)?;
             let key = e.load_row(key_ty, row, true)?;
             let value = match value_ty.element() {

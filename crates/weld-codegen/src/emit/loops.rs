@@ -12,7 +12,7 @@
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
-use inkwell::values::{IntValue, MetadataValue};
+use inkwell::values::{InstructionValue, IntValue, MetadataValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
@@ -318,6 +318,27 @@ impl<'c> Emitter<'c, '_> {
         count: IntValue<'c>,
         body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
     ) -> Res<()> {
+        self.emit_count_loop(count, body)?;
+        Ok(())
+    }
+
+    /// [`Emitter::count_loop`] over what is scattered in memory: vectorising it would take LLVM long and gain nothing.
+    pub(crate) fn gather_loop(
+        &mut self,
+        count: IntValue<'c>,
+        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
+    ) -> Res<()> {
+        let back = self.emit_count_loop(count, body)?;
+        let kind = self.unit.ll.get_kind_id("llvm.loop");
+        back.set_metadata(self.unit.scalar_loop(), kind).map_err(|error| internal(&error.to_string()))
+    }
+
+    /// The loop; its branch back.
+    fn emit_count_loop(
+        &mut self,
+        count: IntValue<'c>,
+        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
+    ) -> Res<InstructionValue<'c>> {
         let (looping, done) = (self.new_block("count"), self.new_block("counted"));
         let from = self.current_block()?;
         let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
@@ -329,9 +350,9 @@ impl<'c> Emitter<'c, '_> {
         let next = self.add_nw(index, self.i64(1))?;
         i.add_incoming(&[(&self.i64(0), from), (&next, self.current_block()?)]);
         let more = self.cmp(IntPredicate::ULT, next, count)?;
-        self.branch_if(more, looping, done)?;
+        let back = self.branch_if(more, looping, done)?;
         self.at(done);
-        Ok(())
+        Ok(back)
     }
 }
 

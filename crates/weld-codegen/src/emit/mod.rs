@@ -64,11 +64,13 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
+use inkwell::llvm_sys::core::{LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMValueAsMetadata};
+use inkwell::llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum, IntType, PointerType};
 use inkwell::values::{
-    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionValue, IntValue, MetadataValue,
-    PhiValue, PointerValue,
+    AsValueRef, BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionValue, IntValue,
+    MetadataValue, PhiValue, PointerValue,
 };
 use inkwell::{AddressSpace, IntPredicate};
 use weld_core::diag::Span;
@@ -184,6 +186,22 @@ impl<'c> Unit<'c> {
             }
         });
         Filled { columns: columns.collect(), all: list(&mut scopes.iter().copied()) }
+    }
+
+    /// What a loop is marked with that LLVM is not to vectorise.
+    pub(crate) fn scalar_loop(&self) -> MetadataValue<'c> {
+        let context = self.ll.raw();
+        let no = self.ll.bool_type().const_zero();
+        let option = self.ll.metadata_node(&[self.ll.metadata_string("llvm.loop.vectorize.enable").into(), no.into()]);
+        // SAFETY: all of it belongs to this context. A loop's mark begins with itself: a temporary stands there until
+        // the mark is made, and is freed by being replaced.
+        unsafe {
+            let own = LLVMTemporaryMDNode(context, std::ptr::null_mut(), 0);
+            let mut parts = [own, LLVMValueAsMetadata(option.as_value_ref())];
+            let mark = LLVMMDNodeInContext2(context, parts.as_mut_ptr(), parts.len());
+            LLVMMetadataReplaceAllUsesWith(own, mark);
+            MetadataValue::new(LLVMMetadataAsValue(context, mark))
+        }
     }
 
     /// A name that no other function of the module has.

@@ -30,7 +30,7 @@ impl<'c> Emitter<'c, '_> {
         let bytes = self.mul(len, self.i64(4))?;
         let a = self.allocate(self.region, bytes, span)?;
         let b = self.allocate(self.region, bytes, span)?;
-        self.count_loop(len, |e, i| {
+        self.gather_loop(len, |e, i| {
             let number = e.b.build_int_truncate(i, e.unit.ll.i32_type(), "")?;
             e.store(e.row_number_ptr(a, i)?, number)?;
             Ok(())
@@ -43,7 +43,7 @@ impl<'c> Emitter<'c, '_> {
         let result = self.allocate_vec(element, len, region, span)?;
         let Columns::Dense(columns) = &result.columns else { return Err(internal("a new vector in a chunk")) };
         let columns = columns.clone();
-        self.count_loop(len, |e, i| {
+        self.gather_loop(len, |e, i| {
             let from = e.row_number(sorted, i)?;
             let value = e.load_element(&vec, element, from, &Demand::All)?;
             e.store_element(element, &mut columns.iter().copied(), i, &value)
