@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 use crate::code::{Code, CodeCache, Settings};
 use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Table};
+use crate::scan;
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -86,6 +87,8 @@ pub(crate) struct Inner {
     pub(crate) ungrouped: OnceCell<Result<Arc<Code>, String>>,
     /// For a build pipeline: its table.
     pub(crate) table: Mutex<Table>,
+    /// Columns that the project's scan left to arrow-rs.
+    pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
 }
@@ -112,6 +115,7 @@ impl WeldExec {
                 code: OnceCell::new(),
                 ungrouped: OnceCell::new(),
                 table: Mutex::default(),
+                declined_columns: Arc::default(),
                 fallback: OnceLock::new(),
             }),
         }
@@ -164,6 +168,12 @@ impl Inner {
 
     pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {
         &self.children[0]
+    }
+
+    /// The rows of a partition of the source.
+    pub(crate) fn read(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let context = Arc::clone(context);
+        scan::execute(self.source(), partition, context, self.pipeline.scan, &self.declined_columns)
     }
 
     /// The build pipelines, in the order of the program's parameters.

@@ -114,7 +114,8 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if pipeline.dropped_exchange {
         f.write_str(", without exchange")?;
     }
-    if let Some(scan) = crate::scan::describe(exec.inner.source().as_ref(), pipeline.scan) {
+    if let Some(scan) = crate::scan::describe(exec.inner.source().as_ref(), pipeline.scan, &exec.inner.declined_columns)
+    {
         write!(f, ", scan={scan}")?;
     }
     if let Some(fetch) = pipeline.fetch {

@@ -235,7 +235,7 @@ impl Run {
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
         Ok(Run {
-            input: scan::execute(inner.source(), partition, Arc::clone(context), inner.pipeline.scan)?,
+            input: inner.read(partition, context)?,
             columns: inner.pipeline.kernel.inputs.clone(),
             code: Arc::clone(code),
             args,
@@ -439,7 +439,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Value> {
     let mut parts = Vec::new();
     for partition in 0..inner.source().output_partitioning().partition_count() {
         let stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
-        let input = scan::execute(inner.source(), partition, Arc::clone(&context), inner.pipeline.scan)?;
+        let input = inner.read(partition, &context)?;
         let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
         let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);
         let columns = inner.pipeline.kernel.inputs.clone();

@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::path::Path;
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::pretty::pretty_format_batches;
 use common::{Engines, config};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
@@ -130,6 +130,22 @@ async fn explain_says_who_reads() {
     let sql = "EXPLAIN SELECT sum(k) FROM t WHERE k > 3";
     let on = text(&engines.weld, sql).await;
     assert!(on.contains("scan=weld"), "{on}");
+    // A table in milliseconds over a file in microseconds: arrow-rs divides.
+    let rows =
+        "SELECT v, arrow_cast(v * 1000000, 'Timestamp(Microsecond, None)') AS at FROM generate_series(1, 9) AS g(v)";
+    let batches = engines.stock.sql(rows).await.expect("valid SQL").collect().await.expect("it runs");
+    let path = folder.path().join("times.parquet");
+    let file = File::create(&path).expect("a temporary folder is writable");
+    let mut writer = ArrowWriter::try_new(file, batches[0].schema(), None).expect("plain columns");
+    batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
+    writer.close().expect("a temporary folder is writable");
+    let at = Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), true);
+    let schema = Schema::new(vec![Field::new("v", DataType::Int64, true), at]);
+    register(&engines, "times", &path, ParquetReadOptions::default().schema(&schema)).await;
+    let times = "SELECT max(at), sum(v) FROM times WHERE v > 2";
+    engines.check(times, 1).await;
+    let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {times}")).await;
+    assert!(analyzed.contains("scan=weld (at by arrow-rs: "), "{analyzed}");
     text(&engines.weld, "SET weld.scan = false").await;
     let off = text(&engines.weld, sql).await;
     assert!(off.contains("scan=datafusion (weld.scan is off)"), "{off}");

@@ -15,7 +15,9 @@ mod predicate;
 mod prune;
 mod reader;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::compute::CastOptions;
 use arrow::datatypes::DataType;
@@ -47,25 +49,51 @@ pub(crate) struct ScannedColumn {
     table_type: DataType,
 }
 
+/// Columns that arrow-rs has read, and why.
+#[derive(Debug, Default)]
+pub(crate) struct DeclinedColumns(Mutex<BTreeMap<String, String>>);
+
+impl DeclinedColumns {
+    fn note<'a>(&self, columns: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        columns.for_each(|(name, why)| drop(known.insert(name.to_owned(), why.to_owned())));
+    }
+}
+
+impl fmt::Display for DeclinedColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, (name, why)) in known.iter().enumerate() {
+            write!(f, "{}{name} by arrow-rs: {why}", if index > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 /// The stream of a partition of `source`, in narrow types where this scan covers it.
 pub(crate) fn execute(
     source: &Arc<dyn ExecutionPlan>,
     partition: usize,
     context: Arc<TaskContext>,
     enabled: bool,
+    declined: &Arc<DeclinedColumns>,
 ) -> Result<SendableRecordBatchStream> {
     match ParquetScan::of(source.as_ref()) {
-        Ok(scan) if enabled => scan.stream(partition, &context),
+        Ok(scan) if enabled => scan.stream(partition, &context, declined),
         _ => source.execute(partition, context),
     }
 }
 
-/// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why.
-pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool) -> Option<String> {
+/// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why. After a run, with the columns
+/// that arrow-rs has read.
+pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &DeclinedColumns) -> Option<String> {
     source.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
     Some(match ParquetScan::of(source) {
         _ if !enabled => "datafusion (weld.scan is off)".to_owned(),
-        Ok(_) => "weld".to_owned(),
+        Ok(_) => match declined.to_string() {
+            none if none.is_empty() => "weld".to_owned(),
+            columns => format!("weld ({columns})"),
+        },
         Err(unsupported) => format!("datafusion ({})", unsupported.why),
     })
 }
@@ -122,7 +150,12 @@ impl<'a> ParquetScan<'a> {
         Ok(ParquetScan { config, source, columns })
     }
 
-    fn stream(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn stream(
+        &self,
+        partition: usize,
+        context: &Arc<TaskContext>,
+        declined: &Arc<DeclinedColumns>,
+    ) -> Result<SendableRecordBatchStream> {
         let readers: Arc<dyn ParquetFileReaderFactory> = match self.source.parquet_file_reader_factory() {
             Some(readers) => Arc::clone(readers),
             None => {
@@ -138,6 +171,7 @@ impl<'a> ParquetScan<'a> {
             partition,
             readers,
             columns: self.columns.clone(),
+            declined: Arc::clone(declined),
             table_schema: Arc::clone(self.source.table_schema().table_schema()),
             predicate: self.source.filter(),
             pruning: prune::Allowed::of(&self.source.table_parquet_options().global),

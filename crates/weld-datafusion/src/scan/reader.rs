@@ -33,7 +33,7 @@ use weld_parquet::{Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn}
 use super::fetch::Fetcher;
 use super::predicate::ColumnPredicate;
 use super::prune::{Allowed, Groups, is_text};
-use super::{CAST, ScannedColumn, narrow};
+use super::{CAST, DeclinedColumns, ScannedColumn, narrow};
 
 /// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
 /// is much.
@@ -47,6 +47,7 @@ pub(super) struct Scan {
     pub(super) partition: usize,
     pub(super) readers: Arc<dyn ParquetFileReaderFactory>,
     pub(super) columns: Vec<ScannedColumn>,
+    pub(super) declined: Arc<DeclinedColumns>,
     pub(super) table_schema: SchemaRef,
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     pub(super) pruning: Allowed,
@@ -200,7 +201,9 @@ impl Place {
         self.fetch_ahead().await?;
         let _timer = elapsed.timer();
         for scan in scans.into_iter().filter(|scan| !scan.selection().is_empty()) {
-            self.groups.push_back(scan.prepare(&ranges, self.scan.batch_rows).map_err(corrupt)?);
+            let batches = scan.prepare(&ranges, self.scan.batch_rows).map_err(corrupt)?;
+            self.scan.declined.note(batches.declined());
+            self.groups.push_back(batches);
         }
         RowGroupBatches::load_dictionaries(&mut self.groups).map_err(corrupt)
     }
