@@ -154,10 +154,16 @@ impl Formatter<'_> {
         }
     }
 
-    /// A type without blanks.
+    /// A type without blanks. Comments inside it go where the next comments go.
     fn ty(&self, ty: &TypeExpr) -> String {
-        let text = self.slice(ty.span.start, ty.span.end);
-        if text.contains(['#', '"']) { text.to_owned() } else { text.split_whitespace().collect() }
+        let mut text = String::new();
+        let mut at = ty.span.start;
+        for comment in self.comments.iter().filter(|c| ty.span.start <= c.start && c.end <= ty.span.end) {
+            text.push_str(self.slice(at, comment.start));
+            at = comment.end;
+        }
+        text.push_str(self.slice(at, ty.span.end));
+        if text.contains('"') { text } else { text.split_whitespace().collect() }
     }
 
     fn params(&self, params: &[Param]) -> String {
@@ -371,6 +377,22 @@ mod tests {
             expect![[r#"
             {0xff, -5, -(5), (1 + 2) * 3, (|x| x)(1), []: vec[i64]}
         "#]],
+        );
+    }
+
+    #[test]
+    fn comments_inside_types_come_after_them() {
+        check(
+            "type t = {i64 # one\n, f64};\n|x: {i64#c\n, vec[ f64 ]}| let y: vec[#d\ni64] = []; x",
+            expect![[r#"
+                type t = {i64,f64};
+                # one
+                |x: {i64,vec[f64]}|
+                  #c
+                  let y: vec[i64] = #d
+                  [];
+                  x
+            "#]],
         );
     }
 
