@@ -37,7 +37,7 @@ impl Arena {
         Arena { pool: ArenaPool(pool), blocks: Vec::new(), next: 0, end: 0 }
     }
 
-    /// `bytes` zero bytes, at an address divisible by `align` (a power of two, at most 16).
+    /// `bytes` bytes that are anything, at an address divisible by `align` (a power of two, at most 16).
     pub fn alloc(&mut self, bytes: usize, align: usize) -> Result<*mut u8, OutOfMemory> {
         debug_assert!(align.is_power_of_two() && align <= 16, "the ABI knows no larger alignment");
         if bytes == 0 {
@@ -78,8 +78,8 @@ impl Arena {
     fn alloc_in_new_block(&mut self, bytes: usize) -> Result<*mut u8, OutOfMemory> {
         let usual = self.blocks.last().map_or(BLOCK_MIN, |last| (2 * last.len()).clamp(BLOCK_MIN, BLOCK_MAX));
         // Near the limit, no more than is asked for.
-        let block = Buffer::zeroed(bytes.max(usual), self.pool.0.clone())
-            .or_else(|OutOfMemory| Buffer::zeroed(bytes, self.pool.0.clone()))?;
+        let block = Buffer::unset(bytes.max(usual), self.pool.0.clone())
+            .or_else(|OutOfMemory| Buffer::unset(bytes, self.pool.0.clone()))?;
         let piece = block.as_ptr();
         if bytes > BLOCK_MAX / 4 && !self.blocks.is_empty() {
             // A large piece has a block to itself, and the room in the last block is not lost.

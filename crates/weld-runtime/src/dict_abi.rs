@@ -63,7 +63,7 @@ pub unsafe extern "C" fn dict_or_empty(
     if grouped { empty } else { std::ptr::null() }
 }
 
-/// A zero row for a new key, or null.
+/// A row for a new key, to be filled, or null.
 ///
 /// # Safety
 /// `run` and `dict` are valid; the key is not in the dictionary.

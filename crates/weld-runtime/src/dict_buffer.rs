@@ -1,4 +1,4 @@
-//! Raw memory of tables: zeroed when new, accounted, growing without a second copy where the system can do that.
+//! Raw memory of tables: zeroed when new, unless that is not needed, accounted, growing without a second copy where the system can do that.
 //!
 //! ```text
 //! let mut rows = Buffer::new(pool);
@@ -10,7 +10,7 @@
 //! they grow, and gives huge pages, without which a random access into a large table misses the TLB as well as the
 //! cache.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, realloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -49,11 +49,18 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// Bytes that are anything.
+    pub(crate) fn unset(bytes: usize, pool: Arc<dyn MemoryPool>) -> Result<Buffer, OutOfMemory> {
+        let mut buffer = Buffer::new(pool);
+        buffer.extend(bytes)?;
+        Ok(buffer)
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// The capacity: all of it may be read and written.
+    /// The capacity: all of it may be written, and read where it was.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -64,6 +71,16 @@ impl Buffer {
 
     /// Makes the buffer at least `bytes` long. What was in it stays, what is new is zero; it may move.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        self.resize(bytes, true)
+    }
+
+    /// The same, but what is new is anything: for what is written before it is read. Pages that are never used are never
+    /// touched.
+    pub(crate) fn extend(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        self.resize(bytes, false)
+    }
+
+    fn resize(&mut self, bytes: usize, zero: bool) -> Result<(), OutOfMemory> {
         if bytes <= self.bytes {
             return Ok(());
         }
@@ -71,7 +88,7 @@ impl Buffer {
         if !self.pool.try_grow(bytes - self.bytes) {
             return Err(OutOfMemory);
         }
-        match system::resize(self.start, self.bytes, bytes) {
+        match system::resize(self.start, self.bytes, bytes, zero) {
             Some(start) => {
                 self.start = start;
                 self.bytes = bytes;
@@ -114,10 +131,11 @@ mod system {
     //! Two kinds of memory, told apart by their size alone.
     use super::*;
 
-    /// Makes `old` bytes at `start` into `new` bytes, the added ones zero. `old` is zero for the first allocation.
-    pub(super) fn resize(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
+    /// Makes `old` bytes at `start` into `new` bytes, the added ones zero if they have to be. `old` is zero for the first
+    /// allocation.
+    pub(super) fn resize(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
         if new < MAPPED_MIN {
-            return resize_heap(start, old, new);
+            return resize_heap(start, old, new, zero);
         }
         if old >= MAPPED_MIN {
             // SAFETY: `start .. start + old` is a mapping that `map` made and this buffer alone owns.
@@ -166,16 +184,18 @@ mod system {
     pub(super) use super::{free_heap as free, resize_heap as resize};
 }
 
-fn resize_heap(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
+fn resize_heap(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
     let wanted = layout(new)?;
     if old == 0 {
         // SAFETY: `new` is not zero, as it is larger than `old`.
-        return NonNull::new(unsafe { alloc_zeroed(wanted) });
+        return NonNull::new(unsafe { if zero { alloc_zeroed(wanted) } else { alloc(wanted) } });
     }
     // SAFETY: the block was allocated here with the layout of `old`; `new` is larger and a valid size.
     let moved = NonNull::new(unsafe { realloc(start.as_ptr(), layout(old)?, wanted.size()) })?;
-    // SAFETY: the block now has `new` bytes, of which the first `old` were initialised before.
-    unsafe { moved.as_ptr().add(old).write_bytes(0, new - old) };
+    if zero {
+        // SAFETY: the block now has `new` bytes; those from `old` on are written for the first time.
+        unsafe { moved.as_ptr().add(old).write_bytes(0, new - old) };
+    }
     Some(moved)
 }
 

@@ -71,7 +71,7 @@ impl Dict {
         self.capacity = capacity_of(slots);
     }
 
-    /// A row for a key of this hash that the table does not have. It is zero; the caller writes key and value.
+    /// A row for a key of this hash that the table does not have. The caller writes key and value: it is not zero.
     pub fn insert(&mut self, hash: u32) -> Result<*mut u8, DictError> {
         if self.len >= self.capacity {
             self.make_room()?;
@@ -134,7 +134,7 @@ impl Dict {
         // Twice the size for small tables, half as much again for large ones: their pages move, not their bytes.
         let now = self.owned.rows.len() as u64;
         let wanted = end.max(if now < 64 << 20 { 2 * now } else { now + now / 2 });
-        self.owned.rows.grow(wanted as usize)?;
+        self.owned.rows.extend(wanted as usize)?;
         self.rows = self.owned.rows.as_ptr();
         Ok(())
     }
@@ -199,7 +199,7 @@ mod tests {
             None => {
                 let row = dict.insert(hash)?.cast::<u64>();
                 // SAFETY: a fresh row of 16 bytes.
-                unsafe { row.write(key) };
+                unsafe { row.cast::<[u64; 2]>().write([key, 0]) };
                 row
             }
         };

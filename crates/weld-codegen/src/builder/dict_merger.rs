@@ -1,7 +1,7 @@
 //! Dictmergers: a hash table whose values are combined in place.
 //!
 //! State: the address of the table. Finding a key's row is inlined; a new key takes a call, which enters it into the
-//! directory and gives a zero row to fill.
+//! directory and gives a row to fill.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};

@@ -167,6 +167,11 @@ impl RowsReader {
                     (at, offset)
                 }
                 None => {
+                    if copied.is_empty() {
+                        // All that may have to be copied, at once.
+                        let left = values[views.len()..].iter().map(|value| value.len as usize);
+                        copied.reserve(left.filter(|len| *len > StringView::INLINE_MAX).sum());
+                    }
                     to_patch.push(views.len());
                     let offset = copied.len() as u32;
                     copied.extend_from_slice(bytes);
