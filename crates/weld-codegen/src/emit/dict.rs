@@ -155,21 +155,12 @@ impl<'c> Emitter<'c, '_> {
         if !may_be_dense(key_ty, value_ty) {
             return self.hashed_may_contain(table, key_ty, &key);
         }
-        let (dense, hashed, done) = (self.new_block("dense"), self.new_block("hashed"), self.new_block("answered"));
-        let is_dense = self.is_dense(table)?;
-        self.branch_if(is_dense, dense, hashed)?;
-        self.at(dense);
-        let (a, _, _) = self.dense_bit(table, key_ty, &key)?;
-        let a_end = self.current_block()?;
-        self.branch(done)?;
-        self.at(hashed);
-        let b = self.hashed_may_contain(table, key_ty, &key)?;
-        let b_end = self.current_block()?;
-        self.branch(done)?;
-        self.at(done);
-        let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
-        phi.add_incoming(&[(&a, a_end), (&b, b_end)]);
-        Ok(phi.as_basic_value().into_int_value())
+        let [answer] = self.by_kind(
+            table,
+            |e| Ok([e.dense_bit(table, key_ty, &key)?.0.into()]),
+            |e| Ok([e.hashed_may_contain(table, key_ty, &key)?.into()]),
+        )?;
+        Ok(answer.into_int_value())
     }
 
     /// The entries as a `vec[{K,V}]`.
@@ -207,24 +198,41 @@ impl<'c> Emitter<'c, '_> {
         if !may_be_dense(key_ty, value_ty) {
             return self.probe_hashed(table, key_ty, value_ty, &key);
         }
-        let (dense, hashed, done) = (self.new_block("dense"), self.new_block("hashed"), self.new_block("probed"));
+        let parts = |found: Found<'c>| [found.found.into(), found.place.into(), found.count.into()];
+        let [found, place, count] = self.by_kind(
+            table,
+            |e| Ok(parts(e.probe_dense(table, key_ty, &key)?)),
+            |e| Ok(parts(e.probe_hashed(table, key_ty, value_ty, &key)?)),
+        )?;
+        let [found, place, count] = [found, place, count].map(BasicValueEnum::into_int_value);
+        Ok(Found { found, place, count })
+    }
+
+    /// What `dense` or `hashed` gives, by the kind of the table.
+    fn by_kind<const N: usize>(
+        &mut self,
+        table: PointerValue<'c>,
+        dense: impl FnOnce(&mut Self) -> Res<[BasicValueEnum<'c>; N]>,
+        hashed: impl FnOnce(&mut Self) -> Res<[BasicValueEnum<'c>; N]>,
+    ) -> Res<[BasicValueEnum<'c>; N]> {
+        let (at_dense, at_hashed, done) = (self.new_block("dense"), self.new_block("hashed"), self.new_block("known"));
         let is_dense = self.is_dense(table)?;
-        self.branch_if(is_dense, dense, hashed)?;
-        self.at(dense);
-        let a = self.probe_dense(table, key_ty, &key)?;
-        let a_end = self.current_block()?;
+        self.branch_if(is_dense, at_dense, at_hashed)?;
+        self.at(at_dense);
+        let mut values = dense(self)?;
+        let dense_end = self.current_block()?;
         self.branch(done)?;
-        self.at(hashed);
-        let b = self.probe_hashed(table, key_ty, value_ty, &key)?;
-        let b_end = self.current_block()?;
+        self.at(at_hashed);
+        let others = hashed(self)?;
+        let hashed_end = self.current_block()?;
         self.branch(done)?;
         self.at(done);
-        let join = |a: IntValue<'c>, b: IntValue<'c>| -> Res<IntValue<'c>> {
-            let phi = self.b.build_phi(a.get_type(), "")?;
-            phi.add_incoming(&[(&a, a_end), (&b, b_end)]);
-            Ok(phi.as_basic_value().into_int_value())
-        };
-        Ok(Found { found: join(a.found, b.found)?, place: join(a.place, b.place)?, count: join(a.count, b.count)? })
+        for (value, other) in values.iter_mut().zip(others) {
+            let phi = self.b.build_phi(value.get_type(), "")?;
+            phi.add_incoming(&[(&*value, dense_end), (&other, hashed_end)]);
+            *value = phi.as_basic_value();
+        }
+        Ok(values)
     }
 
     fn probe_hashed(
@@ -455,21 +463,12 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<()> {
         let key = self.canonical_key(key_ty, key)?;
         let address = if may_be_dense(key_ty, value_ty) {
-            let (dense, hashed, done) = (self.new_block("dense"), self.new_block("hashed"), self.new_block("home"));
-            let is_dense = self.is_dense(table)?;
-            self.branch_if(is_dense, dense, hashed)?;
-            self.at(dense);
-            let a = self.dense_word(table, key_ty, &key)?.0;
-            let a_end = self.current_block()?;
-            self.branch(done)?;
-            self.at(hashed);
-            let b = self.home_slot(table, key_ty, &key)?;
-            let b_end = self.current_block()?;
-            self.branch(done)?;
-            self.at(done);
-            let phi = self.b.build_phi(self.unit.ptr_type(), "")?;
-            phi.add_incoming(&[(&a, a_end), (&b, b_end)]);
-            phi.as_basic_value().into_pointer_value()
+            let [address] = self.by_kind(
+                table,
+                |e| Ok([e.dense_word(table, key_ty, &key)?.0.into()]),
+                |e| Ok([e.home_slot(table, key_ty, &key)?.into()]),
+            )?;
+            address.into_pointer_value()
         } else {
             self.home_slot(table, key_ty, &key)?
         };

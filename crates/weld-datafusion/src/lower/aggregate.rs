@@ -21,7 +21,7 @@ use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::ScalarKind;
 
 use super::expr::{Scope, lower};
-use super::operator::read_by;
+use super::operator::{append, read_by};
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
 
@@ -136,19 +136,12 @@ impl Aggregate {
             }
             Some((nullable, single)) => {
                 let groups = lowering.bind("groups", ir::result(filled));
-                let mut columns = Vec::new();
-                let filled = for_each(&mut lowering.env, ir::to_vec(groups), "e", |block, e| {
+                append(lowering, ir::to_vec(groups), "states", |block, e| {
                     let key = ir::field(e.clone(), 0);
                     let part = |index| if single { key.clone() } else { ir::field(key.clone(), index) };
                     let keys = nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable));
-                    let row = self.outputs(block, keys.collect(), &ir::field(e, 1), &outputs)?;
-                    let (row, slots) = row_struct(row);
-                    columns = slots;
-                    let builder = ir::appender(row.ty.clone());
-                    Ok((builder, move |b: Expr| ir::merge(b, row)))
-                })?;
-                let data = lowering.bind("states", ir::result(filled));
-                Ok(Rows { data, columns })
+                    Ok((None, self.outputs(block, keys.collect(), &ir::field(e.clone(), 1), &outputs)?))
+                })
             }
         }
     }
@@ -156,19 +149,12 @@ impl Aggregate {
     /// The states of single rows, as if each were a group of its own: what a partial aggregate gives when grouping does
     /// not pay. The final aggregate merges them like any others.
     pub(crate) fn lower_ungrouped(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
-        let mut columns = Vec::new();
-        let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
+        append(lowering, input.data.clone(), "states", |block, r| {
             let (mut states, mut outputs) = (States::default(), Vec::new());
-            let group = self.lower_row(block, &input.columns_of(&r), &mut states, &mut outputs)?;
+            let group = self.lower_row(block, &input.columns_of(r), &mut states, &mut outputs)?;
             let values = states.values.into_iter().map(|value| block.share("state", value)).collect::<Vec<_>>();
-            let row = self.outputs(block, group, &ir::strct(values), &outputs)?;
-            let (row, slots) = row_struct(row);
-            columns = slots;
-            let builder = ir::appender(row.ty.clone());
-            Ok((builder, move |b: Expr| ir::merge(b, row)))
-        })?;
-        let data = lowering.bind("states", ir::result(filled));
-        Ok(Rows { data, columns })
+            Ok((None, self.outputs(block, group, &ir::strct(values), &outputs)?))
+        })
     }
 
     /// The group of a row; what it merges into the states, and which of them each call's output is made of.

@@ -275,7 +275,8 @@ impl Join {
     /// The probe side's rows that have a match, or those that have none.
     fn lower_filter(&self, lowering: &mut Lowering, input: &Rows, table: &Table, needed: &[bool]) -> Result<Rows> {
         let param = lowering.table(table.ty.clone());
-        append(lowering, input, "joined", |block, columns| {
+        append(lowering, input.data.clone(), "joined", |block, r| {
+            let columns = &input.columns_of(r);
             let (parts, matchable) = self.key(block, &self.right, columns, &self.right_keys)?;
             let key = one_key(parts);
             let matched = if self.filter.is_none() {

@@ -53,7 +53,8 @@ pub(crate) fn filter(
     projection: Option<&[usize]>,
     needed: &[bool],
 ) -> Result<Rows> {
-    append(lowering, input, "filtered", |block, columns| {
+    append(lowering, input.data.clone(), "filtered", |block, r| {
+        let columns = &input.columns_of(r);
         let predicate = lower(block, &Scope { schema, columns }, predicate)?;
         Ok((Some(predicate.value), project(columns, projection, needed)))
     })
@@ -67,24 +68,24 @@ pub(crate) fn projection(
     exprs: &[Arc<dyn PhysicalExpr>],
     needed: &[bool],
 ) -> Result<Rows> {
-    append(lowering, input, "projected", |block, columns| {
-        let scope = Scope { schema, columns };
+    append(lowering, input.data.clone(), "projected", |block, r| {
+        let scope = Scope { schema, columns: &input.columns_of(r) };
         let output =
             |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| needed.then(|| lower(block, &scope, expr)).transpose();
         Ok((None, exprs.iter().zip(needed).map(output).collect::<Result<_>>()?))
     })
 }
 
-/// A loop that appends the row that `body` gives, where its condition holds.
+/// A loop over `data` that appends the row that `body` makes of an element, where its condition holds.
 pub(crate) fn append(
     lowering: &mut Lowering,
-    input: &Rows,
+    data: Expr,
     name: &str,
-    body: impl FnOnce(&mut Block<'_>, &[Option<Sql>]) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
+    body: impl FnOnce(&mut Block<'_>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
 ) -> Result<Rows> {
     let mut slots = Vec::new();
-    let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
-        let (cond, outputs) = body(block, &input.columns_of(&r))?;
+    let filled = for_each(&mut lowering.env, data, "r", |block, r| {
+        let (cond, outputs) = body(block, &r)?;
         let (row, columns) = row_struct(outputs);
         slots = columns;
         let builder = ir::appender(row.ty.clone());
