@@ -132,14 +132,6 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::structure(values))
     }
 
-    /// Where a value of a column of fixed width lies.
-    pub(crate) fn stored_ptr(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<Option<PointerValue<'c>>> {
-        match &column.layout {
-            Layout::Fixed(stored) => self.element_ptr(self.memory_type(*stored), column.values, row).map(Some),
-            _ => Ok(None),
-        }
-    }
-
     /// The value with its deferred parts loaded, here.
     pub(crate) fn force(&self, value: Val<'c>) -> Res<Val<'c>> {
         match value {
