@@ -96,6 +96,12 @@ impl CodeCache {
         self.slots.acquire().await.ok()
     }
 
+    /// Whether a program was compiled before.
+    pub(crate) fn has(&self, program: &Program, settings: &Settings) -> bool {
+        let key = (program.to_string(), settings.clone());
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
+    }
+
     /// The code of a program, and whether it was made just now.
     pub(crate) fn code(&self, program: &Program, settings: &Settings) -> Result<(Arc<Code>, bool), String> {
         let key = (program.to_string(), settings.clone());

@@ -86,6 +86,11 @@ fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
         pipelines_below(inner.source(), &mut sources);
         let sources = sources.into_iter().map(code);
         let own = inner.code.get_or_init(|| async {
+            let pipeline = &inner.pipeline;
+            // Nothing to do on another thread, which would have to wait for a processor.
+            if pipeline.cache.has(&pipeline.kernel.program, &pipeline.settings) {
+                return compile(&inner, &pipeline.kernel);
+            }
             // More at a time than there are processors would only wait for each other.
             let _slot = inner.pipeline.cache.slot().await;
             let task = {
