@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use inkwell::OptimizationLevel;
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
@@ -82,6 +83,7 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
         OptLevel::O2 => FAST_CODE.to_string(),
     };
     if options.sanitize {
+        sanitize(module);
         let separator = if passes.is_empty() { "" } else { "," };
         passes.push_str(separator);
         passes.push_str("asan");
@@ -92,6 +94,15 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
     extremes::guard(module)
 }
 
+/// Asks for AddressSanitizer's checks: its pass looks at functions that carry this attribute only.
+fn sanitize(module: &Module<'_>) {
+    let kind = Attribute::get_named_enum_kind_id("sanitize_address");
+    let attribute = module.get_context().create_enum_attribute(kind, 0);
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        function.add_attribute(AttributeLoc::Function, attribute);
+    }
+}
+
 /// Machine code of an optimised module.
 pub(crate) fn object(module: &Module<'_>, machine: &TargetMachine) -> Result<MemoryBuffer<'static>, CompileError> {
     Ok(machine.write_to_memory_buffer(module, FileType::Object)?)
@@ -100,4 +111,23 @@ pub(crate) fn object(module: &Module<'_>, machine: &TargetMachine) -> Result<Mem
 pub(crate) fn assembly(module: &Module<'_>, machine: &TargetMachine) -> Result<String, CompileError> {
     let buffer = machine.write_to_memory_buffer(module, FileType::Assembly)?;
     Ok(String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0').to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use inkwell::context::Context;
+
+    use super::*;
+
+    #[test]
+    fn sanitized_code_checks_its_loads() {
+        let context = Context::create();
+        let text = "define i64 @first(ptr %p) {\n  %x = load i64, ptr %p\n  ret i64 %x\n}\n\0";
+        let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "first");
+        let module = context.create_module_from_ir(buffer).expect("the text is LLVM IR");
+        let options = Options { sanitize: true, ..Options::default() };
+        let machine = machine(&options).expect("there is a code generator");
+        optimize(&module, &machine, &options).expect("the passes run");
+        assert!(module.print_to_string().to_string().contains("__asan_report_load8"));
+    }
 }

@@ -96,10 +96,10 @@ impl CodeCache {
         self.slots.acquire().await.ok()
     }
 
-    /// Whether a program was compiled before.
-    pub(crate) fn has(&self, program: &Program, settings: &Settings) -> bool {
+    /// The code of a program that was compiled before.
+    pub(crate) fn find(&self, program: &Program, settings: &Settings) -> Option<Arc<Code>> {
         let key = (program.to_string(), settings.clone());
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
     /// The code of a program, and whether it was made just now.

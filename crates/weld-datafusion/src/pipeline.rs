@@ -88,8 +88,8 @@ fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
         let own = inner.code.get_or_init(|| async {
             let pipeline = &inner.pipeline;
             // Nothing to do on another thread, which would have to wait for a processor.
-            if pipeline.cache.has(&pipeline.kernel.program, &pipeline.settings) {
-                return compile(&inner, &pipeline.kernel);
+            if let Some(code) = pipeline.cache.find(&pipeline.kernel.program, &pipeline.settings) {
+                return prepare(&inner, &pipeline.kernel, code, false);
             }
             // More at a time than there are processors would only wait for each other.
             let _slot = inner.pipeline.cache.slot().await;
@@ -130,6 +130,12 @@ async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
     let (code, new) = pipeline.cache.code(&kernel.program, &pipeline.settings)?;
+    prepare(inner, kernel, code, new)
+}
+
+/// Compiles for the layouts that the input is expected to have, and notes the time that it took.
+fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result<Arc<Code>, String> {
+    let pipeline = &inner.pipeline;
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
     let schema = inner.source().schema();
