@@ -193,13 +193,14 @@ impl Bounds {
     /// `is_roomy(place)` holds.
     #[inline(always)]
     unsafe fn step(&self, Place { ip, op }: Place) -> Option<Place> {
-        // SAFETY: a roomy place has INPUT_MARGIN = 66 readable bytes at `ip`: a tag, a literal of at
+        // A roomy place has INPUT_MARGIN = 66 readable bytes at `ip`: a tag, a literal of at
         // most 60 bytes (64 are read), a tag and two bytes of offset. `op` is below the output's
         // end, so SLACK = 128 bytes are writable there: 60 of the literal and then 64 of the copy.
         // The copy's source lies in `out .. op`, as `offset` is at most what was written, and reads
         // end before the end of what may be written. The new `op` is at most 124 past the old one;
         // whether that is past the end is seen before the next step. A tag is a byte, and COPIES has
         // an entry for each.
+        // SAFETY: the place is roomy, by the caller's promise, so all of the above holds.
         unsafe {
             let first = *ip as usize;
             let is_literal = first & 3 == 0;
