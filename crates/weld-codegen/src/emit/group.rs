@@ -7,10 +7,9 @@
 //! runs in two steps a strip: the keys of all rows are looked for, and the numbers of their rows kept; then the values
 //! are computed and merged. One loop for both would take more registers than there are, and a processor that looks some
 //! hundred instructions ahead would see two rows at a time instead of six: where a key's row is only known after a chain
-//! of hash, slot and comparison, it would wait. TPC-H Q1 in memory at SF1 on two threads: 46 ms instead of 49.5. Asking for
-//! the values' columns while keys are looked for made it slower, 45.8 ms instead of 43.5.
+//! of hash, slot and comparison, it would wait. With calls that keep registers (`call_seldom`), TPC-H Q1 in memory at SF1 on
+//! two threads takes 46 ms instead of 49.5. Asking for the values' columns while keys are looked for made it slower.
 
-use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use weld_core::diag::Span;
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, build};
@@ -133,34 +132,5 @@ impl<'c> Emitter<'c, '_> {
             })
         })?;
         Ok(true)
-    }
-
-    /// `0..count` in strips: `body` gets the start and the size of each. Cancellation is polled in between.
-    fn strips(
-        &mut self,
-        count: IntValue<'c>,
-        strip: i64,
-        span: Span,
-        body: impl FnOnce(&mut Self, IntValue<'c>, IntValue<'c>) -> Res<()>,
-    ) -> Res<()> {
-        let (head, again, done) = (self.new_block("strip"), self.new_block("again"), self.new_block("done"));
-        let from = self.current_block()?;
-        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
-        self.branch_if(some, head, done)?;
-        self.at(head);
-        let phi = self.b.build_phi(self.unit.i64_type(), "start")?;
-        let start = phi.as_basic_value().into_int_value();
-        let left = self.sub(count, start)?;
-        let size = self.umin(left, self.i64(strip))?;
-        body(self, start, size)?;
-        let end = self.add_nw(start, size)?;
-        let more = self.cmp(IntPredicate::ULT, end, count)?;
-        self.branch_if(more, again, done)?;
-        self.at(again);
-        self.poll_cancel(span)?;
-        phi.add_incoming(&[(&self.i64(0), from), (&end, self.current_block()?)]);
-        self.branch(head)?;
-        self.at(done);
-        Ok(())
     }
 }

@@ -312,6 +312,35 @@ impl<'c> Emitter<'c, '_> {
         Ok(value)
     }
 
+    /// `0..count` in strips: `body` gets the start and the size of each. Cancellation is polled in between.
+    pub(super) fn strips(
+        &mut self,
+        count: IntValue<'c>,
+        strip: i64,
+        span: Span,
+        body: impl FnOnce(&mut Self, IntValue<'c>, IntValue<'c>) -> Res<()>,
+    ) -> Res<()> {
+        let (head, again, done) = (self.new_block("strip"), self.new_block("again"), self.new_block("done"));
+        let from = self.current_block()?;
+        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
+        self.branch_if(some, head, done)?;
+        self.at(head);
+        let phi = self.b.build_phi(self.unit.i64_type(), "start")?;
+        let start = phi.as_basic_value().into_int_value();
+        let left = self.sub(count, start)?;
+        let size = self.umin(left, self.i64(strip))?;
+        body(self, start, size)?;
+        let end = self.add_nw(start, size)?;
+        let more = self.cmp(IntPredicate::ULT, end, count)?;
+        self.branch_if(more, again, done)?;
+        self.at(again);
+        self.poll_cancel(span)?;
+        phi.add_incoming(&[(&self.i64(0), from), (&end, self.current_block()?)]);
+        self.branch(head)?;
+        self.at(done);
+        Ok(())
+    }
+
     /// A plain loop `for i in 0..count` of generated code.
     pub(crate) fn count_loop(
         &mut self,

@@ -73,59 +73,39 @@ impl<'c> Emitter<'c, '_> {
         let demand = self.unit.demands.get(&selection.element).cloned().unwrap_or_default();
         let mask = self.alloca(STRIP as u64 + LANES as u64, "mask")?;
         let count = source.count;
-        let (head, next, again, done) =
-            (self.new_block("strip"), self.new_block("next"), self.new_block("again"), self.new_block("selected"));
-        let from = self.current_block()?;
-        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
-        self.branch_if(some, head, done)?;
-
-        self.at(head);
-        let start_phi = self.b.build_phi(self.unit.i64_type(), "start")?;
-        start_phi.add_incoming(&[(&self.i64(0), from)]);
-        let start = start_phi.as_basic_value().into_int_value();
-        let left = self.sub(count, start)?;
-        let size = self.umin(left, self.i64(STRIP))?;
-        // Whole vectors are stored, so there is room for one more than needed.
-        let room = self.add_nw(size, self.i64(LANES as i64))?;
-        self.reserve(handle, &Type::I32, room, span)?;
-        let first = match base {
-            Some(base) => self.add(base, start)?,
-            None => start,
-        };
-        self.count_loop(size, |e, j| {
-            let i = e.add_nw(start, j)?;
-            let number = e.add(first, j)?;
-            e.vars.insert(selection.index, Val::int(number));
-            let element = e.source_element(source, i, &demand)?;
-            e.vars.insert(selection.element, element);
-            let mut all: Option<IntValue<'c>> = None;
-            for cond in &selection.conds {
-                let cond = e.emit_int(cond)?;
-                all = Some(match all {
-                    Some(all) => e.and(all, cond)?,
-                    None => cond,
-                });
+        self.strips(count, STRIP, span, |e, start, size| {
+            // Whole vectors are stored, so there is room for one more than needed.
+            let room = e.add_nw(size, e.i64(LANES as i64))?;
+            e.reserve(handle, &Type::I32, room, span)?;
+            let first = match base {
+                Some(base) => e.add(base, start)?,
+                None => start,
+            };
+            e.count_loop(size, |e, j| {
+                let i = e.add_nw(start, j)?;
+                let number = e.add(first, j)?;
+                e.vars.insert(selection.index, Val::int(number));
+                let element = e.source_element(source, i, &demand)?;
+                e.vars.insert(selection.element, element);
+                let mut all: Option<IntValue<'c>> = None;
+                for cond in &selection.conds {
+                    let cond = e.emit_int(cond)?;
+                    all = Some(match all {
+                        Some(all) => e.and(all, cond)?,
+                        None => cond,
+                    });
+                }
+                let all = all.ok_or_else(|| internal("a selection without a condition"))?;
+                let at = e.element_ptr(e.unit.ll.i8_type().into(), mask, j)?;
+                e.store_scalar(ScalarKind::Bool, at, all.into())
+            })?;
+            if e.unit.can_compress {
+                e.collect_vectors(handle, mask, size, first)?;
+            } else {
+                e.collect_scalars(handle, mask, size, first)?;
             }
-            let all = all.ok_or_else(|| internal("a selection without a condition"))?;
-            let at = e.element_ptr(e.unit.ll.i8_type().into(), mask, j)?;
-            e.store_scalar(ScalarKind::Bool, at, all.into())
+            Ok(())
         })?;
-        if self.unit.can_compress {
-            self.collect_vectors(handle, mask, size, first)?;
-        } else {
-            self.collect_scalars(handle, mask, size, first)?;
-        }
-        self.branch(next)?;
-
-        self.at(next);
-        let end = self.add_nw(start, size)?;
-        let more = self.cmp(IntPredicate::ULT, end, count)?;
-        self.branch_if(more, again, done)?;
-        self.at(again);
-        self.poll_cancel(span)?;
-        start_phi.add_incoming(&[(&end, self.current_block()?)]);
-        self.branch(head)?;
-        self.at(done);
         Ok(true)
     }
 
