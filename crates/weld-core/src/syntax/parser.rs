@@ -504,13 +504,10 @@ impl<'a> Parser<'a> {
             Token::Word => self.word(),
             Token::Sign("(") => {
                 self.advance();
-                let mut inner = self.expr();
+                // Parentheses add no node, and an error in them points at what they enclose.
+                let inner = self.expr();
                 self.recover(&[")"]);
                 self.expect(")", "to close the parenthesis");
-                // Parentheses add no node, but belong to what they enclose.
-                if !matches!(inner.kind, ExprKind::Literal(_) | ExprKind::Bytes { .. } | ExprKind::Name(_)) {
-                    inner.span = self.since(start);
-                }
                 inner
             }
             Token::Sign("{") => {
