@@ -157,6 +157,7 @@ impl<'a> Infer<'a> {
             return None;
         }
         let body = self.expr(&module.body);
+        self.unused_aliases(&module.aliases);
         self.settle();
         let params = params
             .into_iter()

@@ -2,22 +2,36 @@
 
 use super::Infer;
 use super::types::{Con, Ty, Types};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Span};
 use crate::ir::typing;
-use crate::syntax::tree::{TypeExpr, TypeKind};
+use crate::syntax::tree::{Alias, TypeExpr, TypeKind};
 
 impl<'a> Infer<'a> {
     /// The type that is written; parts written `?` are unknown.
     pub(super) fn ty(&mut self, ty: &'a TypeExpr) -> Ty {
         let lowered = self.type_of(ty);
-        // What is wholly known can be checked right here, where its text is.
-        if let Some(known) = self.types.export(lowered)
+        self.well_formed(ty.span, lowered)
+    }
+
+    /// Reads the definitions that the program does not use.
+    pub(super) fn unused_aliases(&mut self, aliases: &'a [Alias]) {
+        for Alias { name, ty } in aliases {
+            if !self.alias_types.contains_key(&*name.text) {
+                let lowered = self.alias(name.span, &name.text);
+                self.well_formed(ty.span, lowered);
+            }
+        }
+    }
+
+    /// What is wholly known can be checked right here, where its text is.
+    fn well_formed(&mut self, span: Span, ty: Ty) -> Ty {
+        if let Some(known) = self.types.export(ty)
             && let Err(message) = typing::well_formed(&known)
         {
-            self.complain(ty.span, message);
+            self.complain(span, message);
             return Types::ERROR;
         }
-        lowered
+        ty
     }
 
     fn type_of(&mut self, ty: &'a TypeExpr) -> Ty {
@@ -26,7 +40,7 @@ impl<'a> Infer<'a> {
             TypeKind::Error => return Types::ERROR,
             TypeKind::Infer => return self.types.unknown(),
             TypeKind::Scalar(kind) => return Types::scalar(*kind),
-            TypeKind::Alias(name) => return self.alias(ty, name),
+            TypeKind::Alias(name) => return self.alias(ty.span, name),
             TypeKind::Stream(_) => {
                 self.complain(ty.span, "`stream[..]` can only be the type of a parameter of the program");
                 return Types::ERROR;
@@ -54,15 +68,15 @@ impl<'a> Infer<'a> {
     }
 
     /// The type that an alias stands for, found out once.
-    fn alias(&mut self, ty: &'a TypeExpr, name: &str) -> Ty {
+    fn alias(&mut self, span: Span, name: &str) -> Ty {
         let Some((name, definition)) = self.aliases.get_key_value(name).map(|(name, ty)| (*name, *ty)) else {
-            self.complain(ty.span, format!("unknown type `{name}`"));
+            self.complain(span, format!("unknown type `{name}`"));
             return Types::ERROR;
         };
         match self.alias_types.get(name) {
             Some(Some(known)) => return *known,
             Some(None) => {
-                let problem = Diagnostic::ty(ty.span, format!("the type `{name}` is defined by itself"));
+                let problem = Diagnostic::ty(span, format!("the type `{name}` is defined by itself"));
                 self.report(problem.with_hint("a type cannot contain itself"));
                 return Types::ERROR;
             }
