@@ -19,6 +19,11 @@ use weld_core::parse_program;
 use weld_core::ty::Type;
 use weld_runtime::Context;
 
+/// As in the `weld` command: what a run frees stays with the process, where the C library's allocator gives large blocks
+/// back and gets them anew, page by page, in each run.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RUNS: usize = 7;
 
 /// A program, its arguments and the same in Rust, which gives the numbers of the result one after the other.
@@ -223,7 +228,7 @@ fn black_scholes() -> Case {
 }
 
 fn tpch_q6() -> Case {
-    const ROWS: usize = 2_000_000;
+    const ROWS: usize = 10_000_000;
     let ship: Vec<i32> = ints(1, ROWS, 8000, 10_600).into_iter().map(|x| x as i32).collect();
     let (disc, qty, price) = (ints(2, ROWS, 0, 11), ints(3, ROWS, 100, 5100), ints(4, ROWS, 90_000, 10_000_000));
     let [d, q, p] = [&disc, &qty, &price].map(|column| Value::vector::<i64>(column.clone()));
@@ -239,7 +244,7 @@ fn tpch_q6() -> Case {
 }
 
 fn tpch_q1() -> Case {
-    const ROWS: usize = 1_000_000;
+    const ROWS: usize = 5_000_000;
     let flag: Vec<i8> = ints(1, ROWS, 0, 3).into_iter().map(|x| [65, 78, 82][x as usize]).collect();
     let status: Vec<i8> = ints(2, ROWS, 0, 2).into_iter().map(|x| [70, 79][x as usize]).collect();
     let (qty, price) = (ints(3, ROWS, 100, 5100), ints(4, ROWS, 90_000, 10_000_000));
@@ -273,7 +278,7 @@ fn tpch_q1() -> Case {
 }
 
 fn matmul() -> Case {
-    const N: usize = 256;
+    const N: usize = 384;
     let (a, b) = (floats(1, N * N, -1.0, 1.0), floats(2, N * N, -1.0, 1.0));
     let [left, right] = [&a, &b].map(|column| Value::vector::<f64>(column.clone()));
     let n = || Value::i64(N as i64);
@@ -292,7 +297,7 @@ fn matmul() -> Case {
 
 fn moving_average() -> Case {
     const K: usize = 16;
-    let values = floats(1, 500_000, 0.0, 100.0);
+    let values = floats(1, 8_000_000, 0.0, 100.0);
     case!("moving_average", [Value::vector::<f64>(values.clone()), Value::i64(K as i64)], move || {
         // Known when it runs only, as it is for the program.
         let k = std::hint::black_box(K);
@@ -301,7 +306,7 @@ fn moving_average() -> Case {
 }
 
 fn kmeans() -> Case {
-    const ROWS: usize = 500_000;
+    const ROWS: usize = 2_000_000;
     let (x, y) = (floats(1, ROWS, 0.0, 10.0), floats(2, ROWS, 0.0, 10.0));
     let (cx, cy) = (floats(3, 16, 0.0, 10.0), floats(4, 16, 0.0, 10.0));
     let pairs = |x: &[f64], y: &[f64]| {
@@ -326,7 +331,7 @@ fn kmeans() -> Case {
 
 fn pagerank() -> Case {
     const PAGES: usize = 100_000;
-    const EDGES: usize = 1_000_000;
+    const EDGES: usize = 4_000_000;
     // Every page has a link.
     let from: Vec<i64> = (0..EDGES).map(|i| (i % PAGES) as i64).collect();
     let to = ints(2, EDGES, 0, PAGES as i64);
@@ -348,7 +353,7 @@ fn pagerank() -> Case {
 }
 
 fn nbody() -> Case {
-    const BODIES: usize = 2_000;
+    const BODIES: usize = 5_000;
     let bodies: Vec<[f64; 7]> = floats(1, 7 * BODIES, 0.1, 5.0).as_chunks::<7>().0.to_vec();
     let values = bodies.iter().map(|body| V::structure(body.map(V::f64)));
     let arg = rows(&[const { Type::F64 }; 7], values);
@@ -371,7 +376,7 @@ fn nbody() -> Case {
 }
 
 fn matmul_blocked() -> Case {
-    const N: usize = 256;
+    const N: usize = 640;
     const BLOCK: usize = 32;
     let (a, b) = (floats(1, N * N, -1.0, 1.0), floats(2, N * N, -1.0, 1.0));
     let [left, right] = [&a, &b].map(|column| Value::vector::<f64>(column.clone()));
@@ -393,7 +398,7 @@ fn matmul_blocked() -> Case {
 }
 
 fn logistic_regression() -> Case {
-    const ROWS: usize = 100_000;
+    const ROWS: usize = 1_000_000;
     const WEIGHTS: usize = 16;
     let rate = 0.1;
     let xs: Vec<Vec<f64>> = floats(1, ROWS * WEIGHTS, -1.0, 1.0).chunks(WEIGHTS).map(<[f64]>::to_vec).collect();
@@ -436,7 +441,7 @@ fn letters(text: &[u8]) -> impl Iterator<Item = f64> {
 }
 
 fn word_count() -> Case {
-    let text = words(1, 300_000, 5_000).join(" ");
+    let text = words(1, 1_500_000, 5_000).join(" ");
     let bytes: Vec<i8> = text.bytes().map(|byte| byte as i8).collect();
     case!("word_count", [Value::vector::<i8>(bytes)], move || {
         let mut counts = std::collections::HashMap::<&str, i64>::new();
@@ -450,7 +455,7 @@ fn word_count() -> Case {
 }
 
 fn data_cleaning() -> Case {
-    const ROWS: usize = 300_000;
+    const ROWS: usize = 1_200_000;
     let kinds = ints(1, ROWS, 0, 8);
     let numbers = floats(2, ROWS, -1000.0, 1000.0);
     let texts: Vec<String> = kinds
@@ -484,7 +489,7 @@ fn string(text: &str) -> V {
 }
 
 fn log_search() -> Case {
-    const LINES: usize = 1_000_000;
+    const LINES: usize = 8_000_000;
     let hours: Vec<i32> = ints(1, LINES, 0, 24).into_iter().map(|hour| hour as i32).collect();
     let codes: Vec<i32> = ints(2, LINES, 0, 2_000).into_iter().map(|code| code as i32).collect();
     let texts = words(3, 2_000, 500).into_iter().zip(words(5, 2_000, 500)).enumerate();
@@ -537,13 +542,13 @@ fn hash_join() -> Case {
     })
 }
 
-const ORDERS: usize = 150_000;
-const LINES: usize = 600_000;
+const ORDERS: usize = 600_000;
+const LINES: usize = 2_400_000;
 
 fn tpch_q3() -> Case {
     let segments = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
-    let customers: Vec<&str> = ints(1, 15_000, 0, 5).into_iter().map(|k| segments[k as usize]).collect();
-    let (buyers, dates) = (ints(2, ORDERS, 0, 15_000), ints(3, ORDERS, 8036, 10_440));
+    let customers: Vec<&str> = ints(1, 60_000, 0, 5).into_iter().map(|k| segments[k as usize]).collect();
+    let (buyers, dates) = (ints(2, ORDERS, 0, 60_000), ints(3, ORDERS, 8036, 10_440));
     let (orders, prices) = (ints(4, LINES, 0, ORDERS as i64), ints(5, LINES, 90_000, 10_000_000));
     let (discounts, ships) = (ints(6, LINES, 0, 11), ints(7, LINES, 8036, 10_560));
     let customer = customers.iter().enumerate().map(|(key, name)| V::structure([V::i64(key as i64), string(name)]));
