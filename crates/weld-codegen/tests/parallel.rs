@@ -22,7 +22,8 @@ fn parallel(text: &str, optimised: bool) -> Arc<Compiled> {
     let level = if optimised { OptLevel::O2 } else { OptLevel::O0 };
     let options = Options { threads: THREADS, grain: Some(10), level, ..Options::default() };
     let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}\n{program}"));
-    assert!(compiled.llvm_ir().contains("weld_parallel_for"), "no loop is parallel: {program}");
+    let parallel = ["weld_parallel_for", "weld_sort"].iter().any(|call| compiled.llvm_ir().contains(call));
+    assert!(parallel, "nothing is parallel: {program}");
     compiled
 }
 
@@ -364,4 +365,101 @@ fn parts_are_freed() {
     let result = run_in(&compiled, Context::new(pool.clone(), Arc::default()), &[numbers(3000), V::i64(200)]);
     assert!(result.is_ok(), "{result:?}");
     assert_eq!(pool.used(), 0);
+}
+
+/// Numbers in no order, many of them twice and more.
+fn scrambled(count: i64) -> V {
+    V::vec((0..count).map(|i| V::i64(i * 7919 % 1009 - 500)))
+}
+
+#[test]
+fn sorts_are_stable_and_the_same_without_an_order() {
+    for count in [0, 1, 2, 19, 20, 21, 33, 1000, 4099] {
+        check("|v: vec[i64]| sort(v, |a, b| compare(a, b))", &[scrambled(count)]);
+        // Equal keys keep their order.
+        check(
+            "|v: vec[i64], m: i64| let pairs = result(for(v, appender[{i64,i64}], |b,i,x| merge(b, {x % m, i})));
+             sort(pairs, |a, b| compare(b.$0, a.$0))",
+            &[scrambled(count), V::i64(10)],
+        );
+        check("|v: vec[i64]| sort(v, |a, b| i32(a * b % 5L) - 2)", &[scrambled(count)]);
+    }
+    let odd = [f64::NAN, 3.0, -0.0, f64::INFINITY, 1.5, 0.0];
+    let floats = V::vec((0..500).map(|i| V::f64(odd[i * 7 % 6] * if i % 5 == 0 { -1.0 } else { 1.0 })));
+    check("|v: vec[f64]| sort(v, |a, b| compare(a, b))", &[floats]);
+}
+
+#[test]
+fn sorts_by_what_comparators_make() {
+    // Strings, captured vectors and tables, vectors made on the way.
+    check(
+        "|v: vec[i64]| let names = result(for(v, appender[vec[i8]], |b,i,x| merge(b, if(x % 3L == 0L, \"a long string of bytes\",
+             serialize(x))))); sort(names, |a, b| compare(a, b))",
+        &[scrambled(700)],
+    );
+    check(
+        "|v: vec[i64], w: vec[i64]| let d = result(for(w, dictmerger[i64,i64,+], |b,i,x| merge(b, {i, x})));
+         sort(v, |a, b| i32(lookup(w, (a + 500L) % 50L) + lookup(d, (a + 500L) % 40L) - lookup(w, (b + 500L) % 50L)))",
+        &[scrambled(700), numbers(50)],
+    );
+    check(
+        "|v: vec[i64]| sort(v, |a, b| compare(
+             result(for(rangeiter(0L, 3L, 1L), appender[i64], |c,i,y| merge(c, a * y % 7L))),
+             result(for(rangeiter(0L, 3L, 1L), appender[i64], |c,i,y| merge(c, b * y % 7L)))))",
+        &[scrambled(300)],
+    );
+}
+
+#[test]
+fn the_first_error_of_a_sort_counts() {
+    for _ in 0..10 {
+        check("|v: vec[i64]| sort(v, |a, b| compare(10L / (a - 7L), 10L / (b + 123L)))", &[scrambled(1000)]);
+        check("|v: vec[i64]| sort(v, |a, b| i32(lookup(v, a) - lookup(v, b)))", &[scrambled(1000)]);
+    }
+}
+
+#[test]
+fn sorts_stop_when_the_run_is_cancelled() {
+    let text = "|v: vec[i64]| sort(v, |a, b| i32(iterate(a, |s| {s + 1L, true})))";
+    for optimised in [false, true] {
+        let compiled = parallel(text, optimised);
+        let cancel = Arc::new(AtomicBool::new(false));
+        let context = Context::new(Arc::new(Limit::none()), cancel.clone());
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                cancel.store(true, Ordering::Relaxed);
+            });
+            run_in(&compiled, context, &[scrambled(1000)])
+        });
+        assert_eq!(result.map_err(|error| error.kind), Err(RuntimeErrorKind::Cancelled));
+    }
+}
+
+#[test]
+fn memory_limits_of_sorts_hold() {
+    let text = "|v: vec[i64]| sort(v, |a, b| let t = [a, b, a]; compare(lookup(t, 0L), lookup(t, 1L)))";
+    let v = scrambled(20_000);
+    for optimised in [false, true] {
+        let compiled = parallel(text, optimised);
+        // The numbers take 160 kB, the result 160 kB.
+        for (bytes, fits) in [(100_000, false), (250_000, false), (330_000, true)] {
+            let pool = Arc::new(Limit::new(bytes));
+            let found = run_in(&compiled, Context::new(pool.clone(), Arc::default()), std::slice::from_ref(&v));
+            assert_eq!(found.is_ok(), fits, "{bytes}");
+            drop(found);
+            assert_eq!(pool.used(), 0);
+        }
+    }
+}
+
+#[test]
+fn entries_of_tables() {
+    for count in [0, 1, 50, 2000] {
+        check(
+            "|v: vec[i64]| let d = result(for(v, dictmerger[{i64,bool},{i64,i64},+], |b,i,x| merge(b, {{x, x > 3L}, {i, 1L}})));
+             sort(tovec(d), |a, b| compare(a.$0, b.$0))",
+            &[scrambled(count)],
+        );
+    }
 }

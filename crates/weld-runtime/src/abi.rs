@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, math, nd, parallel, strings, vector};
+use crate::{dict_abi, hash, math, nd, parallel, sort, strings, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -156,6 +156,8 @@ functions! {
     weld_grow => vector::grow, (_, _, _, _, _, _, _), Effects::Cold;
     /// `(run, loop) -> status`
     weld_parallel_for => parallel::parallel_for, (_, _), Effects::Any;
+    /// `(run, sort) -> status`
+    weld_sort => sort::sort, (_, _), Effects::Any;
     weld_erf_f64 => math::erf_f64, (_), Effects::None;
     weld_erf_f32 => math::erf_f32, (_), Effects::None;
     /// `(dims, rank, len, start, end, step, shape, strides) -> positions, or -1`

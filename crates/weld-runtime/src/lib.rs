@@ -20,6 +20,7 @@ pub mod memory;
 mod nd;
 pub mod parallel;
 mod run;
+pub mod sort;
 mod status;
 pub mod strings;
 mod threads;

@@ -47,8 +47,9 @@ pub type Combine =
 #[derive(Debug)]
 pub struct Loop {
     pub body: Body,
-    pub start: Start,
-    pub combine: Combine,
+    /// None where there are no builders: each iteration writes to a place of its own.
+    pub start: Option<Start>,
+    pub combine: Option<Combine>,
     /// Values that the functions use, the same for all ranges.
     pub env: *const u8,
     /// The builders, and how many bytes they take.
@@ -184,7 +185,7 @@ impl Shared<'_> {
         let to: *mut u8 = state.as_mut_ptr().cast();
         // SAFETY: the run is this range's own, the state has the size of the original.
         let status = unsafe {
-            match start(&mut *run, region, env, self.origin.as_ptr().cast(), to, first) {
+            match start.map_or(0, |start| start(&mut *run, region, env, self.origin.as_ptr().cast(), to, first)) {
                 0 => body(&mut *run, region, env, to, first, end),
                 failed => failed,
             }
@@ -224,7 +225,7 @@ impl Shared<'_> {
             let status = unsafe {
                 // Both runs' memory is the context's, so this takes no more of it.
                 run.adopt_into(region, part.run);
-                combine(run, region, env, state, part.state.as_mut_ptr().cast())
+                combine.map_or(0, |combine| combine(run, region, env, state, part.state.as_mut_ptr().cast()))
             };
             if status != 0 {
                 return status;
@@ -371,8 +372,8 @@ mod tests {
             assert!(append(&mut *run, region, &mut state, u64::MAX));
             let task = Loop {
                 body,
-                start,
-                combine,
+                start: Some(start),
+                combine: Some(combine),
                 env: (&raw const env).cast(),
                 state: (&raw mut state).cast(),
                 state_bytes: size_of::<State>() as u64,
@@ -444,8 +445,8 @@ mod tests {
     fn ranges_meet() {
         let task = |count| Loop {
             body,
-            start,
-            combine,
+            start: None,
+            combine: None,
             env: ptr::null(),
             state: ptr::null_mut(),
             state_bytes: 0,

@@ -173,19 +173,31 @@ impl<'c> Emitter<'c, '_> {
         let len = self.header_word(table, DictOffsets::LEN)?;
         let vec = self.allocate_vec(&entry, len, region, span)?;
         let Columns::Dense(columns) = &vec.columns else { return Err(internal("a new vector in a chunk")) };
-        let columns = columns.clone();
-        self.gather_loop(len, |e, i| {
-            let row = e.row_ptr(rows, key_ty, value_ty, e.add_nw(i, e.i64(1))?)?;
-            let key = e.load_row(key_ty, row, true)?;
-            let value = match value_ty.element() {
-                Some(_) => {
-                    let (first, count) = e.group_of_row(row, key_ty, value_ty)?;
-                    e.group_values(table, value_ty, first, count)?
-                }
-                None => e.load_row(value_ty, e.offset(row, row_layout(key_ty, value_ty).value_offset.into())?, true)?,
-            };
-            e.store_element(&entry, &mut columns.iter().copied(), i, &Val::structure(vec![key, value]))
-        })?;
+        self.in_ranges(
+            len,
+            |map| {
+                let columns = columns.iter().map(|column| map.pointer(*column)).collect::<Res<Vec<_>>>()?;
+                Ok((columns, map.pointer(table)?, map.pointer(rows)?))
+            },
+            |e, (columns, table, rows), first, count| {
+                e.gather_loop(count, |e, i| {
+                    let i = e.add_nw(first, i)?;
+                    let row = e.row_ptr(rows, key_ty, value_ty, e.add_nw(i, e.i64(1))?)?;
+                    let key = e.load_row(key_ty, row, true)?;
+                    let value = match value_ty.element() {
+                        Some(_) => {
+                            let (first, count) = e.group_of_row(row, key_ty, value_ty)?;
+                            e.group_values(table, value_ty, first, count)?
+                        }
+                        None => {
+                            let offset = row_layout(key_ty, value_ty).value_offset.into();
+                            e.load_row(value_ty, e.offset(row, offset)?, true)?
+                        }
+                    };
+                    e.store_element(&entry, &mut columns.iter().copied(), i, &Val::structure(vec![key, value]))
+                })
+            },
+        )?;
         Ok(Val::Vec(vec))
     }
 

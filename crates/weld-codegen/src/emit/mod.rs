@@ -14,7 +14,8 @@
 //! | `control`, `iterate` | `if`, `select`; `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
-//! | `parallel`, `capture`, `work` | loops that several threads share; what their functions take along; whether it pays |
+//! | `parallel`, `apart` | loops that several threads share: with builders, without |
+//! | `capture`, `work` | what the functions of such loops take along; whether it pays |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
 //! | `bytes`, `strings` | byte vectors as strings |
 //! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
@@ -25,6 +26,7 @@
 //! | `trap` | errors |
 
 mod analysis;
+mod apart;
 mod bound;
 pub(crate) mod bytes;
 mod capture;

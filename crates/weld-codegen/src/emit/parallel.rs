@@ -19,8 +19,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use inkwell::module::Linkage;
-use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, FunctionValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ir::{ExprKind, Func, Sym};
@@ -29,15 +27,16 @@ use weld_core::ty::{BuilderType, Type};
 use weld_runtime::parallel::Loop;
 
 use super::analysis::{any, has_loops, merges_each, merges_in_place};
+use super::apart::address;
 use super::capture::{Loads, Stores};
 use super::iter::Source;
 use super::{Emitter, Handle, Res, Val, contains};
 use crate::layout;
 
 /// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
-const GRAIN: u64 = 16 * 1024;
+pub(super) const GRAIN: u64 = 16 * 1024;
 /// Ranges for each thread, so that those done first help the others.
-const RANGES: u64 = 8;
+pub(super) const RANGES: u64 = 8;
 
 /// How loops become parallel.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +71,6 @@ struct Outlined<'a, 'c> {
     captured: Vec<(Sym, Val<'c>)>,
     func: &'a Func,
     span: Span,
-    strict: bool,
-    scratch_base: usize,
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -88,10 +85,9 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<bool> {
         let least = if has_loops(&func.body) { 2 } else { parallel.grain.unwrap_or(GRAIN).saturating_mul(2) };
         let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
-        let calls_c = any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
         let mut slots = Vec::new();
         if few
-            || calls_c
+            || calls_c(func)
             || !collect_slots(builders, &mut slots)
             || (self.strict && slots.iter().any(Slot::sums_floats))
         {
@@ -115,16 +111,7 @@ impl<'c> Emitter<'c, '_> {
         for (_, value) in &captured {
             value.map_registers(&mut stores)?;
         }
-        let outlined = Outlined {
-            source,
-            builders,
-            slots,
-            captured,
-            func,
-            span,
-            strict: self.strict,
-            scratch_base: self.scratch_base + self.scratch.len(),
-        };
+        let outlined = Outlined { source, builders, slots, captured, func, span };
         let body = outlined.emit_body(self)?;
         let start = outlined.emit_start(self)?;
         let combine = outlined.emit_combine(self)?;
@@ -158,7 +145,6 @@ impl<'c> Emitter<'c, '_> {
         }
         let ranges = if slots.iter().any(Slot::is_costly) { 1 } else { RANGES };
         let region = self.region_for_all(slots);
-        let address = |function: FunctionValue<'c>| function.as_global_value().as_pointer_value().into();
         let fields: [BasicValueEnum<'c>; Loop::WORDS] = [
             address(body),
             address(start),
@@ -171,12 +157,8 @@ impl<'c> Emitter<'c, '_> {
             grain.into(),
             self.i64(ranges as i64).into(),
         ];
-        let task = self.alloca(8 * Loop::WORDS as u64, "loop")?;
-        for (i, field) in fields.into_iter().enumerate() {
-            self.store(self.offset(task, 8 * i as u64)?, field)?;
-        }
-        let status = self.call_value("weld_parallel_for", &[self.run.into(), task.into()])?;
-        self.pass_on(status.into_int_value())?;
+        let (_, status) = self.call_with_words("weld_parallel_for", &fields)?;
+        self.pass_on(status)?;
         for slot in slots {
             let at = slot.at(self, state)?;
             match slot.filled {
@@ -189,8 +171,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(true)
     }
 
-    /// The values that the update function uses, if another function can have them all.
-    fn captured(&self, func: &Func) -> Option<Vec<(Sym, Val<'c>)>> {
+    /// The values that a function uses, if another function can have them all.
+    pub(super) fn captured(&self, func: &Func) -> Option<Vec<(Sym, Val<'c>)>> {
         let mut free: Vec<Sym> = func.body.free_vars().into_iter().collect();
         free.retain(|sym| func.params.iter().all(|(param, _)| param != sym));
         free.sort_unstable();
@@ -221,7 +203,7 @@ impl<'c> Outlined<'_, 'c> {
     /// them in registers.
     fn emit_body(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
         let (ptr, i64) = (outer.unit.ptr_type().into(), outer.unit.i64_type().into());
-        let mut e = self.function(outer, "body", &[ptr, ptr, ptr, i64, i64])?;
+        let mut e = outer.outlined("body", &[ptr, ptr, ptr, i64, i64])?;
         let (env, state) = (e.pointer_param(2)?, e.pointer_param(3)?);
         let (first, end) = (e.int_param(4)?, e.int_param(5)?);
         let mut loads = Loads::new(&e, env);
@@ -252,7 +234,7 @@ impl<'c> Outlined<'_, 'c> {
     /// `start(run, region, env, origin, state, first)`.
     fn emit_start(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
         let (ptr, i64) = (outer.unit.ptr_type().into(), outer.unit.i64_type().into());
-        let mut e = self.function(outer, "start", &[ptr, ptr, ptr, ptr, i64])?;
+        let mut e = outer.outlined("start", &[ptr, ptr, ptr, ptr, i64])?;
         let (origin, state, first) = (e.pointer_param(3)?, e.pointer_param(4)?, e.int_param(5)?);
         for slot in &self.slots {
             let (origin, at) = (slot.at(&e, origin)?, slot.at(&e, state)?);
@@ -274,7 +256,7 @@ impl<'c> Outlined<'_, 'c> {
     /// `combine(run, region, env, state, other)`.
     fn emit_combine(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
         let ptr = outer.unit.ptr_type().into();
-        let mut e = self.function(outer, "combine", &[ptr, ptr, ptr, ptr])?;
+        let mut e = outer.outlined("combine", &[ptr, ptr, ptr, ptr])?;
         let (state, other) = (e.pointer_param(3)?, e.pointer_param(4)?);
         for slot in &self.slots {
             let (at, other) = (slot.at(&e, state)?, slot.at(&e, other)?);
@@ -289,15 +271,6 @@ impl<'c> Outlined<'_, 'c> {
         let function = e.function;
         e.finish()?;
         Ok(function)
-    }
-
-    fn function<'u>(&self, outer: &Emitter<'c, 'u>, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Emitter<'c, 'u>> {
-        let name = outer.unit.fresh_name(&format!("weld.{what}"));
-        let mut e = Emitter::new(outer.unit, &name, params, Linkage::Internal)?;
-        e.region = e.pointer_param(1)?;
-        e.strict = self.strict;
-        e.scratch_base = self.scratch_base;
-        Ok(e)
     }
 }
 
@@ -347,6 +320,11 @@ fn sums_floats(ty: &Type, op: &MergeOp) -> bool {
         (Type::Scalar(kind), MergeOp::All(op)) => kind.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul),
         _ => true,
     }
+}
+
+/// C functions may not bear several threads.
+pub(super) fn calls_c(func: &Func) -> bool {
+    any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }))
 }
 
 /// The builders of a value in order; false if there is something else in it.

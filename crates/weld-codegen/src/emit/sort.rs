@@ -5,19 +5,49 @@
 //!     while both have rows: take the right one if compare(left, right) > 0, else the left one
 //! ```
 //!
+//! Several threads sort runs of their own and merge neighbouring ones, in the same order of comparisons; see
+//! `weld_runtime::sort`.
+//!
 //! Both runs are bounded whatever the comparator says, so one that is no order gives some permutation. A comparator that
 //! traps ends the run as anything else does.
 
 use inkwell::IntPredicate;
-use inkwell::values::{IntValue, PhiValue, PointerValue};
+use inkwell::values::{BasicValueEnum, IntValue, PhiValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Literal};
 use weld_core::ty::Type;
 use weld_runtime::Status;
+use weld_runtime::sort::{Order, Sort};
 
 use super::analysis::speculatable;
+use super::apart::address;
+use super::capture::{Loads, Stores};
+use super::parallel::calls_c;
 use super::vector::element_of;
-use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{Columns, Demand, Emitter, Parallel, Res, Val, VecVal, internal};
+
+/// Rows that are worth waking a thread.
+const GRAIN: u64 = 1024;
+
+/// Two arrays of row numbers.
+type Arrays<'c> = (PointerValue<'c>, PointerValue<'c>);
+
+/// The rows that passes go over, and the widths of the runs that they merge.
+struct Passes<'c> {
+    rows: (IntValue<'c>, IntValue<'c>),
+    /// The first one, and what they stay below.
+    widths: (IntValue<'c>, IntValue<'c>),
+    piece: Option<Piece<'c>>,
+}
+
+/// A part of a merge, see [`weld_runtime::sort::Order`].
+#[derive(Clone, Copy)]
+struct Piece<'c> {
+    left: IntValue<'c>,
+    right: IntValue<'c>,
+    stop: IntValue<'c>,
+    order: PointerValue<'c>,
+}
 
 impl<'c> Emitter<'c, '_> {
     /// A stably sorted copy of a vector.
@@ -30,39 +60,126 @@ impl<'c> Emitter<'c, '_> {
         let bytes = self.mul(len, self.i64(4))?;
         let a = self.allocate(self.region, bytes, span)?;
         let b = self.allocate(self.region, bytes, span)?;
-        self.gather_loop(len, |e, i| {
-            let number = e.b.build_int_truncate(i, e.unit.ll.i32_type(), "")?;
-            e.store(e.row_number_ptr(a, i)?, number)?;
-            Ok(())
-        })?;
         let parallel = self.parallel.take();
-        let sorted = self.merge_runs(&vec, element, (a, b), compare, span)?;
+        let sorted = match self.sort_shared(parallel, &vec, element, (a, b), compare, span)? {
+            Some(sorted) => sorted,
+            None => self.sort_alone(&vec, element, (a, b), compare, span)?,
+        };
         self.parallel = parallel;
 
         let region = self.region_for(ty);
         let result = self.allocate_vec(element, len, region, span)?;
         let Columns::Dense(columns) = &result.columns else { return Err(internal("a new vector in a chunk")) };
-        let columns = columns.clone();
-        self.gather_loop(len, |e, i| {
-            let from = e.row_number(sorted, i)?;
-            let value = e.load_element(&vec, element, from, &Demand::All)?;
-            e.store_element(element, &mut columns.iter().copied(), i, &value)
-        })?;
+        let gather = |e: &mut Emitter<'c, '_>, vec: &VecVal<'c>, columns: &[PointerValue<'c>], rows, (first, count)| {
+            e.gather_loop(count, |e, i| {
+                let i = e.add_nw(first, i)?;
+                let from = e.row_number(rows, i)?;
+                let value = e.load_element(vec, element, from, &Demand::All)?;
+                e.store_element(element, &mut columns.iter().copied(), i, &value)
+            })
+        };
+        match &vec.columns {
+            Columns::Stream { .. } => gather(self, &vec, columns, sorted, (self.i64(0), len))?,
+            Columns::Dense(_) => self.in_ranges(
+                len,
+                |map| {
+                    let columns = columns.iter().map(|column| map.pointer(*column)).collect::<Res<Vec<_>>>()?;
+                    Ok((vec.map_registers(map)?, columns, map.pointer(sorted)?))
+                },
+                |e, (vec, columns, rows), first, count| gather(e, &vec, &columns, rows, (first, count)),
+            )?,
+        }
         for block in [a, b] {
             self.call("weld_free", &[self.run.into(), block.into()])?;
         }
         self.vec_value(ty, result)
     }
 
-    /// Doubles the width of sorted runs until there is one. The rows are in one of the two arrays.
+    /// Sorts on this thread. The rows are in one of the two arrays.
+    fn sort_alone(
+        &mut self,
+        vec: &VecVal<'c>,
+        element: &Type,
+        arrays: Arrays<'c>,
+        compare: &Func,
+        span: Span,
+    ) -> Res<PointerValue<'c>> {
+        self.gather_loop(vec.len, |e, i| {
+            let number = e.b.build_int_truncate(i, e.unit.ll.i32_type(), "")?;
+            e.store(e.row_number_ptr(arrays.0, i)?, number)?;
+            Ok(())
+        })?;
+        let passes = Passes { rows: (self.i64(0), vec.len), widths: (self.i64(1), vec.len), piece: None };
+        self.merge_runs(vec, element, arrays, &passes, compare, span)
+    }
+
+    /// Sorts on several threads, with the passes in a function that [`weld_runtime::sort`] calls; none if the sort is to
+    /// stay on this one.
+    fn sort_shared(
+        &mut self,
+        parallel: Option<Parallel>,
+        vec: &VecVal<'c>,
+        element: &Type,
+        (a, b): Arrays<'c>,
+        compare: &Func,
+        span: Span,
+    ) -> Res<Option<PointerValue<'c>>> {
+        let Some(parallel) = parallel else { return Ok(None) };
+        let grain = parallel.grain.unwrap_or(GRAIN);
+        let few = vec.len.get_zero_extended_constant().is_some_and(|len| len / 2 < grain);
+        if few || calls_c(compare) || matches!(vec.columns, Columns::Stream { .. }) {
+            return Ok(None);
+        }
+        let Some(captured) = self.captured(compare) else { return Ok(None) };
+        let ptr = self.unit.ptr_type().into();
+        let mut e = self.outlined("passes", &[ptr, ptr, ptr])?;
+        let mut loads = Loads::new(&e, e.pointer_param(2)?);
+        let rows = vec.map_registers(&mut loads)?;
+        let vars: Res<Vec<_>> =
+            captured.iter().map(|(sym, value)| Ok((*sym, value.map_registers(&mut loads)?))).collect();
+        e.vars.extend(vars?);
+        let order = e.pointer_param(3)?;
+        let word = |index: u64| e.load_i64(e.offset(order, 8 * index)?);
+        let arrays = (e.load_ptr(order)?, e.load_ptr(e.offset(order, 8)?)?);
+        let passes = Passes {
+            rows: (word(2)?, word(3)?),
+            widths: (word(4)?, word(5)?),
+            piece: Some(Piece { left: word(6)?, right: word(7)?, stop: word(8)?, order }),
+        };
+        e.merge_runs(&rows, element, arrays, &passes, compare, span)?;
+        let function = e.function;
+        e.finish()?;
+
+        let mut stores = Stores::default();
+        vec.map_registers(&mut stores)?;
+        for (_, value) in &captured {
+            value.map_registers(&mut stores)?;
+        }
+        let fields: [BasicValueEnum<'c>; Sort::WORDS] = [
+            address(function),
+            stores.store(self)?.into(),
+            self.region.into(),
+            a.into(),
+            b.into(),
+            vec.len.into(),
+            self.i64(grain as i64).into(),
+        ];
+        let (task, status) = self.call_with_words("weld_sort", &fields)?;
+        self.pass_on(status)?;
+        Ok(Some(self.load_ptr(self.offset(task, Sort::NUMBERS_OFFSET as u64)?)?))
+    }
+
+    /// Doubles the width of sorted runs. The rows are in one of the two arrays.
     fn merge_runs(
         &mut self,
         vec: &VecVal<'c>,
         element: &Type,
-        (a, b): (PointerValue<'c>, PointerValue<'c>),
+        (a, b): Arrays<'c>,
+        passes: &Passes<'c>,
         compare: &Func,
         span: Span,
     ) -> Res<PointerValue<'c>> {
+        let Passes { rows: (first, last), widths: (least, until), piece } = *passes;
         let (i64, ptr) = (self.unit.i64_type(), self.unit.ptr_type());
         let (pass, pair) = (self.new_block("pass"), self.new_block("pair"));
         let (merge, next_pass, done) = (self.new_block("merge"), self.new_block("passed"), self.new_block("sorted"));
@@ -73,25 +190,25 @@ impl<'c> Emitter<'c, '_> {
         let width = self.b.build_phi(i64, "width")?;
         let (from, to) = (self.b.build_phi(ptr, "from")?, self.b.build_phi(ptr, "to")?);
         let (source, target) = (pointer(from), pointer(to));
-        let more = self.cmp(IntPredicate::ULT, int(width), vec.len)?;
+        let more = self.cmp(IntPredicate::ULT, int(width), until)?;
         self.branch_if(more, pair, done)?;
 
         self.at(pair);
         let start = self.b.build_phi(i64, "start")?;
-        let left = self.cmp(IntPredicate::ULT, int(start), vec.len)?;
+        let left = self.cmp(IntPredicate::ULT, int(start), last)?;
         self.branch_if(left, merge, next_pass)?;
 
         self.at(merge);
         self.poll_cancel(span)?;
-        let middle = self.umin(self.add_nw(int(start), int(width))?, vec.len)?;
-        let end = self.umin(self.add_nw(middle, int(width))?, vec.len)?;
-        self.merge_pair(vec, element, (source, target), (int(start), middle, end), compare)?;
-        start.add_incoming(&[(&self.i64(0), pass), (&end, self.current_block()?)]);
+        let middle = self.umin(self.add_nw(int(start), int(width))?, last)?;
+        let end = self.umin(self.add_nw(middle, int(width))?, last)?;
+        self.merge_pair(vec, element, (source, target), (int(start), middle, end), piece, compare)?;
+        start.add_incoming(&[(&first, pass), (&end, self.current_block()?)]);
         self.branch(pair)?;
 
         self.at(next_pass);
         let doubled = self.add_nw(int(width), int(width))?;
-        width.add_incoming(&[(&self.i64(1), entry), (&doubled, next_pass)]);
+        width.add_incoming(&[(&least, entry), (&doubled, next_pass)]);
         from.add_incoming(&[(&a, entry), (&target, next_pass)]);
         to.add_incoming(&[(&b, entry), (&source, next_pass)]);
         self.branch(pass)?;
@@ -99,16 +216,24 @@ impl<'c> Emitter<'c, '_> {
         Ok(source)
     }
 
-    /// Merges the runs `start .. middle` and `middle .. end`.
+    /// Merges the runs `start .. middle` and `middle .. end`, or a piece of them.
     fn merge_pair(
         &mut self,
         vec: &VecVal<'c>,
         element: &Type,
         (source, target): (PointerValue<'c>, PointerValue<'c>),
         (start, middle, end): (IntValue<'c>, IntValue<'c>, IntValue<'c>),
+        piece: Option<Piece<'c>>,
         compare: &Func,
     ) -> Res<()> {
         let i64 = self.unit.i64_type();
+        let (first_left, first_right, first_out) = match &piece {
+            Some(piece) => {
+                let left = self.add_nw(start, piece.left)?;
+                (left, self.add_nw(middle, piece.right)?, self.add_nw(left, piece.right)?)
+            }
+            None => (start, middle, start),
+        };
         let (head, take, rest) = (self.new_block("runs"), self.new_block("take"), self.new_block("rest"));
         let entry = self.current_block()?;
         self.branch(head)?;
@@ -117,8 +242,11 @@ impl<'c> Emitter<'c, '_> {
         let out = self.b.build_phi(i64, "out")?;
         let left_more = self.cmp(IntPredicate::ULT, int(left), middle)?;
         let right_more = self.cmp(IntPredicate::ULT, int(right), end)?;
-        let both = self.and(left_more, right_more)?;
-        self.branch_if(both, take, rest)?;
+        let mut more = self.and(left_more, right_more)?;
+        if let Some(piece) = &piece {
+            more = self.and(more, self.cmp(IntPredicate::ULT, int(out), piece.stop)?)?;
+        }
+        self.branch_if(more, take, rest)?;
 
         self.at(take);
         let (left_row, right_row) = (self.row_number(source, int(left))?, self.row_number(source, int(right))?);
@@ -129,16 +257,23 @@ impl<'c> Emitter<'c, '_> {
         let from_right = self.to_i64(greater)?;
         let from_left = self.sub(self.i64(1), from_right)?;
         let take_end = self.current_block()?;
-        left.add_incoming(&[(&start, entry), (&self.add_nw(int(left), from_left)?, take_end)]);
-        right.add_incoming(&[(&middle, entry), (&self.add_nw(int(right), from_right)?, take_end)]);
-        out.add_incoming(&[(&start, entry), (&self.add_nw(int(out), self.i64(1))?, take_end)]);
+        left.add_incoming(&[(&first_left, entry), (&self.add_nw(int(left), from_left)?, take_end)]);
+        right.add_incoming(&[(&first_right, entry), (&self.add_nw(int(right), from_right)?, take_end)]);
+        out.add_incoming(&[(&first_out, entry), (&self.add_nw(int(out), self.i64(1))?, take_end)]);
         self.branch(head)?;
 
         // One run is used up: what is left of the other follows.
         self.at(rest);
         let mut at = int(out);
-        for (position, end) in [(int(left), middle), (int(right), end)] {
-            let count = self.sub(end, position)?;
+        for (position, from, end, done) in
+            [(int(left), start, middle, Order::LEFT_OFFSET), (int(right), middle, end, Order::RIGHT_OFFSET)]
+        {
+            let mut count = self.sub(end, position)?;
+            if let Some(piece) = &piece {
+                count = self.umin(count, self.sub(piece.stop, at)?)?;
+                let merged = self.sub(self.add_nw(position, count)?, from)?;
+                self.store(self.offset(piece.order, done as u64)?, merged)?;
+            }
             let bytes = self.mul(count, self.i64(4))?;
             self.b.build_memcpy(
                 self.row_number_ptr(target, at)?,
