@@ -89,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) table: Mutex<Table>,
     /// Columns that the project's scan left to arrow-rs.
     pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
+    /// What its partitions share of the files that they read, where it gives rows: who builds a table has its own.
+    sharing: scan::Sharing,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
 }
@@ -116,6 +118,7 @@ impl WeldExec {
                 ungrouped: OnceCell::new(),
                 table: Mutex::default(),
                 declined_columns: Arc::default(),
+                sharing: scan::Sharing::default(),
                 fallback: OnceLock::new(),
             }),
         }
@@ -172,8 +175,19 @@ impl Inner {
 
     /// The rows of a partition of the source.
     pub(crate) fn read(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.read_from(self.source(), partition, context, &self.sharing)
+    }
+
+    /// The same of `source`, which is the source or made of it, where the partitions have something else to share.
+    pub(crate) fn read_from(
+        &self,
+        source: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: &Arc<TaskContext>,
+        sharing: &scan::Sharing,
+    ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
-        scan::execute(self.source(), partition, context, self.pipeline.scan, &self.declined_columns)
+        scan::execute(source, partition, context, self.pipeline.scan, sharing, &self.declined_columns)
     }
 
     /// The build pipelines, in the order of the program's parameters.

@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -426,9 +427,10 @@ async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Result<Arc<Val
             Table::Building(others) => others.upgrade(),
             Table::None => None,
         };
+        let again = !matches!(&*table, Table::None);
         known.unwrap_or_else(|| {
             let (inner, context) = (Arc::clone(inner), Arc::clone(context));
-            let built = async move { build(inner, context).await.map(Arc::new).map_err(Arc::new) };
+            let built = async move { build(inner, context, again).await.map(Arc::new).map_err(Arc::new) };
             let building: TableFuture = built.boxed().shared();
             *table = building.downgrade().map_or(Table::None, Table::Building);
             building
@@ -439,18 +441,24 @@ async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Result<Arc<Val
     Ok(value)
 }
 
-/// Builds a table from all partitions of the build side, and feeds the join's dynamic filter.
-async fn build(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Value> {
+/// Builds a table from all partitions of the build side, and feeds the join's dynamic filter. `again` if that was begun
+/// before and given up: what was read then has to be read from the start.
+async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<Value> {
     let code = code(Arc::clone(&inner)).await.map_err(|reason| internal_datafusion_err!("{reason}"))?;
     let args = args(&inner, &context).await?;
     let cancel = Arc::new(AtomicBool::new(false));
     let _cancel = CancelOnDrop(Arc::clone(&cancel));
     let memory = QueryMemory::new("WeldExec[table]", &context);
     let run_context = Arc::new(Context::new(memory.clone(), cancel));
+    let source = match again {
+        true => reset_plan_states(Arc::clone(inner.source()))?,
+        false => Arc::clone(inner.source()),
+    };
+    let sharing = scan::Sharing::default();
     let mut parts = Vec::new();
     for partition in 0..inner.source().output_partitioning().partition_count() {
         let stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
-        let input = inner.read(partition, &context)?;
+        let input = inner.read_from(&source, partition, &context, &sharing)?;
         let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
         let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);
         let columns = inner.pipeline.kernel.inputs.clone();

@@ -4,11 +4,15 @@ mod common;
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::pretty::pretty_format_batches;
 use common::{Engines, config};
+use datafusion::logical_expr::col;
+use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
@@ -42,6 +46,34 @@ async fn engines(partitions: usize, folder: &Path) -> Engines {
     writer.close().expect("a temporary folder is writable");
     register(&engines, "t", &path, ParquetReadOptions::default()).await;
     engines
+}
+
+/// A table of nine files of 400 rows each: `k` counts through them, `p` is in the names of their folders.
+async fn files(engines: &Engines, folder: &Path, ordered: bool) {
+    for file in 0..9 {
+        let rows = format!(
+            "SELECT v AS k, v % 7 AS m, concat('text ', CAST(v % 3 AS VARCHAR)) AS s
+             FROM generate_series({}, {}) AS g(v)",
+            file * 400,
+            file * 400 + 399
+        );
+        let folder = folder.join(format!("p={}", file % 3));
+        std::fs::create_dir_all(&folder).expect("a temporary folder is writable");
+        write(engines, &rows, &folder.join(format!("{file}.parquet"))).await;
+    }
+    let mut options = ParquetReadOptions::default().table_partition_cols(vec![("p".to_owned(), DataType::Int32)]);
+    if ordered {
+        options.file_sort_order = vec![vec![col("k").sort(true, false)]];
+    }
+    register(engines, if ordered { "ordered" } else { "files" }, folder, options).await;
+}
+
+async fn write(engines: &Engines, rows: &str, path: &Path) {
+    let batches = engines.stock.sql(rows).await.expect("valid SQL").collect().await.expect("it runs");
+    let file = File::create(path).expect("a temporary folder is writable");
+    let mut writer = ArrowWriter::try_new(file, batches[0].schema(), None).expect("plain columns");
+    batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
+    writer.close().expect("a temporary folder is writable");
 }
 
 async fn register(engines: &Engines, name: &str, path: &Path, options: ParquetReadOptions<'_>) {
@@ -91,12 +123,133 @@ async fn statistics_prune_as_datafusions_scan_does() {
         let (stock, weld) = (text(&engines.stock, &sql).await, text(&engines.weld, &sql).await);
         assert!(weld.contains("scan=weld"), "{weld}");
         for metric in metrics {
-            let value = |text: &str| {
-                let at = text.find(&format!("{metric}=")).unwrap_or_else(|| panic!("no {metric}\n{text}"));
-                text[at..].split([',', ']']).next().unwrap_or_default().to_owned()
-            };
-            assert_eq!(value(&weld), value(&stock), "{filter}");
+            assert_eq!(metric_of(&weld, metric), metric_of(&stock, metric), "{filter}");
         }
+    }
+}
+
+/// The last of the name: that of the probe side's scan.
+fn metric_of(text: &str, metric: &str) -> String {
+    let at = text.rfind(&format!("{metric}=")).unwrap_or_else(|| panic!("no {metric}\n{text}"));
+    text[at..].split([',', ']']).next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_pruned_as_by_datafusions_scan() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    files(&engines, folder.path(), false).await;
+    engines.table_from("few", "SELECT v AS k, 1 AS p FROM generate_series(1700, 2300, 5) AS g(v)", 100).await;
+    for sql in [
+        "SELECT count(*), sum(files.m) FROM few JOIN files ON few.k = files.k",
+        "SELECT count(*), sum(files.m) FROM few JOIN files ON few.p = files.p AND few.k = files.k",
+        "SELECT count(*), sum(m * 2) FROM files WHERE k + p > 3000",
+        "SELECT count(*), sum(m * 2) FROM files WHERE k = 405 OR (p = 2 AND k > 3500)",
+    ] {
+        engines.check(sql, 1).await;
+        let sql = format!("EXPLAIN ANALYZE {sql}");
+        let (stock, weld) = (text(&engines.stock, &sql).await, text(&engines.weld, &sql).await);
+        assert!(weld.contains("scan=weld"), "{weld}");
+        for metric in ["files_ranges_pruned_statistics", "files_opened", "files_processed"] {
+            assert_eq!(metric_of(&weld, metric), metric_of(&stock, metric), "{sql}\n{stock}\n{weld}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folders_give_columns() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for partitions in [1, 2] {
+        let engines = Engines::new(config(partitions));
+        files(&engines, folder.path(), false).await;
+        for sql in [
+            "SELECT p + 1, count(*), sum(k), min(m) FROM files GROUP BY p + 1",
+            "SELECT p, m, count(*) FROM files WHERE p = 1 AND k < 2000 GROUP BY p, m",
+            "SELECT sum(p) FROM files WHERE k % 5 = p",
+            "SELECT sum(k) FROM files WHERE p + k > 1600 AND p < 2",
+            "SELECT a.p, b.k FROM files a JOIN files b ON a.k = b.m WHERE a.p = 0 AND b.p = 2 AND b.k < 1000",
+        ] {
+            engines.check(sql, 1).await;
+        }
+        let plan = text(&engines.weld, "EXPLAIN SELECT sum(p + k) FROM files").await;
+        assert!(plan.contains("scan=weld"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_stops_the_scan() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    files(&engines, folder.path(), false).await;
+    // Which rows is open, but not how many.
+    for (limit, files) in [(500, 2), (9999, 9)] {
+        let sql = format!("SELECT count(k + 1), count(m) FROM (SELECT k, m FROM files LIMIT {limit})");
+        engines.check(&sql, 1).await;
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(analyzed.contains("scan=weld"), "{analyzed}");
+        assert_eq!(metric_of(&analyzed, "files_opened"), format!("files_opened={files}"), "{analyzed}");
+    }
+}
+
+/// Rows of each partition, when the last is run to its end before the others begin.
+async fn last_partition_first(context: &SessionContext, sql: &str) -> Vec<usize> {
+    let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("it plans");
+    let partitions = plan.output_partitioning().partition_count();
+    let mut rows = vec![0; partitions];
+    for partition in (0..partitions).rev() {
+        let mut stream = plan.execute(partition, context.task_ctx()).expect("it starts");
+        while let Some(batch) = stream.next().await {
+            rows[partition] += batch.expect("it runs").num_rows();
+        }
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_partitions_take_files_as_in_datafusions_scan() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sql = "SELECT k * 2 + 1 FROM files WHERE m < 6";
+    for (steal, ordered) in [(true, false), (false, false), (true, true)] {
+        let mut config = config(3);
+        config.options_mut().execution.enable_file_stream_work_stealing = steal;
+        let engines = Engines::new(config);
+        files(&engines, folder.path(), ordered).await;
+        let sql = if ordered { sql.replace("files", "ordered") } else { sql.to_owned() };
+        let (stock, weld) =
+            (last_partition_first(&engines.stock, &sql).await, last_partition_first(&engines.weld, &sql).await);
+        assert_eq!(weld, stock, "stealing: {steal}, ordered: {ordered}");
+        assert_eq!(weld[0] == 0, steal && !ordered, "{weld:?}");
+        engines.check(&sql, 1).await;
+    }
+}
+
+/// A table that was given up while it was built is built from all files, also from those that had been read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_is_built_from_the_start_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(2));
+    files(&engines, folder.path(), false).await;
+    engines.table_from("whole", "SELECT v AS k FROM generate_series(0, 3599) AS g(v)", 500).await;
+    for scan in [true, false] {
+        text(&engines.weld, &format!("SET weld.scan = {scan}")).await;
+        let sql = "SELECT whole.k + files.m FROM files JOIN whole ON files.k = whole.k";
+        let frame = engines.weld.sql(sql).await.expect("valid SQL");
+        let plan = frame.create_physical_plan().await.expect("it plans");
+        let context = engines.weld.task_ctx();
+        let partitions = plan.output_partitioning().partition_count();
+        for _ in 0..20 {
+            let mut stream = plan.execute(0, Arc::clone(&context)).expect("it starts");
+            // Given up at whatever point it has reached.
+            let _ = tokio::time::timeout(std::time::Duration::from_micros(300), stream.next()).await;
+        }
+        let mut rows = 0;
+        for partition in 0..partitions {
+            let mut stream = plan.execute(partition, Arc::clone(&context)).expect("it starts");
+            while let Some(batch) = stream.next().await {
+                rows += batch.expect("it runs").num_rows();
+            }
+        }
+        assert_eq!(rows, 3600, "scan: {scan}");
     }
 }
 
@@ -133,12 +286,8 @@ async fn explain_says_who_reads() {
     // A table in milliseconds over a file in microseconds: arrow-rs divides.
     let rows =
         "SELECT v, arrow_cast(v * 1000000, 'Timestamp(Microsecond, None)') AS at FROM generate_series(1, 9) AS g(v)";
-    let batches = engines.stock.sql(rows).await.expect("valid SQL").collect().await.expect("it runs");
     let path = folder.path().join("times.parquet");
-    let file = File::create(&path).expect("a temporary folder is writable");
-    let mut writer = ArrowWriter::try_new(file, batches[0].schema(), None).expect("plain columns");
-    batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
-    writer.close().expect("a temporary folder is writable");
+    write(&engines, rows, &path).await;
     let at = Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), true);
     let schema = Schema::new(vec![Field::new("v", DataType::Int64, true), at]);
     register(&engines, "times", &path, ParquetReadOptions::default().schema(&schema)).await;

@@ -10,7 +10,10 @@
 //! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
+mod columns;
 mod fetch;
+mod file;
+mod files;
 mod predicate;
 mod prune;
 mod reader;
@@ -20,17 +23,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::compute::CastOptions;
-use arrow::datatypes::DataType;
 use arrow::util::display::FormatOptions;
 use datafusion::common::Result;
 use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileReaderFactory, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
+use self::columns::Columns;
+use self::files::Files;
 use crate::lower::Unsupported;
+
+pub(crate) use self::columns::narrow;
+pub(crate) use self::files::Sharing;
 
 /// What does not fit the table's type is an error, as in DataFusion's scan.
 const CAST: CastOptions<'static> = CastOptions { safe: false, format_options: FormatOptions::new() };
@@ -39,14 +45,7 @@ const CAST: CastOptions<'static> = CastOptions { safe: false, format_options: Fo
 pub(crate) struct ParquetScan<'a> {
     config: &'a FileScanConfig,
     source: &'a ParquetSource,
-    columns: Vec<ScannedColumn>,
-}
-
-/// A column of the source's output: its name in the files, and the type that the table gives it.
-#[derive(Clone, Debug)]
-pub(crate) struct ScannedColumn {
-    name: String,
-    table_type: DataType,
+    columns: Columns,
 }
 
 /// Columns that arrow-rs has read, and why.
@@ -76,10 +75,11 @@ pub(crate) fn execute(
     partition: usize,
     context: Arc<TaskContext>,
     enabled: bool,
+    sharing: &Sharing,
     declined: &Arc<DeclinedColumns>,
 ) -> Result<SendableRecordBatchStream> {
     match ParquetScan::of(source.as_ref()) {
-        Ok(scan) if enabled => scan.stream(partition, &context, declined),
+        Ok(scan) if enabled => scan.stream(partition, &context, sharing, declined),
         _ => source.execute(partition, context),
     }
 }
@@ -98,15 +98,6 @@ pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &Dec
     })
 }
 
-/// The type in which a column of the table type arrives.
-pub(crate) fn narrow(table_type: &DataType) -> DataType {
-    match table_type {
-        DataType::Decimal128(precision, scale) if *precision <= 18 => DataType::Decimal64(*precision, *scale),
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        other => other.clone(),
-    }
-}
-
 impl<'a> ParquetScan<'a> {
     /// The scan of a plan node, or why it stays DataFusion's.
     pub(crate) fn of(plan: &'a dyn ExecutionPlan) -> Result<Self, Unsupported> {
@@ -116,11 +107,8 @@ impl<'a> ParquetScan<'a> {
             return no("does not read Parquet");
         };
         let table = source.table_schema();
-        if !table.table_partition_cols().is_empty() || !table.virtual_columns().is_empty() {
+        if !table.virtual_columns().is_empty() {
             return no("has columns that are not in the files");
-        }
-        if config.limit.is_some() {
-            return no("stops at a limit");
         }
         if config.expr_adapter_factory.is_some() {
             return no("adapts files to the table in its own way");
@@ -136,17 +124,8 @@ impl<'a> ParquetScan<'a> {
         if files.into_iter().any(|file| !file.extensions.is_empty()) {
             return no("is given rows to read");
         }
-        let schema = table.table_schema();
         let Some(projection) = source.projection() else { return no("has no projection") };
-        let mut columns = Vec::new();
-        for projected in projection.iter() {
-            let Some(column) = projected.expr.downcast_ref::<Column>() else { return no("computes columns") };
-            let field = schema.field(column.index());
-            if field.data_type().is_nested() {
-                return no("has nested columns");
-            }
-            columns.push(ScannedColumn { name: field.name().clone(), table_type: field.data_type().clone() });
-        }
+        let columns = Columns::of(projection, table)?;
         Ok(ParquetScan { config, source, columns })
     }
 
@@ -154,6 +133,7 @@ impl<'a> ParquetScan<'a> {
         &self,
         partition: usize,
         context: &Arc<TaskContext>,
+        sharing: &Sharing,
         declined: &Arc<DeclinedColumns>,
     ) -> Result<SendableRecordBatchStream> {
         let readers: Arc<dyn ParquetFileReaderFactory> = match self.source.parquet_file_reader_factory() {
@@ -163,21 +143,21 @@ impl<'a> ParquetScan<'a> {
                 Arc::new(DefaultParquetFileReaderFactory::new(store))
             }
         };
-        let files = match self.config.file_groups.get(partition) {
-            Some(group) => group.files().to_vec(),
-            None => Vec::new(),
-        };
+        let files = Files::of(self.config, partition, context.session_config().options(), sharing);
+        let options = &self.source.table_parquet_options().global;
         let scan = reader::Scan {
             partition,
             readers,
             columns: self.columns.clone(),
             declined: Arc::clone(declined),
-            table_schema: Arc::clone(self.source.table_schema().table_schema()),
+            table: self.source.table_schema().clone(),
             predicate: self.source.filter(),
-            pruning: prune::Allowed::of(&self.source.table_parquet_options().global),
+            pruning: prune::Allowed::of(options),
+            metadata_size_hint: options.metadata_size_hint,
+            limit: self.config.limit,
             batch_rows: context.session_config().batch_size(),
             metrics: self.source.metrics().clone(),
         };
-        scan.stream(files)
+        Ok(scan.stream(files))
     }
 }

@@ -12,28 +12,25 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::cast_with_options;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
-use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
+use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
-use datafusion::parquet::arrow::parquet_to_arrow_schema;
-use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::coop::make_cooperative;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use weld_parquet::{Form, ReadOptions, RowGroupBatches, RowGroupScan, ScanColumn};
+use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan};
 
-use super::fetch::Fetcher;
+use super::DeclinedColumns;
+use super::columns::Columns;
+use super::file::OpenFile;
+use super::files::Files;
 use super::predicate::ColumnPredicate;
-use super::prune::{Allowed, Groups, is_text};
-use super::{CAST, DeclinedColumns, ScannedColumn, narrow};
+use super::prune::Allowed;
 
 /// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
 /// is much.
@@ -46,11 +43,13 @@ const AHEAD_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Scan {
     pub(super) partition: usize,
     pub(super) readers: Arc<dyn ParquetFileReaderFactory>,
-    pub(super) columns: Vec<ScannedColumn>,
+    pub(super) columns: Columns,
     pub(super) declined: Arc<DeclinedColumns>,
-    pub(super) table_schema: SchemaRef,
+    pub(super) table: TableSchema,
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     pub(super) pruning: Allowed,
+    pub(super) metadata_size_hint: Option<usize>,
+    pub(super) limit: Option<usize>,
     pub(super) batch_rows: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -58,97 +57,67 @@ pub(super) struct Scan {
 /// A place in the partition's files.
 struct Place {
     scan: Scan,
-    schema: SchemaRef,
-    files: VecDeque<PartitionedFile>,
+    files: Files,
     file: Option<OpenFile>,
     groups: VecDeque<RowGroupBatches>,
     predicates: Vec<ColumnPredicate>,
-    /// Which state of the scan's predicate they were made of.
+    /// Which state of the file's predicate they were made of.
     generation: Option<u64>,
     options: ReadOptions,
-    baseline: BaselineMetrics,
+    rows_left: usize,
+    metrics: Metrics,
 }
 
-struct OpenFile {
-    fetcher: Fetcher,
-    metadata: Arc<ParquetMetaData>,
-    schema: Schema,
-    groups: Groups,
-    /// The columns that the file has, as they are read.
-    columns: Vec<ScanColumn>,
-    /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
-    selective: bool,
+/// Named as DataFusion's scan names them.
+struct Metrics {
+    baseline: BaselineMetrics,
+    files_opened: Count,
+    files_processed: Count,
 }
 
 impl Scan {
-    pub(super) fn stream(self, files: Vec<PartitionedFile>) -> Result<SendableRecordBatchStream> {
-        let fields = self.columns.iter().map(|c| Field::new(&c.name, narrow(&c.table_type), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    pub(super) fn stream(self, files: Files) -> SendableRecordBatchStream {
+        let schema = Arc::clone(self.columns.schema());
+        let counter = |name| MetricBuilder::new(&self.metrics).counter(name, self.partition);
+        let metrics = Metrics {
+            baseline: BaselineMetrics::new(&self.metrics, self.partition),
+            files_opened: counter("files_opened"),
+            files_processed: counter("files_processed"),
+        };
         let place = Place {
-            schema: Arc::clone(&schema),
-            files: files.into(),
+            files,
             file: None,
             groups: VecDeque::new(),
             predicates: Vec::new(),
             generation: None,
             options: ReadOptions::default(),
-            baseline: BaselineMetrics::new(&self.metrics, self.partition),
+            rows_left: self.limit.unwrap_or(usize::MAX),
+            metrics,
             scan: self,
         };
         let next = |mut place: Place| async move { Ok(place.next().await?.map(|batch| (batch, place))) };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next))))
-    }
-
-    async fn open(&self, file: PartitionedFile) -> Result<OpenFile> {
-        let Scan { partition, metrics, readers, predicate, pruning, table_schema, .. } = self;
-        let (range, hint) = (file.range.clone(), file.metadata_size_hint);
-        let mut reader = readers.create_reader(*partition, file.clone(), hint, metrics)?;
-        let index =
-            if pruning.pages && predicate.is_some() { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
-        let options = ArrowReaderOptions::new().with_page_index_policy(index);
-        let metadata = reader.get_metadata(Some(&options)).await?;
-        let footer = metadata.file_metadata();
-        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
-        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
-        if let Some(range) = &range {
-            plan.prune_by_range(metadata.row_groups(), range);
-        }
-        let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), metrics);
-        let (of, table) = (Arc::clone(&metadata), Arc::clone(table_schema));
-        let mut groups = Groups::new(plan.row_group_indexes(), of, &schema, table, predicate, *pruning, file_metrics);
-        if let Some(predicate) = predicate {
-            groups.prune_by_statistics(predicate);
-            let reader = || readers.create_reader(*partition, file, hint, metrics);
-            groups.prune_by_bloom_filters(predicate, reader).await?;
-            groups.prune_by_pages(predicate)?;
-        }
-        let columns = self.columns.iter().filter_map(|column| column.of(&schema)).collect();
-        Ok(OpenFile { fetcher: Fetcher::new(reader), metadata, schema, groups, columns, selective: false })
-    }
-}
-
-impl ScannedColumn {
-    /// The column of a file, if it has it: in the table's type, or in its own where that has to be converted.
-    fn of(&self, file: &Schema) -> Option<ScanColumn> {
-        let own = file.field_with_name(&self.name).ok()?.data_type();
-        let column = ScanColumn::new(&self.name, Form::Flat);
-        let same = own == &self.table_type || (is_text(own) && is_text(&self.table_type));
-        // The unit of old timestamps is for the reader to choose.
-        let times = own.is_temporal() && self.table_type.is_temporal();
-        Some(if same || times { column.with_type(narrow(&self.table_type)) } else { column })
+        make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next))))
     }
 }
 
 impl Place {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(group) = self.groups.front_mut() {
-                let elapsed = self.baseline.elapsed_compute().clone();
+            if self.rows_left == 0 {
+                return Ok(None);
+            }
+            if let (Some(group), Some(file)) = (self.groups.front_mut(), &mut self.file) {
+                let elapsed = self.metrics.baseline.elapsed_compute().clone();
                 let _timer = elapsed.timer();
                 match group.next() {
+                    Some(_) if file.is_ruled_out()? => self.groups.clear(),
                     Some(batch) => {
-                        let batch = adapt(&batch.map_err(corrupt)?, &self.schema)?;
-                        self.baseline.record_output(batch.num_rows());
+                        let mut batch = self.scan.columns.adapt(&batch.map_err(corrupt)?, &file.constants)?;
+                        if batch.num_rows() > self.rows_left {
+                            batch = batch.slice(0, self.rows_left);
+                        }
+                        self.rows_left -= batch.num_rows();
+                        self.metrics.baseline.record_output(batch.num_rows());
                         return Ok(Some(batch));
                     }
                     None => drop(self.groups.pop_front()),
@@ -156,9 +125,18 @@ impl Place {
             } else if self.file.as_ref().is_some_and(|file| !file.groups.left.is_empty()) {
                 self.open_groups().await?;
             } else {
-                match self.files.pop_front() {
-                    Some(file) => self.file = Some(self.scan.open(file).await?),
-                    None => return Ok(None),
+                if self.file.take().is_some() {
+                    self.metrics.files_processed.add(1);
+                }
+                let Some(file) = self.files.next() else { return Ok(None) };
+                self.metrics.files_opened.add(1);
+                self.file = OpenFile::open(file, &self.scan).await?;
+                if self.file.is_none() {
+                    self.metrics.files_processed.add(1);
+                }
+                if !self.scan.table.table_partition_cols().is_empty() {
+                    // Its predicate has its own values of the partition columns.
+                    self.generation = None;
                 }
             }
         }
@@ -167,19 +145,21 @@ impl Place {
     /// Opens the next row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
     async fn open_groups(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        let elapsed = self.baseline.elapsed_compute().clone();
-        if let Some(predicate) = &self.scan.predicate {
+        let elapsed = self.metrics.baseline.elapsed_compute().clone();
+        if let Some(predicate) = &file.predicate {
             let _timer = elapsed.timer();
             file.groups.prune_again(predicate)?;
             let generation = snapshot_generation(predicate);
-            if self.generation.replace(generation) != Some(generation) {
-                self.predicates = ColumnPredicate::of(predicate, &self.scan.table_schema)?;
+            // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them.
+            let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes();
+            if drops_rows && self.generation.replace(generation) != Some(generation) {
+                self.predicates = ColumnPredicate::of(predicate, self.scan.table.table_schema())?;
             }
         }
         let mut scans = file.next_scans(&self.options)?;
         file.groups.left.drain(..scans.len());
         for predicate in &mut self.predicates {
-            if !predicate.pays() || file.schema.index_of(&predicate.name).is_err() {
+            if !predicate.pays() || !file.has(&predicate.name) {
                 continue;
             }
             let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.name]))?).await?;
@@ -212,7 +192,7 @@ impl Place {
     async fn fetch_ahead(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let scans = file.next_scans(&self.options)?;
-        let filters = self.predicates.iter().filter(|p| p.pays() && file.schema.index_of(&p.name).is_ok());
+        let filters = self.predicates.iter().filter(|p| p.pays() && file.has(&p.name));
         let filters: Vec<&str> = filters.map(|predicate| predicate.name.as_str()).collect();
         let wanted = match filters.is_empty() || !file.selective {
             true => all(&scans, RowGroupScan::unfiltered_ranges)?,
@@ -255,20 +235,6 @@ fn all(
 
 fn bytes(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end.saturating_sub(range.start)).fold(0, u64::saturating_add)
-}
-
-/// The batch with the columns of `schema`: absent ones are null, those of another type are cast.
-fn adapt(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let column = |field: &Arc<Field>| -> Result<ArrayRef> {
-        match batch.column_by_name(field.name()) {
-            None => Ok(new_null_array(field.data_type(), batch.num_rows())),
-            Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
-            Some(column) => Ok(cast_with_options(column, field.data_type(), &CAST)?),
-        }
-    };
-    let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 fn corrupt(error: weld_parquet::Error) -> DataFusionError {

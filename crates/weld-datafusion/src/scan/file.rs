@@ -1,0 +1,127 @@
+//! An open file: what of it is to be read, and how.
+//!
+//! ```text
+//! ruled out by statistics that the table has of the file?  ──►  metadata  ──►  row groups, pages
+//! ```
+//!
+//! A dynamic filter that tightens while the file is read may still rule the rest of it out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
+use datafusion::parquet::arrow::parquet_to_arrow_schema;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_adapter::replace_columns_with_literals;
+use datafusion::physical_optimizer::pruning::FilePruner;
+use datafusion::physical_plan::metrics::{MetricBuilder, PruningMetrics};
+use weld_parquet::ScanColumn;
+
+use super::fetch::Fetcher;
+use super::prune::Groups;
+use super::reader::Scan;
+
+pub(super) struct OpenFile {
+    pub(super) fetcher: Fetcher,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    schema: Schema,
+    /// Values that all rows of the file have, by column.
+    pub(super) constants: HashMap<String, ScalarValue>,
+    /// The scan's predicate, with the constants in it.
+    pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) groups: Groups,
+    /// The columns that the file has, as they are read.
+    pub(super) columns: Vec<ScanColumn>,
+    /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
+    pub(super) selective: bool,
+    pruner: Option<FilePruner>,
+    pruned: PruningMetrics,
+}
+
+impl OpenFile {
+    /// Opens a file, unless what the table knows of it rules it out.
+    pub(super) async fn open(file: PartitionedFile, scan: &Scan) -> Result<Option<OpenFile>> {
+        let Scan { partition, metrics, readers, pruning, table, .. } = scan;
+        let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), metrics);
+        let names = table.table_partition_cols().iter().map(|field| field.name().clone());
+        let constants: HashMap<String, ScalarValue> = names.zip(file.partition_values.iter().cloned()).collect();
+        let predicate = match &scan.predicate {
+            Some(predicate) if !constants.is_empty() => {
+                Some(replace_columns_with_literals(Arc::clone(predicate), &constants)?)
+            }
+            predicate => predicate.clone(),
+        };
+        let mut pruner = predicate.as_ref().and_then(|predicate| {
+            let errors = MetricBuilder::new(metrics).global_counter("num_predicate_creation_errors");
+            FilePruner::try_new(Arc::clone(predicate), table.file_schema(), &file, errors)
+        });
+        let pruned = file_metrics.files_ranges_pruned_statistics.clone();
+        if let Some(pruner) = &mut pruner
+            && pruner.should_prune()?
+        {
+            pruned.add_pruned(1);
+            return Ok(None);
+        }
+        pruned.add_matched(1);
+        let (range, hint) = (file.range.clone(), file.metadata_size_hint.or(scan.metadata_size_hint));
+        let mut reader = readers.create_reader(*partition, file.clone(), hint, metrics)?;
+        let index =
+            if pruning.pages && predicate.is_some() { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+        let options = ArrowReaderOptions::new().with_page_index_policy(index);
+        let timer = file_metrics.metadata_load_time.timer();
+        let metadata = reader.get_metadata(Some(&options)).await?;
+        drop(timer);
+        let footer = metadata.file_metadata();
+        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
+        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
+        if let Some(range) = &range {
+            plan.prune_by_range(metadata.row_groups(), range);
+        }
+        let (of, table) = (Arc::clone(&metadata), Arc::clone(table.table_schema()));
+        let mut groups = Groups::new(plan.row_group_indexes(), of, &schema, table, &predicate, *pruning, file_metrics);
+        if let Some(predicate) = &predicate {
+            groups.prune_by_statistics(predicate);
+            let reader = || readers.create_reader(*partition, file, hint, metrics);
+            groups.prune_by_bloom_filters(predicate, reader).await?;
+            groups.prune_by_pages(predicate)?;
+        }
+        let own = scan.columns.used.iter().filter(|column| !constants.contains_key(&column.name));
+        let columns = own.filter_map(|column| column.of(&schema)).collect();
+        let fetcher = Fetcher::new(reader);
+        let selective = false;
+        Ok(Some(OpenFile {
+            fetcher,
+            metadata,
+            schema,
+            constants,
+            predicate,
+            groups,
+            columns,
+            selective,
+            pruner,
+            pruned,
+        }))
+    }
+
+    /// Whether its rows have values of their own in the column.
+    pub(super) fn has(&self, column: &str) -> bool {
+        !self.constants.contains_key(column) && self.schema.index_of(column).is_ok()
+    }
+
+    /// Whether a dynamic filter has tightened so far that no row of the file is left: then none is read any more.
+    pub(super) fn is_ruled_out(&mut self) -> Result<bool> {
+        let Some(pruner) = &mut self.pruner else { return Ok(false) };
+        let ruled_out = pruner.should_prune()?;
+        if ruled_out {
+            self.pruned.add_pruned(1);
+            self.pruned.subtract_matched(1);
+            self.groups.left.clear();
+        }
+        Ok(ruled_out)
+    }
+}
