@@ -65,9 +65,9 @@ fn answer(line: &str, settings: &Settings) -> Json {
 
 fn evaluate(source: &str, args: &Json, settings: &Settings) -> std::result::Result<(String, Json), Diagnostic> {
     let program = settings.program(source).map_err(first)?;
-    let args = arguments(&program, args)?;
+    let args = arguments(program.program(), args)?;
     let value = settings.run(&program, &args)?;
-    Ok((program.body.ty.to_string(), interp::json::to_json(&value)))
+    Ok((program.program().body.ty.to_string(), interp::json::to_json(&value)))
 }
 
 /// Reads `[{"type": .., "value": ..}, ..]` and checks it against the parameters.

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weld_codegen::{self as native, CompileError, Cudf, ForeignHost, Options};
-use weld_core::Frontend;
-use weld_core::diag::{Diagnostic, ErrorKind, Span};
+use weld_core::diag::{Diagnostic, Span};
 use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::{Param, Program};
 use weld_core::opt;
+use weld_core::{Frontend, RuntimeError, RuntimeErrorKind};
 use weld_runtime::Context;
 use weld_runtime::memory::Limit;
 
@@ -71,12 +71,22 @@ pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
 impl Optimizer {
     /// Runs the optimizer over the program, up to a pass if one is named.
     pub(crate) fn run(&self, program: &mut Program, stop_after: Option<&str>) {
-        if self.no_optimize {
-            return;
+        if !self.no_optimize {
+            opt::optimize(program, &self.config(stop_after));
         }
+    }
+
+    /// The program, optimised to be run.
+    pub(crate) fn optimized(&self, program: Program) -> opt::Optimized {
+        match self.no_optimize {
+            true => opt::Optimized::none(program),
+            false => opt::Optimized::new(program, &self.config(None)),
+        }
+    }
+
+    fn config(&self, stop_after: Option<&str>) -> opt::Config<'static> {
         let disabled: BTreeSet<String> = self.disabled_passes.iter().cloned().collect();
-        let stop_after = stop_after.map(str::to_owned);
-        opt::optimize(program, &opt::Config { disabled, stop_after, ..opt::Config::default() });
+        opt::Config { disabled, stop_after: stop_after.map(str::to_owned), ..opt::Config::default() }
     }
 }
 
@@ -88,10 +98,8 @@ impl Settings {
     }
 
     /// The text's program, checked and optimised.
-    pub(crate) fn program(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
-        let mut program = self.checked(source)?;
-        self.optimizer.run(&mut program, None);
-        Ok(program)
+    pub(crate) fn program(&self, source: &str) -> std::result::Result<opt::Optimized, Vec<Diagnostic>> {
+        Ok(self.optimizer.optimized(self.checked(source)?))
     }
 
     /// The text's program as it is written.
@@ -100,15 +108,16 @@ impl Settings {
     }
 
     /// Runs an optimised program.
-    pub(crate) fn run(&self, program: &Program, args: &[Value]) -> std::result::Result<Value, Diagnostic> {
-        self.with_cancel_flag(|cancel| match self.engine {
+    pub(crate) fn run(&self, program: &opt::Optimized, args: &[Value]) -> std::result::Result<Value, Diagnostic> {
+        let result = self.with_cancel_flag(|cancel| match self.engine {
             ProgramEngine::Interp => {
                 let limits = Limits { memory: self.memory_limit, cancel, ..Limits::default() };
-                let host = ForeignHost::new(&self.cudfs).map_err(compile_diagnostic)?;
-                interp::run_with_host(program, args, &limits, &host).map_err(Diagnostic::from)
+                let host = ForeignHost::new(&self.cudfs).map_err(compile_error)?;
+                program.run(|program| interp::run_with_host(program, args, &limits, &host))
             }
-            ProgramEngine::Jit => self.run_compiled(program, args, cancel),
-        })
+            ProgramEngine::Jit => program.run(|program| self.run_compiled(program, args, cancel.clone())),
+        });
+        result.map_err(Diagnostic::from)
     }
 
     fn run_compiled(
@@ -116,22 +125,21 @@ impl Settings {
         program: &Program,
         args: &[Value],
         cancel: Arc<AtomicBool>,
-    ) -> std::result::Result<Value, Diagnostic> {
+    ) -> std::result::Result<Value, RuntimeError> {
         let options = Options { threads: usize::from(self.threads), cudfs: self.cudfs.clone(), ..Options::default() };
-        let compiled = weld_codegen::compile(program, &options).map_err(compile_diagnostic)?;
+        let compiled = weld_codegen::compile(program, &options).map_err(compile_error)?;
         let native = |(value, param): (&Value, &Param)| native::Value::from_interp(&param.ty, value);
         let native: std::result::Result<Vec<_>, _> = args.iter().zip(&program.params).map(native).collect();
-        let native = native.map_err(Diagnostic::from)?;
+        let native = native?;
         let context = Arc::new(Context::new(Arc::new(Limit::new(self.memory_limit)), cancel));
-        let result = compiled.run(&context, &native).map_err(Diagnostic::from)?;
-        result.to_interp().map_err(Diagnostic::from)
+        compiled.run(&context, &native)?.to_interp()
     }
 
     /// Hands `run` a flag that is set when the time is up; an error after that says so.
     fn with_cancel_flag<T>(
         &self,
-        run: impl FnOnce(Arc<AtomicBool>) -> std::result::Result<T, Diagnostic>,
-    ) -> std::result::Result<T, Diagnostic> {
+        run: impl FnOnce(Arc<AtomicBool>) -> std::result::Result<T, RuntimeError>,
+    ) -> std::result::Result<T, RuntimeError> {
         let flag = Arc::new(AtomicBool::new(false));
         let Some(seconds) = self.time_limit else { return run(flag) };
         std::thread::scope(|scope| {
@@ -145,20 +153,22 @@ impl Settings {
             });
             let result = run(Arc::clone(&flag));
             drop(done);
-            result.map_err(|error| match flag.load(Ordering::Relaxed) {
-                true => Diagnostic { message: format!("the time limit of {seconds} s is reached"), ..error },
-                false => error,
+            result.map_err(|error| match error.kind {
+                RuntimeErrorKind::Cancelled => {
+                    RuntimeError { message: format!("the time limit of {seconds} s is reached"), ..error }
+                }
+                _ => error,
             })
         })
     }
 }
 
-fn compile_diagnostic(error: CompileError) -> Diagnostic {
+fn compile_error(error: CompileError) -> RuntimeError {
     let span = match &error {
         CompileError::Unsupported { span, .. } => *span,
         CompileError::Llvm(_) => Span::NONE,
     };
-    Diagnostic::new(ErrorKind::Runtime, span, error.to_string())
+    RuntimeError::new(RuntimeErrorKind::Internal, span, error.to_string())
 }
 
 /// Diagnostics as a person reads them, on standard error.

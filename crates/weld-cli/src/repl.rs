@@ -138,12 +138,12 @@ impl Session {
     }
 
     fn evaluate(&self, text: &str, timed: bool) -> Result<()> {
-        let mut program = self.checked(text)?;
+        let program = self.checked(text)?;
         if !program.params.is_empty() {
             return output::line(&format!("a program of {} arguments; `weld run` runs it", program.params.len()));
         }
         let start = Instant::now();
-        self.settings.optimizer.run(&mut program, None);
+        let program = self.settings.optimizer.optimized(program);
         let value = self.settings.run(&program, &[]);
         let elapsed = start.elapsed();
         let value = value.map_err(|error| program::report(&[error], &self.source(text), "repl"))?;

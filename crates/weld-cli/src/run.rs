@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let name = args.file.display().to_string();
     let failed = |diagnostics: &[Diagnostic]| program::report(diagnostics, &source, &name);
     let program = args.settings.program(&source).map_err(|diagnostics| failed(&diagnostics))?;
-    let values = arguments(&program, &args.args)?;
+    let values = arguments(program.program(), &args.args)?;
     let value = args.settings.run(&program, &values).map_err(|diagnostic| failed(&[diagnostic]))?;
     output::line(&json::to_json(&value).to_string())
 }

@@ -132,7 +132,7 @@ fn runs_are_bounded_in_time_and_memory() {
             json!({"id": 3, "program": "1L"}),
         ],
     );
-    assert_eq!(answers[0]["error"]["message"], "the time limit of 1 s is reached");
+    assert_eq!(answers[0]["error"]["message"], "Cancelled: the time limit of 1 s is reached");
     // Without the optimizer's help the vector is made; with it the length may be known.
     assert!(answers[1]["error"].is_object() || answers[1]["value"] == 1_000_000, "{}", answers[1]);
     assert_eq!(answers[2]["value"], 1);

@@ -81,6 +81,12 @@ impl RuntimeErrorKind {
         self as u32
     }
 
+    /// Whether the program raises it, whatever the engine and its limits.
+    pub fn is_of_the_program(self) -> bool {
+        use RuntimeErrorKind::*;
+        !matches!(self, OutOfMemory | Cancelled | StackOverflow | Internal)
+    }
+
     /// The kind of a status code; `None` for success and for codes that no kind has.
     pub fn from_code(code: u32) -> Option<RuntimeErrorKind> {
         RuntimeErrorKind::ALL.into_iter().find(|kind| kind.code() == code)

@@ -17,11 +17,11 @@ use crate::close::Rule;
 use crate::engine::{Engine, Failure};
 use crate::generate::Generated;
 
-/// A run's result as far as engines must agree: which of several errors is raised is left open.
+/// A run's result as far as engines must agree.
 #[derive(Clone, Debug)]
 enum Outcome {
     Value(Value),
-    Error(RuntimeErrorKind),
+    Error(RuntimeErrorKind, String),
 }
 
 /// What became of a program.
@@ -40,14 +40,27 @@ fn interpret(program: &Program, args: &[Value], steps: u64) -> Outcome {
     let limits = Limits { memory: 256 << 20, steps, ..Limits::default() };
     match interp::run(program, args, &limits) {
         Ok(value) => Outcome::Value(value),
-        Err(error) => Outcome::Error(error.kind),
+        Err(error) => Outcome::Error(error.kind, error.message),
     }
 }
 
+/// Whether engines that both run the program as it was written, if only for its error, agree.
 fn agree(a: &Outcome, b: &Outcome) -> bool {
     match (a, b) {
+        (Outcome::Error(kind, message), Outcome::Error(other, said))
+            if kind.is_of_the_program() && other.is_of_the_program() =>
+        {
+            (kind, message) == (other, said)
+        }
+        _ => agree_but_for_the_error(a, b),
+    }
+}
+
+/// Whether a program that the optimizer changed gives the same: of several errors it may raise another one.
+fn agree_but_for_the_error(a: &Outcome, b: &Outcome) -> bool {
+    match (a, b) {
         (Outcome::Value(a), Outcome::Value(b)) => Rule::EXACT.equal(a, b),
-        (Outcome::Error(_), Outcome::Error(b)) => *b != RuntimeErrorKind::Internal,
+        (Outcome::Error(..), Outcome::Error(b, _)) => *b != RuntimeErrorKind::Internal,
         _ => false,
     }
 }
@@ -62,7 +75,7 @@ fn show(outcome: &Outcome) -> String {
             }
             text
         }
-        Outcome::Error(kind) => kind.to_string(),
+        Outcome::Error(kind, message) => format!("{kind}: {message}"),
     }
 }
 
@@ -73,8 +86,8 @@ pub fn check(made: &Generated, thorough: bool) -> Verdict {
     }
     let expected = interpret(&made.program, &made.args, STEPS);
     match expected {
-        Outcome::Error(RuntimeErrorKind::Cancelled | RuntimeErrorKind::OutOfMemory) => return Verdict::Skipped,
-        Outcome::Error(RuntimeErrorKind::Internal) => {
+        Outcome::Error(RuntimeErrorKind::Cancelled | RuntimeErrorKind::OutOfMemory, _) => return Verdict::Skipped,
+        Outcome::Error(RuntimeErrorKind::Internal, _) => {
             return Verdict::Differ("the interpreter says Internal".into());
         }
         _ => {}
@@ -101,7 +114,7 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 fn compare(who: &str, program: &Program, args: &[Value], expected: &Outcome) -> Result<(), String> {
     // Optimised programs may need more steps: chunked loops count twice.
     let found = interpret(program, args, 4 * STEPS);
-    if agree(expected, &found) {
+    if agree_but_for_the_error(expected, &found) {
         return Ok(());
     }
     Err(format!("{who}: {} became {}\n{program}", show(expected), show(&found)))
@@ -145,7 +158,7 @@ fn compiled(made: &Generated, expected: &Outcome, thorough: bool) -> Result<(), 
         }
         let found = match engine.run(&made.program, &made.args, &limits) {
             Ok(value) => Outcome::Value(value),
-            Err(Failure::Runtime(error)) => Outcome::Error(error.kind),
+            Err(Failure::Runtime(error)) => Outcome::Error(error.kind, error.message),
             Err(Failure::Unsupported(_)) => continue,
             Err(failure) => return Err(format!("{engine}: {failure}")),
         };

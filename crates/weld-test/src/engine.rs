@@ -45,16 +45,30 @@ impl Engine {
 
     /// Runs a program. The interpreter alone honours the limit of steps.
     pub fn run(self, program: &Program, args: &[Value], limits: &Limits) -> Result<Value, Failure> {
-        let mut program = program.clone();
-        if self.optimised {
-            let report = opt::optimize(&mut program, &opt::Config::default());
-            if let Some((pass, errors)) = report.broken.first() {
-                return Err(Failure::Broken(format!("{pass} broke the program: {errors}")));
-            }
+        let program = match self.optimised {
+            true => opt::Optimized::new(program.clone(), &opt::Config::default()),
+            false => opt::Optimized::none(program.clone()),
+        };
+        if let Some((pass, errors)) = program.report().broken.first() {
+            return Err(Failure::Broken(format!("{pass} broke the program: {errors}")));
         }
-        match self.jit {
-            None => interp::run_with_host(&program, args, limits, &crate::host::call).map_err(Failure::Runtime),
-            Some((level, threads)) => run_compiled(&program, args, limits, level, threads),
+        // What is no error of a run.
+        let mut failure = None;
+        let result = program.run(|program| match self.jit {
+            None => interp::run_with_host(program, args, limits, &crate::host::call),
+            Some((level, threads)) => {
+                run_compiled(program, args, limits, level, threads).map_err(|found| match found {
+                    Failure::Runtime(error) => error,
+                    other => {
+                        failure = Some(other);
+                        RuntimeError::new(RuntimeErrorKind::Internal, program.body.span, "not run")
+                    }
+                })
+            }
+        });
+        match failure {
+            Some(failure) => Err(failure),
+            None => result.map_err(Failure::Runtime),
         }
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! What every pass keeps:
 //! - types, and the invariants that [`crate::ir`] lists;
-//! - the result. An error stays an error; which one is raised, when several would be, may change. What may fail is
-//!   never evaluated where it was not evaluated before, and never dropped where it was;
+//! - the result. An error stays an error; which one is raised, when several would be, may change, and [`Optimized`] asks
+//!   the program as it was written. What may fail is never evaluated where it was not evaluated before, and never dropped
+//!   where it was;
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
 mod eliminate_common;
@@ -21,6 +22,7 @@ mod narrow_columns;
 mod narrow_integers;
 mod narrow_loop;
 mod nest_views;
+mod optimized;
 mod order_floats;
 #[cfg(test)]
 mod pipelines;
@@ -35,6 +37,7 @@ mod testing;
 mod unroll_loops;
 
 pub use facts::can_fail;
+pub use optimized::Optimized;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
