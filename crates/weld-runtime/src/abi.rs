@@ -170,8 +170,8 @@ functions! {
     weld_dict_or_empty => dict_abi::dict_or_empty, (_, _, _, _, _, _), Effects::Any;
     /// `(run, dictmerger, hash) -> row or null`
     weld_dict_insert => dict_abi::dict_insert, (_, _, _), Effects::Any;
-    /// `(run, dictmerger, other) -> done`
-    weld_dict_reserve => dict_abi::dict_reserve, (_, _, _), Effects::Any;
+    /// `(run, dictmerger, other, equality function, merge function) -> done`
+    weld_dict_combine => dict_abi::dict_combine, (_, _, _, _, _), Effects::Any;
     /// `(run, dictmerger, values, columns, pointers) -> done`
     weld_dict_group => dict_abi::dict_group, (_, _, _, _, _), Effects::Any;
     /// `(dictmerger) -> dict`

@@ -3,11 +3,13 @@
 //! Every function notes a failure in the run and says so by null or `false`; compiled code then traps.
 
 use crate::dict::{Dict, DictError, KeyKind, RowLayout};
+use crate::dict_combine::{MergeValues, RowFunctions};
 use crate::dict_finish::{EqualKeys, HashKeys, KeyFunctions};
 use crate::dict_group::{GroupBuilder, GroupLayout};
 use crate::memory::OutOfMemory;
 use crate::run::{Region, Run};
 use crate::status::Status;
+use crate::threads;
 
 #[cold]
 fn fail(run: &mut Run, error: DictError) {
@@ -76,15 +78,36 @@ pub unsafe extern "C" fn dict_insert(run: *mut Run, dict: *mut Dict, hash: u32) 
     })
 }
 
-/// Makes room for all rows of another dictionary.
+/// Merges all rows of another dictmerger, which is gone then.
 ///
 /// # Safety
-/// `run`, `dict` and `other` are valid.
-pub unsafe extern "C" fn dict_reserve(run: *mut Run, dict: *mut Dict, other: *const Dict) -> bool {
+/// `run` is valid and owns both, which are of one layout; the functions are right for their rows.
+pub unsafe extern "C" fn dict_combine(
+    run: *mut Run,
+    dict: *mut Dict,
+    other: *mut Dict,
+    equal: *const u8,
+    merge: *const u8,
+) -> bool {
+    // SAFETY: by the caller's promise the addresses are those of functions of these types.
+    let functions = unsafe {
+        RowFunctions {
+            equal: std::mem::transmute::<*const u8, EqualKeys>(equal),
+            merge: std::mem::transmute::<*const u8, MergeValues>(merge),
+        }
+    };
     // SAFETY: by the caller's promise.
     unsafe {
-        let more = (*other).len() as u64;
-        (*dict).reserve(more).map_err(|error| fail(&mut *run, error)).is_ok()
+        let threads = (*run).threads().cloned();
+        let other = (*run).take(other);
+        let pool = threads.as_ref().and_then(|threads| Some((threads.count() as u64, threads.pool()?)));
+        let combined = match pool {
+            Some((count, pool)) => {
+                (*dict).combine(other, functions, count, &|work| threads::work_on(pool, count, work))
+            }
+            None => (*dict).combine(other, functions, 1, &|work| work()),
+        };
+        combined.map_err(|error| fail(&mut *run, error)).is_ok()
     }
 }
 

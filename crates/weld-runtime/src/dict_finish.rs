@@ -420,7 +420,7 @@ fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 #[inline]
-fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that the program sees, and faults at no address.
     unsafe {

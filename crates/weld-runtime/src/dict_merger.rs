@@ -130,7 +130,7 @@ impl Dict {
     }
 
     #[cold]
-    fn grow_rows(&mut self, end: u64) -> Result<(), DictError> {
+    pub(crate) fn grow_rows(&mut self, end: u64) -> Result<(), DictError> {
         // Twice the size for small tables, half as much again for large ones: their pages move, not their bytes.
         let now = self.owned.rows.len() as u64;
         let wanted = end.max(if now < 64 << 20 { 2 * now } else { now + now / 2 });

@@ -6,10 +6,12 @@
 
 pub mod abi;
 pub mod arena;
+pub mod concat;
 mod context;
 pub mod dict;
 pub mod dict_abi;
 mod dict_buffer;
+mod dict_combine;
 mod dict_filter;
 mod dict_finish;
 mod dict_group;
@@ -29,6 +31,7 @@ pub mod vector;
 pub use abi::{ColumnAbi, StringView};
 pub use context::Context;
 pub use dict::{Dict, DictError, DictKind, KeyKind, Offsets as DictOffsets, RowLayout};
+pub use dict_combine::{MergeValues, RowFunctions};
 pub use dict_filter::{BIT_SHIFTS as FILTER_BIT_SHIFTS, BITS_FACTOR as FILTER_BITS_FACTOR};
 pub use dict_finish::{EqualKeys, HashKeys, KeyFunctions};
 pub use dict_group::{GroupBuilder, GroupLayout, GroupOffsets};

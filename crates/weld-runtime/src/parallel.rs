@@ -18,7 +18,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::concat::{self, Appender};
 use crate::run::{Region, Run};
+use crate::threads;
 
 /// Runs the iterations `first .. end` on the builders in `state`.
 pub type Body = unsafe extern "C" fn(
@@ -49,6 +51,7 @@ pub struct Loop {
     pub body: Body,
     /// None where there are no builders: each iteration writes to a place of its own.
     pub start: Option<Start>,
+    /// None where there are none but appenders.
     pub combine: Option<Combine>,
     /// Values that the functions use, the same for all ranges.
     pub env: *const u8,
@@ -62,13 +65,36 @@ pub struct Loop {
     pub grain: u64,
     /// How many ranges there may be for each thread.
     pub per_thread: u64,
+    /// Builders that are put together here, not by `combine`.
+    pub appenders: *const Appender,
+    pub appender_count: u64,
 }
 
 const _: () = assert!(size_of::<Loop>() == 8 * Loop::WORDS);
 
 impl Loop {
     /// All fields are words, in the order above.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 12;
+
+    /// # Safety
+    /// They are described right.
+    unsafe fn appenders(&self) -> &[Appender] {
+        match self.appender_count {
+            0 => &[],
+            // SAFETY: by the caller's promise.
+            count => unsafe { std::slice::from_raw_parts(self.appenders, count as usize) },
+        }
+    }
+
+    /// Runs all ranges but the first on this thread.
+    ///
+    /// # Safety
+    /// The run is the loop's, whose builders hold what the first of so many ranges has merged.
+    unsafe fn go_on_alone(&self, run: *mut Run, ranges: u64) -> u32 {
+        let (next, _) = self.range(1, ranges);
+        // SAFETY: by the caller's promise.
+        unsafe { (self.body)(run, self.region, self.env, self.state, next, self.count) }
+    }
 
     /// Range `index` of `ranges`; their lengths differ by one at most.
     fn range(&self, index: u64, ranges: u64) -> (u64, u64) {
@@ -117,13 +143,7 @@ pub unsafe extern "C" fn parallel_for(run: *mut Run, task: *const Loop) -> u32 {
         // SAFETY: by the caller's promise.
         return unsafe { (task.body)(run, task.region, task.env, task.state, 0, task.count) };
     };
-    let work_on = |work: &(dyn Fn() + Sync)| {
-        // This thread works, too.
-        pool.in_place_scope(|scope| {
-            (1..count.min(ranges)).for_each(|_| scope.spawn(|_| work()));
-            work();
-        });
-    };
+    let work_on = &|work: &(dyn Fn() + Sync)| threads::work_on(pool, count.min(ranges), work);
     // SAFETY: by the caller's promise.
     unsafe { run_ranges(run, task, ranges, work_on) }
 }
@@ -132,7 +152,7 @@ pub unsafe extern "C" fn parallel_for(run: *mut Run, task: *const Loop) -> u32 {
 ///
 /// # Safety
 /// As for [`parallel_for`].
-unsafe fn run_ranges(run: *mut Run, task: &Loop, ranges: u64, work_on: impl FnOnce(&(dyn Fn() + Sync))) -> u32 {
+unsafe fn run_ranges(run: *mut Run, task: &Loop, ranges: u64, work_on: &dyn Fn(&(dyn Fn() + Sync))) -> u32 {
     // SAFETY: the state is valid for its bytes.
     let origin = unsafe { words(task.state, task.state_bytes) };
     let shared = Shared {
@@ -147,7 +167,7 @@ unsafe fn run_ranges(run: *mut Run, task: &Loop, ranges: u64, work_on: impl FnOn
     };
     work_on(&|| shared.work());
     // SAFETY: all ranges are done, so this thread alone has the run again.
-    unsafe { shared.finish() }
+    unsafe { shared.finish(work_on) }
 }
 
 impl Shared<'_> {
@@ -198,8 +218,8 @@ impl Shared<'_> {
     ///
     /// # Safety
     /// No range is running.
-    unsafe fn finish(self) -> u32 {
-        let Loop { body, combine, env, region, state, count, .. } = *self.task;
+    unsafe fn finish(self, work_on: &dyn Fn(&(dyn Fn() + Sync))) -> u32 {
+        let Loop { combine, env, region, state, .. } = *self.task;
         // SAFETY: by the caller's promise the run is not shared any more.
         let run = unsafe { &mut *self.run };
         let first = self.first_status.into_inner() as u32;
@@ -214,19 +234,34 @@ impl Shared<'_> {
                 run.fail_like(&mut parts[at].run);
                 return parts[at].status;
             }
-            // Parts take more memory than one thread would: it goes on alone from where the first range has ended.
-            parts.clear();
-            let (next, _) = self.task.range(1, self.ranges);
-            // SAFETY: the builders hold what the iterations before have merged.
-            return unsafe { body(run, region, env, state, next, count) };
+            // Parts take more memory than one thread would.
+            drop(parts);
+            // SAFETY: the builders hold what the first range has merged.
+            return unsafe { self.task.go_on_alone(run, self.ranges) };
         }
-        for mut part in parts {
-            // SAFETY: what the part has built lives in the loop's region from now on; its state is used once.
-            let status = unsafe {
-                // Both runs' memory is the context's, so this takes no more of it.
-                run.adopt_into(region, part.run);
-                combine.map_or(0, |combine| combine(run, region, env, state, part.state.as_mut_ptr().cast()))
-            };
+        let states: Vec<*mut u8> = parts.iter_mut().map(|part| part.state.as_mut_ptr().cast()).collect();
+        // SAFETY: the loop's appenders are described right; their states are valid.
+        let enough =
+            unsafe { self.task.appenders().iter().all(|appender| appender.reserve(run, region, state, &states)) };
+        if !enough {
+            drop(parts);
+            run.take_failure();
+            // SAFETY: as above.
+            return unsafe { self.task.go_on_alone(run, self.ranges) };
+        }
+        let mut kept = Vec::with_capacity(parts.len());
+        for part in parts {
+            // SAFETY: what the parts have built lives in the loop's region from now on. Both runs' memory is the context's,
+            // so this takes no more of it.
+            unsafe { run.adopt_into(region, part.run) };
+            kept.push(part.state);
+        }
+        // SAFETY: there is room for all that the appenders hold.
+        unsafe { concat::append_all(run, self.task.appenders(), state, &states, work_on) };
+        let Some(combine) = combine else { return 0 };
+        for other in states {
+            // SAFETY: each state is used once.
+            let status = unsafe { combine(run, region, env, state, other) };
             if status != 0 {
                 return status;
             }
@@ -361,8 +396,19 @@ mod tests {
         NewThreads(usize),
     }
 
-    /// The status of a loop over `0 .. count`, what it appends behind a first -1, and its run.
-    fn run_loop(on: On, count: u64, (fails_at, fails_with): (u64, Status), memory: usize) -> (u32, Vec<u64>, Box<Run>) {
+    /// The status of a loop over `0 .. count`, what it appends behind a first -1, and its run: once put together by
+    /// `combine`, and once as what it is.
+    fn run_loop(on: On, count: u64, fails: (u64, Status), memory: usize) -> [(u32, Vec<u64>, Box<Run>); 2] {
+        [false, true].map(|described| run_loop_of(on, count, fails, memory, described))
+    }
+
+    fn run_loop_of(
+        on: On,
+        count: u64,
+        (fails_at, fails_with): (u64, Status),
+        memory: usize,
+        described: bool,
+    ) -> (u32, Vec<u64>, Box<Run>) {
         let env = Env { numbers: (0..count).collect(), fails_at, fails_with };
         let mut run = Run::new(Arc::new(Context::new(Arc::new(Limit::new(memory)), Arc::default())));
         let mut state = State { len: 0, capacity: 0, numbers: ptr::null_mut() };
@@ -370,10 +416,11 @@ mod tests {
         // SAFETY: the functions are those for `Env` and `State`; the numbers are alive as long as the run.
         unsafe {
             assert!(append(&mut *run, region, &mut state, u64::MAX));
+            let appender = Appender { offset: 0, columns: 1, sizes: [8].as_ptr() };
             let task = Loop {
                 body,
                 start: Some(start),
-                combine: Some(combine),
+                combine: (!described).then_some(combine as Combine),
                 env: (&raw const env).cast(),
                 state: (&raw mut state).cast(),
                 state_bytes: size_of::<State>() as u64,
@@ -381,13 +428,15 @@ mod tests {
                 count,
                 grain: 10,
                 per_thread: 8,
+                appenders: &raw const appender,
+                appender_count: described.into(),
             };
             let status = match on {
                 On::Pool(threads) => {
                     run.set_threads(Some(Threads::shared(threads)));
                     parallel_for(&mut *run, &task)
                 }
-                On::NewThreads(threads) => run_ranges(&mut *run, &task, (count / 10).clamp(1, 32), |work| {
+                On::NewThreads(threads) => run_ranges(&mut *run, &task, (count / 10).clamp(1, 32), &|work| {
                     std::thread::scope(|scope| {
                         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
                         threads.into_iter().for_each(|thread| thread.join().expect("nothing panics"));
@@ -401,30 +450,35 @@ mod tests {
     const NEVER: (u64, Status) = (u64::MAX, Status::Ok);
 
     fn parts_come_together_in_order(on: On) {
-        for count in [0, 1, 19, 20, 333, 10_000] {
-            let (status, numbers, _run) = run_loop(on, count, NEVER, usize::MAX);
-            assert_eq!(status, 0);
-            assert!(numbers.into_iter().eq([u64::MAX].into_iter().chain((0..count).map(|i| i * i))));
+        for count in [0, 1, 19, 20, 333, 10_000, 300_000] {
+            for (status, numbers, _run) in run_loop(on, count, NEVER, usize::MAX) {
+                assert_eq!(status, 0);
+                assert!(numbers.into_iter().eq([u64::MAX].into_iter().chain((0..count).map(|i| i * i))));
+            }
         }
     }
 
     fn the_first_failure_counts(on: On) {
         for _ in 0..50 {
-            let (status, _, mut run) = run_loop(on, 10_000, (4321, Status::Overflow), usize::MAX);
-            assert_eq!((status, run.detail[0]), (7, 4321));
-            assert_eq!(run.take_failure().map(|failure| failure.status), Some(Status::Overflow));
+            for (status, _, mut run) in run_loop(on, 10_000, (4321, Status::Overflow), usize::MAX) {
+                assert_eq!((status, run.detail[0]), (7, 4321));
+                assert_eq!(run.take_failure().map(|failure| failure.status), Some(Status::Overflow));
+            }
         }
-        let (status, _, run) = run_loop(on, 10_000, (3, Status::Overflow), usize::MAX);
-        assert_eq!((status, run.detail[0]), (7, 3));
+        for (status, _, run) in run_loop(on, 10_000, (3, Status::Overflow), usize::MAX) {
+            assert_eq!((status, run.detail[0]), (7, 3));
+        }
     }
 
     fn one_thread_goes_on_where_memory_is_short(on: On) {
         // The numbers take 131,136 bytes, all parts together two thousand more.
-        let (status, numbers, run) = run_loop(on, 10_000, NEVER, 133_000);
-        assert_eq!((status, numbers.len()), (0, 10_001));
-        assert!(!run.has_failed());
-        let (status, ..) = run_loop(on, 10_000, NEVER, 50_000);
-        assert_ne!(status, 0);
+        for (status, numbers, run) in run_loop(on, 10_000, NEVER, 133_000) {
+            assert_eq!((status, numbers.len()), (0, 10_001));
+            assert!(!run.has_failed());
+        }
+        for (status, ..) in run_loop(on, 10_000, NEVER, 50_000) {
+            assert_ne!(status, 0);
+        }
     }
 
     #[test]
@@ -454,6 +508,8 @@ mod tests {
             count,
             grain: 1,
             per_thread: 1,
+            appenders: ptr::null(),
+            appender_count: 0,
         };
         for (count, ranges) in [(10, 3), (12, 4), (u64::MAX, 7)] {
             let task = task(count);

@@ -56,6 +56,14 @@ impl Threads {
     }
 }
 
+/// Calls a function on this thread and on others of the pool, `count` in all, and waits for them.
+pub(crate) fn work_on(pool: &ThreadPool, count: u64, work: &(dyn Fn() + Sync)) {
+    pool.in_place_scope(|scope| {
+        (1..count).for_each(|_| scope.spawn(|_| work()));
+        work();
+    });
+}
+
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Threads").field("count", &self.count).finish_non_exhaustive()

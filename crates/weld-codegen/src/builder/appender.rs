@@ -122,13 +122,9 @@ impl<'c> Emitter<'c, '_> {
         needed: IntValue<'c>,
         span: Span,
     ) -> Res<()> {
-        let sizes: Vec<u8> = layout::columns(element)
-            .iter()
-            .flat_map(|column| (layout::row(column).size as u32).to_le_bytes())
-            .collect();
-        let count = self.unit.ll.i32_type().const_int(sizes.len() as u64 / 4, false);
-        let sizes = self.unit.constant_bytes(&sizes);
-        let slots = self.alloca(16 + 8 * count.get_zero_extended_constant().unwrap_or(0), "columns")?;
+        let (columns, sizes) = self.column_sizes(element);
+        let count = self.unit.ll.i32_type().const_int(columns as u64, false);
+        let slots = self.alloca(16 + 8 * columns as u64, "columns")?;
         for (i, column) in self.appender_columns(handle.state, element)?.into_iter().enumerate() {
             self.store(self.offset(slots, 8 * i as u64)?, column)?;
         }
@@ -150,6 +146,14 @@ impl<'c> Emitter<'c, '_> {
         }
         self.store(self.offset(handle.state, 8)?, grown)?;
         Ok(())
+    }
+
+    /// How many columns an element has, and their sizes in constant memory.
+    pub(crate) fn column_sizes(&self, element: &Type) -> (usize, PointerValue<'c>) {
+        let columns = layout::columns(element);
+        let sizes: Vec<u8> =
+            columns.iter().flat_map(|column| (layout::row(column).size as u32).to_le_bytes()).collect();
+        (columns.len(), self.unit.constant_bytes(&sizes))
     }
 
     pub(super) fn result_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<Val<'c>> {

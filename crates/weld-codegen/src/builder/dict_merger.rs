@@ -3,7 +3,6 @@
 //! State: the address of the table. Finding a key's row is inlined; a new key takes a call, which enters it into the
 //! directory and gives a row to fill.
 
-use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};
@@ -12,7 +11,7 @@ use weld_core::ty::Type;
 use weld_runtime::{DictOffsets, RowLayout};
 
 use crate::emit::dict::row_layout;
-use crate::emit::hash::KeyMemory;
+use crate::emit::hash::{KeyMemory, equal_function, merge_function};
 use crate::emit::{Emitter, Handle, Res, Val};
 use crate::layout;
 
@@ -82,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Merges a value into one in row form.
-    fn merge_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
+    pub(crate) fn merge_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
         let now = self.load_row(ty, at, false)?;
         let merged = self.reduce(ty, op, &now, value)?;
         self.store_row(ty, at, &merged)
@@ -116,7 +115,6 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::Dict(self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value()))
     }
 
-    /// Takes the other table's rows in the order of its slots, which have their hashes.
     pub(super) fn combine_dict_merger(
         &mut self,
         handle: &Handle<'c>,
@@ -126,37 +124,12 @@ impl<'c> Emitter<'c, '_> {
         other: PointerValue<'c>,
         span: Span,
     ) -> Res<()> {
-        let table = self.load_ptr(handle.state)?;
-        let other = self.load_ptr(other)?;
-        let reserved = self.call_value("weld_dict_reserve", &[self.run.into(), table.into(), other.into()])?;
-        self.trap_noted_if(self.b.build_not(reserved.into_int_value(), "")?, span)?;
-        let directory = self.load_ptr(self.offset(other, DictOffsets::DIRECTORY as u64)?)?;
-        let rows = self.load_ptr(self.offset(other, DictOffsets::ROWS as u64)?)?;
-        let last = self.load_i64(self.offset(other, DictOffsets::MASK as u64)?)?;
-        // The other's memory goes with it: long strings are copied.
-        let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: true };
-        self.count_loop(self.add_nw(last, self.i64(1))?, |e, i| {
-            let slot = e.load_i64(e.element_ptr(e.unit.i64_type().into(), directory, i)?)?;
-            let (used, next) = (e.new_block("used"), e.new_block("free"));
-            let is_used = e.cmp(IntPredicate::NE, slot, e.i64(0))?;
-            e.branch_if(is_used, used, next)?;
-            e.at(used);
-            let number = e.and(slot, e.i64(u32::MAX.into()))?;
-            let hash = e.b.build_right_shift(slot, e.i64(32), false, "")?;
-            let hash = e.b.build_int_truncate(hash, e.unit.ll.i32_type(), "")?;
-            let row = e.row_ptr(rows, key_ty, ty, number)?;
-            let key = e.load_row(key_ty, row, false)?;
-            let value = e.load_row(ty, e.offset(row, row_layout(key_ty, ty).value_offset.into())?, false)?;
-            let number = e.entry_number(&memory, (key_ty, ty, op), &key, hash, span)?;
-            let into = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
-            let at = e.merged_value_ptr(into, key_ty, ty, number)?;
-            e.merge_at(ty, op, at, &value)?;
-            e.branch(next)?;
-            e.at(next);
-            Ok(())
-        })?;
-        self.call("weld_free", &[self.run.into(), other.into()])?;
-        Ok(())
+        let (table, other) = (self.load_ptr(handle.state)?, self.load_ptr(other)?);
+        let equal = equal_function(self.unit, key_ty)?.as_global_value().as_pointer_value();
+        let merge = merge_function(self.unit, ty, op)?.as_global_value().as_pointer_value();
+        let args = [self.run.into(), table.into(), other.into(), equal.into(), merge.into()];
+        let combined = self.call_value("weld_dict_combine", &args)?.into_int_value();
+        self.trap_noted_if(self.b.build_not(combined, "")?, span)
     }
 
     /// The number of the row of a canonical key of this hash, which is made if there is none.

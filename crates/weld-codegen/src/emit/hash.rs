@@ -13,6 +13,7 @@ use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicValueEnum, FunctionValue, IntValue, PointerValue};
 use weld_core::diag::Span;
+use weld_core::op::MergeOp;
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::StringView;
 use weld_runtime::hash::{K0, K1, SEED, SPREAD};
@@ -352,5 +353,15 @@ pub(crate) fn equal_function<'c>(unit: &Unit<'c>, key: &Type) -> Res<FunctionVal
         let b = e.load_row(key, pointer_param(function, 1)?, false)?;
         let equal = e.keys_equal(key, &a, &b)?;
         Ok(e.b.build_int_z_extend(equal, e.unit.ll.i32_type(), "")?)
+    })
+}
+
+/// `weld_runtime::MergeValues` for the values of a dictmerger.
+pub(crate) fn merge_function<'c>(unit: &Unit<'c>, ty: &Type, op: &MergeOp) -> Res<FunctionValue<'c>> {
+    let ptr = unit.ptr_type();
+    helper(unit, &unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |e, function| {
+        let value = e.load_row(ty, pointer_param(function, 1)?, false)?;
+        e.merge_at(ty, op, pointer_param(function, 0)?, &value)?;
+        Ok(e.i32(0))
     })
 }

@@ -24,6 +24,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{ExprKind, Func, Sym};
 use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{BuilderType, Type};
+use weld_runtime::concat::Appender;
 use weld_runtime::parallel::Loop;
 
 use super::analysis::{any, has_loops, merges_each, merges_in_place};
@@ -114,7 +115,10 @@ impl<'c> Emitter<'c, '_> {
         let outlined = Outlined { source, builders, slots, captured, func, span };
         let body = outlined.emit_body(self)?;
         let start = outlined.emit_start(self)?;
-        let combine = outlined.emit_combine(self)?;
+        let combine = match outlined.slots.iter().all(|slot| slot.is_appended() || slot.filled == Filling::InPlace) {
+            true => self.null().into(),
+            false => address(outlined.emit_combine(self)?),
+        };
 
         let slots = &outlined.slots;
         let state_bytes = slots.last().map_or(0, |slot| slot.offset + slot.bytes());
@@ -145,10 +149,12 @@ impl<'c> Emitter<'c, '_> {
         }
         let ranges = if slots.iter().any(Slot::is_costly) { 1 } else { RANGES };
         let region = self.region_for_all(slots);
+        let appended: Vec<&Slot<'c>> = slots.iter().filter(|slot| slot.is_appended()).collect();
+        let appenders = self.describe_appenders(&appended)?;
         let fields: [BasicValueEnum<'c>; Loop::WORDS] = [
             address(body),
             address(start),
-            address(combine),
+            combine,
             stores.store(self)?.into(),
             state.into(),
             self.i64(state_bytes as i64).into(),
@@ -156,6 +162,8 @@ impl<'c> Emitter<'c, '_> {
             source.count.into(),
             grain.into(),
             self.i64(ranges as i64).into(),
+            appenders.into(),
+            self.i64(appended.len() as i64).into(),
         ];
         let (_, status) = self.call_with_words("weld_parallel_for", &fields)?;
         self.pass_on(status)?;
@@ -169,6 +177,21 @@ impl<'c> Emitter<'c, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// An array of [`weld_runtime::concat::Appender`].
+    fn describe_appenders(&self, slots: &[&Slot<'c>]) -> Res<PointerValue<'c>> {
+        let at = self.alloca(8 * (Appender::WORDS * slots.len()) as u64, "appenders")?;
+        for (i, slot) in slots.iter().enumerate() {
+            let BuilderType::Appender(element) = &slot.handle.ty else { continue };
+            let (columns, sizes) = self.column_sizes(element);
+            let words: [BasicValueEnum<'c>; Appender::WORDS] =
+                [self.i64(slot.offset as i64).into(), self.i64(columns as i64).into(), sizes.into()];
+            for (j, word) in words.into_iter().enumerate() {
+                self.store(self.offset(at, 8 * (Appender::WORDS * i + j) as u64)?, word)?;
+            }
+        }
+        Ok(at)
     }
 
     /// The values that a function uses, if another function can have them all.
@@ -262,6 +285,7 @@ impl<'c> Outlined<'_, 'c> {
             let (at, other) = (slot.at(&e, state)?, slot.at(&e, other)?);
             match slot.filled {
                 Filling::InPlace => {}
+                Filling::Apart if slot.is_appended() => {}
                 Filling::InOrder(_) => {
                     e.store(at, e.load_i64(other)?)?;
                 }
@@ -295,6 +319,11 @@ impl<'c> Slot<'c> {
             hint: None,
             copies_bytes: self.handle.copies_bytes,
         }
+    }
+
+    /// An appender that the runtime puts together.
+    fn is_appended(&self) -> bool {
+        matches!(self.handle.ty, BuilderType::Appender(_)) && self.filled == Filling::Apart
     }
 
     /// Whether it costs much to combine: then there are as many ranges as threads.
