@@ -12,7 +12,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     apply_expression_roots,
@@ -89,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) table: Mutex<Table>,
     /// Columns that the project's scan left to arrow-rs.
     pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
+    /// The source's columns that are read as codes, once that is decided.
+    coded: OnceCell<Vec<usize>>,
     /// What its partitions share of the files that they read, where it gives rows: who builds a table has its own.
     sharing: scan::Sharing,
     /// What runs instead when there is no code.
@@ -118,6 +120,7 @@ impl WeldExec {
                 ungrouped: OnceCell::new(),
                 table: Mutex::default(),
                 declined_columns: Arc::default(),
+                coded: OnceCell::new(),
                 sharing: scan::Sharing::default(),
                 fallback: OnceLock::new(),
             }),
@@ -187,7 +190,28 @@ impl Inner {
         sharing: &scan::Sharing,
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
-        scan::execute(source, partition, context, self.pipeline.scan, sharing, &self.declined_columns)
+        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns };
+        scan::execute(source, partition, context, self.pipeline.scan, sharing, request)
+    }
+
+    /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if
+    /// the first file has few values for all of them.
+    pub(crate) async fn choose_codes(&self, context: &TaskContext) {
+        let choose = || async {
+            let keys = &self.pipeline.kernel.keys;
+            let source = self.source().as_ref();
+            if keys.is_empty() || !self.pipeline.scan || !scan::has_few_values(source, keys, context).await {
+                return Vec::new();
+            }
+            MetricBuilder::new(&self.metrics).counter("keys_by_code", 0).add(keys.len());
+            keys.clone()
+        };
+        self.coded.get_or_init(choose).await;
+    }
+
+    /// The columns that are read as codes.
+    pub(crate) fn coded(&self) -> &[usize] {
+        self.coded.get().map_or(&[], Vec::as_slice)
     }
 
     /// The build pipelines, in the order of the program's parameters.

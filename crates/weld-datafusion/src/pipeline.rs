@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -62,7 +62,7 @@ pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskConte
 
 /// Compiles, waits for the tables, and gives the rows; DataFusion's operators do if there is no code.
 async fn start(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-    let code = match code(Arc::clone(&inner)).await {
+    let code = match code(Arc::clone(&inner), Arc::clone(&context)).await {
         Ok(code) => code,
         Err(reason) => {
             MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
@@ -80,13 +80,14 @@ async fn start(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -
 ///
 /// Everything below is compiled at the same time, pipelines whose rows come here through DataFusion's operators included:
 /// none of this pipeline's rows arrive before those have their code.
-fn code(inner: Arc<Inner>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
+fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
     async move {
-        let builds = inner.builds().map(|build| code(Arc::clone(&build.inner)));
+        let builds = inner.builds().map(|build| code(Arc::clone(&build.inner), Arc::clone(&context)));
         let mut sources = Vec::new();
         pipelines_below(inner.source(), &mut sources);
-        let sources = sources.into_iter().map(code);
+        let sources = sources.into_iter().map(|source| code(source, Arc::clone(&context)));
         let own = inner.code.get_or_init(|| async {
+            inner.choose_codes(&context).await;
             let pipeline = &inner.pipeline;
             // Nothing to do on another thread, which would have to wait for a processor.
             if let Some(code) = pipeline.cache.find(&pipeline.kernel.program, &pipeline.settings) {
@@ -141,12 +142,12 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
     let schema = inner.source().schema();
     let narrow = pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
-    let expected = |data_type: &DataType| match narrow {
-        true => expected_layout(&scan::narrow(data_type)),
-        false => expected_layout(data_type),
+    let expected = |index: &usize| match schema.field(*index).data_type() {
+        data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
+        data_type if narrow => expected_layout(&scan::narrow(data_type)),
+        data_type => expected_layout(data_type),
     };
-    let layouts: Option<Vec<_>> =
-        kernel.inputs.iter().map(|index| expected(schema.field(*index).data_type())).collect();
+    let layouts: Option<Vec<_>> = kernel.inputs.iter().map(expected).collect();
     if let Some(layouts) = layouts {
         code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
     }
@@ -444,7 +445,8 @@ async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Result<Arc<Val
 /// Builds a table from all partitions of the build side, and feeds the join's dynamic filter. `again` if that was begun
 /// before and given up: what was read then has to be read from the start.
 async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<Value> {
-    let code = code(Arc::clone(&inner)).await.map_err(|reason| internal_datafusion_err!("{reason}"))?;
+    let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
+    let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
     let args = args(&inner, &context).await?;
     let cancel = Arc::new(AtomicBool::new(false));
     let _cancel = CancelOnDrop(Arc::clone(&cancel));

@@ -276,6 +276,51 @@ async fn the_table_may_have_other_types_than_the_file() {
     }
 }
 
+/// Keys of groups: their dictionaries change from row group to row group, and a file may have no codes.
+const KEYED: &str = "
+    SELECT CASE WHEN v % 11 = 0 THEN NULL ELSE concat('key ', CAST((v / 1000 + v % 3) % 6 AS VARCHAR)) END AS s,
+           concat('a longer name of ', CAST(v % 2 AS VARCHAR)) AS n, v % 5 AS i,
+           arrow_cast(v % 4, 'Decimal128(15, 2)') AS d, arrow_cast(v % 3, 'Date32') AS t, v % 2 = 0 AS b,
+           concat('of many ', CAST(v AS VARCHAR)) AS many,
+           CASE WHEN v % 7 = 0 THEN NULL ELSE CAST(v AS DECIMAL(15, 2)) / 4 END AS maybe,
+           arrow_cast(v * 100, 'Decimal128(15, 2)') AS x, arrow_cast(v, 'Decimal128(38, 0)') AS wide
+    FROM generate_series(1, 9000) AS g(v)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_groups_come_as_codes() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let batches = engines.stock.sql(KEYED).await.expect("valid SQL").collect().await.expect("it runs");
+    for (name, coded) in [("1.parquet", true), ("2.parquet", false), ("3.parquet", true)] {
+        let properties =
+            WriterProperties::builder().set_dictionary_enabled(coded).set_max_row_group_row_count(Some(2000));
+        let file = File::create(folder.path().join(name)).expect("a temporary folder is writable");
+        let mut writer =
+            ArrowWriter::try_new(file, batches[0].schema(), Some(properties.build())).expect("plain columns");
+        batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
+        writer.close().expect("a temporary folder is writable");
+    }
+    register(&engines, "all", folder.path(), ParquetReadOptions::default()).await;
+    register(&engines, "coded", &folder.path().join("1.parquet"), ParquetReadOptions::default()).await;
+    let sums = "sum(x), sum(x * (1 - maybe)), sum(x * x), avg(maybe), count(*), count(maybe), sum(wide)";
+    for table in ["all", "coded"] {
+        for keys in ["s", "s, n", "n, i, d, t", "b, s", "s, n, i, d, t, b", "i + 1", "many", "many, s"] {
+            for filter in ["", "WHERE x < 890000", "WHERE i < 2", "WHERE s = 'key 3'", "WHERE x < 0"] {
+                engines.check(&format!("SELECT {keys}, {sums} FROM {table} {filter} GROUP BY {keys}"), 1).await;
+            }
+        }
+        engines.check(&format!("SELECT DISTINCT s, n FROM {table}"), 1).await;
+        // The product of a row in the middle is too large.
+        let seventh = format!("SELECT s, sum(x), sum(x * x * x * x * x * x * x), count(*) FROM {table} GROUP BY s");
+        engines.check_error(&seventh, "verflow").await;
+    }
+    let sql = |keys: &str| format!("EXPLAIN ANALYZE SELECT {keys}, {sums} FROM coded GROUP BY {keys}");
+    let few = text(&engines.weld, &sql("s, n")).await;
+    assert!(few.contains("keys_by_code=2"), "{few}");
+    let many = text(&engines.weld, &sql("many, s")).await;
+    assert!(!many.contains("keys_by_code"), "{many}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_says_who_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -69,9 +69,11 @@ pub struct ColumnAbi {
     pub buffers: *const *const u8,
     /// Values of a dictionary-encoded column.
     pub dictionary: *const ColumnAbi,
+    /// How many values the dictionary has; zero if that is not said.
+    pub entries: u64,
 }
 
-const _: () = assert!(size_of::<ColumnAbi>() == 56 && align_of::<ColumnAbi>() == 8);
+const _: () = assert!(size_of::<ColumnAbi>() == 64 && align_of::<ColumnAbi>() == 8);
 
 impl ColumnAbi {
     pub const EMPTY: ColumnAbi = ColumnAbi {
@@ -82,6 +84,7 @@ impl ColumnAbi {
         data: std::ptr::null(),
         buffers: std::ptr::null(),
         dictionary: std::ptr::null(),
+        entries: 0,
     };
 }
 

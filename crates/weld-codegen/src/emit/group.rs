@@ -10,20 +10,27 @@
 //! of hash, slot and comparison, it would wait. With calls that keep registers (`call_seldom`), TPC-H Q1 in memory at SF1 on
 //! two threads takes 46 ms instead of 49.5. Asking for the values' columns while keys are looked for made it slower.
 
-use inkwell::values::IntValue;
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, build};
+use weld_core::op::MergeOp;
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::DictOffsets;
 
 use super::analysis::{allocates, any, speculatable};
+use super::codes::Codes;
+use super::few::{Few, GROUPS_MAX};
 use super::iter::Source;
-use super::{Emitter, Res, Val};
+use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
 
 /// Rows of a strip: what they touch stays in the second-level cache.
 const STRIP: i64 = 1024;
 /// Fewer merged fields leave registers for the key.
 const FIELDS_MIN: usize = 3;
+/// A chunk of which every so many-th row is selected is computed as a whole.
+const SPREAD_MAX: i64 = 4;
 /// What may be computed twice, once for the key and once for the value.
 const SHARED_BUDGET: u32 = 4;
 
@@ -79,6 +86,38 @@ impl Grouping<'_> {
     }
 }
 
+/// The rows that a loop groups.
+enum Rows<'c, 'e> {
+    /// Its elements.
+    Elements,
+    /// Those of a chunk, `data`, that the elements are the numbers of; bound to a symbol.
+    Selected { data: Val<'c>, lookup: &'e Binding, ty: &'e Type, len: IntValue<'c>, dense: PointerValue<'c> },
+}
+
+impl<'c> Rows<'c, '_> {
+    /// What the loop merges, if that can be done group by group.
+    fn few<'g>(
+        &self,
+        grouping: &Grouping<'g>,
+        site: &Site<'c, '_>,
+        (_, ty, op): (&Type, &Type, &MergeOp),
+    ) -> Option<Few<'g>> {
+        let Rows::Selected { .. } = self else { return Few::find(grouping.bindings, grouping.value, ty, op) };
+        // The row is bound; nothing else may be asked of the selection.
+        let few = Few::find(&grouping.bindings[1..], grouping.value, ty, op)?;
+        let own = [site.syms.0, site.syms.1];
+        few.free_vars().iter().all(|sym| !own.contains(sym)).then_some(few)
+    }
+}
+
+/// The loop at hand.
+struct Site<'c, 's> {
+    source: &'s Source<'c>,
+    base: Option<IntValue<'c>>,
+    syms: (Sym, Sym),
+    demand: Demand,
+}
+
 impl<'c> Emitter<'c, '_> {
     /// Emits the loop if it groups rows; false if it is something else.
     pub(super) fn emit_grouping(
@@ -95,42 +134,213 @@ impl<'c> Emitter<'c, '_> {
         let [(b_sym, _), (i_sym, _), (x_sym, _)] = &func.params[..] else { return Ok(false) };
         let types = (&**key_ty, &**ty, op);
         let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
-        let numbers = self.alloca(STRIP as u64 * 4, "rows")?;
+        let site = Site { source, base, syms: (*i_sym, *x_sym), demand };
+        let rows = self.grouped_rows(&grouping, &site)?;
+        let few = rows.few(&grouping, &site, types);
+        let codes = if handle.copies_bytes { self.codes_of_rows(&rows, &site, &key)? } else { None };
         let i32 = self.unit.ll.i32_type();
+        let numbers = self.alloca(STRIP as u64 * 4, "rows")?;
         let count = source.count;
         self.vars.insert(*b_sym, builders.clone());
         self.strips(count, STRIP, span, |e, start, size| {
-            let bind = |e: &mut Self, syms: (Sym, Sym), j: IntValue<'c>| -> Res<()> {
-                let index = e.add_nw(start, j)?;
-                let element = e.source_element(source, index, &demand)?;
-                e.vars.insert(syms.1, element);
-                let number = match base {
-                    Some(base) => e.add(base, index)?,
-                    None => index,
-                };
-                e.vars.insert(syms.0, Val::int(number));
-                Ok(())
+            let spread = match &few {
+                Some(_) => e.start_spread(&rows, count)?,
+                None => None,
             };
             e.count_loop(size, |e, j| {
-                bind(e, (*i_sym, *x_sym), j)?;
-                let key = e.emit(&key)?;
-                let number = e.row_of_key(handle, types, (&key, None), span)?;
-                let number = e.b.build_int_truncate(number, i32, "")?;
+                let find = |e: &mut Self| {
+                    if codes.is_none() || matches!(rows, Rows::Elements) {
+                        e.bind_row(&site, start, j)?;
+                    }
+                    let key = e.emit(&key)?;
+                    let number = e.row_of_key(handle, types, (&key, None), span)?;
+                    Ok(e.b.build_int_truncate(number, i32, "")?)
+                };
+                let number = match &codes {
+                    None => find(e)?,
+                    Some((codes, base)) => {
+                        let row = match rows {
+                            Rows::Elements => e.add_nw(start, j)?,
+                            Rows::Selected { .. } => {
+                                e.bind_row(&site, start, j)?;
+                                e.selected_row(&site)?
+                            }
+                        };
+                        e.group_of_codes(codes, e.add_nw(*base, row)?, find)?
+                    }
+                };
                 e.store(e.element_ptr(i32.into(), numbers, j)?, number)?;
+                if let Some((is_spread, dense)) = spread {
+                    let row = e.selected_row(&site)?;
+                    let row = e.choose_int(is_spread, row, e.i64(0))?;
+                    e.store(e.element_ptr(i32.into(), dense, row)?, number)?;
+                }
                 Ok(())
             })?;
             let table = e.load_ptr(handle.state)?;
             let entries = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
+            let at = |e: &mut Self, number: IntValue<'c>| e.merged_value_ptr(entries, key_ty, ty, number);
+            let (each, done) = (e.new_block("each"), e.new_block("merged"));
+            if let Some(few) = &few {
+                let groups = e.load_i64(e.offset(table, DictOffsets::LEN as u64)?)?;
+                let strip = Strip { start, size, numbers, groups };
+                e.merge_strip_of_few(few, &rows, &site, &strip, spread.map(|(is_spread, _)| is_spread), &at, each)?;
+                e.branch(done)?;
+            } else {
+                e.branch(each)?;
+            }
+            e.at(each);
             e.count_loop(size, |e, j| {
-                bind(e, (*i_sym, *x_sym), j)?;
+                e.bind_row(&site, start, j)?;
                 for binding in grouping.bindings {
                     e.bind(binding)?;
                 }
                 let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
-                let at = e.merged_value_ptr(entries, key_ty, ty, e.to_i64(number)?)?;
+                let at = at(e, e.to_i64(number)?)?;
                 e.merge_expr_at(ty, op, at, grouping.value)
-            })
+            })?;
+            e.branch(done)?;
+            e.at(done);
+            Ok(())
         })?;
         Ok(true)
     }
+
+    /// Binds the loop's own symbols for row `j` of the strip at `start`.
+    fn bind_row(&mut self, site: &Site<'c, '_>, start: IntValue<'c>, j: IntValue<'c>) -> Res<()> {
+        let index = self.add_nw(start, j)?;
+        let element = self.source_element(site.source, index, &site.demand)?;
+        self.vars.insert(site.syms.1, element);
+        let number = match site.base {
+            Some(base) => self.add(base, index)?,
+            None => index,
+        };
+        self.vars.insert(site.syms.0, Val::int(number));
+        Ok(())
+    }
+
+    /// The number of the row that the loop's element is.
+    fn selected_row(&mut self, site: &Site<'c, '_>) -> Res<IntValue<'c>> {
+        let row = self.vars.get(&site.syms.1).cloned().ok_or_else(|| internal("a loop without its element"))?;
+        self.to_i64(row.into_int()?)
+    }
+
+    fn grouped_rows<'g>(&mut self, grouping: &Grouping<'g>, site: &Site<'c, '_>) -> Res<Rows<'c, 'g>> {
+        let Some(first) = grouping.bindings.first() else { return Ok(Rows::Elements) };
+        if let ExprKind::Lookup { data, key, checked: false } = &first.value.kind
+            && let (ExprKind::Var(_), ExprKind::Cast(of)) = (&data.kind, &key.kind)
+            && matches!(of.kind, ExprKind::Var(sym) if sym == site.syms.1)
+            && of.ty == Type::I32
+        {
+            let value = self.emit(data)?;
+            let len = self.len_of(&value)?;
+            let dense = self.alloca(STRIP as u64 * 4, "groups")?;
+            return Ok(Rows::Selected { data: value, lookup: first, ty: &data.ty, len, dense });
+        }
+        Ok(Rows::Elements)
+    }
+
+    /// The codes that the key of each row is made of, if it is, and the chunk's first row in the columns.
+    fn codes_of_rows(
+        &mut self,
+        rows: &Rows<'c, '_>,
+        site: &Site<'c, '_>,
+        key: &Expr,
+    ) -> Res<Option<(Codes<'c>, IntValue<'c>)>> {
+        let (vec, row, key) = match (rows, &key.kind) {
+            (Rows::Elements, _) => (site.source.whole_vector(), site.syms.1, key),
+            // The first of the key's bindings is its row.
+            (Rows::Selected { data, lookup, .. }, ExprKind::Let { bindings, body }) if matches!(&bindings[..], [row] if row.sym == lookup.sym) => {
+                (data.vec().ok(), lookup.sym, &**body)
+            }
+            _ => return Ok(None),
+        };
+        let Some(VecVal { columns: Columns::Stream { columns, base }, .. }) = vec else { return Ok(None) };
+        Ok(self.key_codes(key, row, columns)?.map(|codes| (codes, *base)))
+    }
+
+    /// Prepares the groups of all rows of a chunk, zero for those that are not selected. They are kept if the chunk fits a
+    /// strip and enough of it is selected that computing all of its values costs less than picking some.
+    fn start_spread(
+        &mut self,
+        rows: &Rows<'c, '_>,
+        count: IntValue<'c>,
+    ) -> Res<Option<(IntValue<'c>, PointerValue<'c>)>> {
+        let Rows::Selected { len, dense, .. } = rows else { return Ok(None) };
+        let fits = self.cmp(IntPredicate::ULE, *len, self.i64(STRIP))?;
+        let once = self.cmp(IntPredicate::ULE, count, *len)?;
+        let most = self.cmp(IntPredicate::UGE, self.mul(count, self.i64(SPREAD_MAX))?, *len)?;
+        let is_spread = self.and(self.and(fits, once)?, most)?;
+        let bytes = self.choose_int(is_spread, self.mul(*len, self.i64(4))?, self.i64(0))?;
+        self.b.build_memset(*dense, 4, self.unit.ll.i8_type().const_zero(), bytes)?;
+        Ok(Some((is_spread, *dense)))
+    }
+
+    /// Merges a strip group by group, or goes to `each`.
+    #[expect(clippy::too_many_arguments, reason = "a loop, a strip and a table")]
+    fn merge_strip_of_few(
+        &mut self,
+        few: &Few<'_>,
+        rows: &Rows<'c, '_>,
+        site: &Site<'c, '_>,
+        strip: &Strip<'c>,
+        is_spread: Option<IntValue<'c>>,
+        at: &dyn Fn(&mut Self, IntValue<'c>) -> Res<PointerValue<'c>>,
+        each: BasicBlock<'c>,
+    ) -> Res<()> {
+        let (compute, merge) = (self.new_block("few"), self.new_block("exact"));
+        let mut worth = self.cmp(IntPredicate::ULE, strip.groups, self.i64(GROUPS_MAX))?;
+        if let Some(is_spread) = is_spread {
+            worth = self.and(worth, is_spread)?;
+        }
+        self.branch_if(worth, compute, each)?;
+        self.at(compute);
+        let (len, numbers) = match rows {
+            Rows::Elements => (strip.size, strip.numbers),
+            Rows::Selected { len, dense, .. } => (*len, *dense),
+        };
+        let mut bind = |e: &mut Self, j: IntValue<'c>| match rows {
+            Rows::Elements => e.bind_row(site, strip.start, j),
+            Rows::Selected { data, lookup, ty, .. } => {
+                let demand = few.demand_of(lookup.sym);
+                let element = e.lookup(data, ty, j, false, &demand, lookup.value.span, true)?;
+                e.vars.insert(lookup.sym, element);
+                Ok(())
+            }
+        };
+        let (mut exact, kept) = self.few_values(few, len, STRIP as u64, &mut bind)?;
+        if is_spread.is_some() {
+            // A row that is selected twice is there once.
+            let found = self.count_nonzero(numbers, len)?;
+            exact = self.and(exact, self.cmp(IntPredicate::EQ, found, strip.size)?)?;
+        }
+        self.branch_if(exact, merge, each)?;
+        self.at(merge);
+        self.merge_few(few, &kept, numbers, len, strip.groups, &mut bind, at)
+    }
+
+    fn count_nonzero(&mut self, numbers: PointerValue<'c>, len: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i32 = self.unit.ll.i32_type();
+        let found = self.alloca(4, "found")?;
+        self.store(found, i32.const_zero())?;
+        self.count_loop(len, |e, j| {
+            let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
+            let is_there = e.cmp(IntPredicate::NE, number, i32.const_zero())?;
+            let one = e.b.build_int_z_extend(is_there, i32, "")?;
+            let now = e.load(i32, found)?.into_int_value();
+            e.store(found, e.add(now, one)?)?;
+            Ok(())
+        })?;
+        let found = self.load(i32, found)?.into_int_value();
+        self.to_i64(found)
+    }
+}
+
+/// Rows of a loop whose keys have been looked for.
+struct Strip<'c> {
+    start: IntValue<'c>,
+    size: IntValue<'c>,
+    numbers: PointerValue<'c>,
+    /// How many groups there are in the table.
+    groups: IntValue<'c>,
 }

@@ -14,6 +14,7 @@
 //! | `control`, `iterate` | `if`, `select`; `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
+//! | `codes`, `few`, `short` | groups by dictionary codes; grouping into few groups; decimals of a strip in 64 bits |
 //! | `parallel`, `apart` | loops that several threads share: with builders, without |
 //! | `capture`, `work` | what the functions of such loops take along; whether it pays |
 //! | `vector` | `lookup`, `slice`, vector literals, `update` |
@@ -30,11 +31,13 @@ mod apart;
 mod bound;
 pub(crate) mod bytes;
 mod capture;
+mod codes;
 pub(crate) mod compare;
 mod control;
 mod cudf;
 pub(crate) mod dict;
 mod expr;
+mod few;
 mod group;
 pub(crate) mod hash;
 mod intrinsic;
@@ -49,6 +52,7 @@ mod prehash;
 mod scalar;
 mod select;
 mod serialize;
+mod short;
 pub(crate) mod sort;
 pub(crate) mod stream;
 pub(crate) mod strings;

@@ -24,6 +24,8 @@ pub(crate) struct StreamColumn<'c> {
     data: Option<PointerValue<'c>>,
     buffers: Option<PointerValue<'c>>,
     dictionary: Option<Box<StreamColumn<'c>>>,
+    /// How many entries the dictionary has; zero if that is not known.
+    entries: Option<IntValue<'c>>,
 }
 
 impl<'c> StreamColumn<'c> {
@@ -33,6 +35,15 @@ impl<'c> StreamColumn<'c> {
             Layout::Fixed(kind) if kind.is_integer() && self.validity.is_none() => Some((kind, self.values)),
             _ => None,
         }
+    }
+
+    /// The number of the dictionary's entries, zero if it is not known; `None` if there is no dictionary.
+    pub(crate) fn entries(&self) -> Option<IntValue<'c>> {
+        self.entries
+    }
+
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.validity.is_some()
     }
 }
 
@@ -77,6 +88,7 @@ impl<'c> Emitter<'c, '_> {
             data: None,
             buffers: None,
             dictionary: None,
+            entries: None,
         };
         match layout {
             Layout::Fixed(_) => {}
@@ -86,6 +98,7 @@ impl<'c> Emitter<'c, '_> {
             Layout::Dictionary { values, .. } => {
                 let dictionary = pointer(offset_of!(ColumnAbi, dictionary))?;
                 column.dictionary = Some(Box::new(self.stream_column(dictionary, values, false)?));
+                column.entries = Some(word(offset_of!(ColumnAbi, entries))?);
             }
         }
         Ok(column)
@@ -238,6 +251,16 @@ impl<'c> Emitter<'c, '_> {
                 return Err(CompileError::unsupported(what, Default::default()));
             }
         })
+    }
+
+    /// The code of a dictionary-encoded column in a row; where there may be nulls, zero for those and one more for the rest.
+    pub(crate) fn load_code(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<IntValue<'c>> {
+        let Layout::Dictionary { codes, .. } = column.layout else { return Err(internal("a code of plain values")) };
+        let ptr = self.element_ptr(self.memory_type(codes), column.values, row)?;
+        let code = self.to_i64(self.load_scalar(codes, ptr, true)?.into_int_value())?;
+        let Some((bitmap, first)) = column.validity else { return Ok(code) };
+        let valid = self.load_bit(bitmap, self.add_nw(first, row)?)?;
+        self.choose_int(valid, self.add(code, self.i64(1))?, self.i64(0))
     }
 
     fn load_bit(&self, bitmap: PointerValue<'c>, bit: IntValue<'c>) -> Res<IntValue<'c>> {

@@ -108,6 +108,9 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
         DataType::Utf8 => Layout::Utf8,
         DataType::LargeUtf8 => Layout::LargeUtf8,
         DataType::Utf8View => Layout::Utf8View,
+        DataType::Dictionary(codes, values) => {
+            Layout::Dictionary { codes: fixed_kind(codes)?, values: Box::new(expected_layout(values)?.layout) }
+        }
         other => Layout::Fixed(fixed_kind(other)?),
     };
     Some(ColumnLayout { layout, validity: false })
@@ -184,6 +187,7 @@ fn dictionary_column<'a>(
         return internal_err!("dictionary codes of the type {codes}");
     };
     abi.values = fixed_values(dictionary.keys(), kind)?;
+    abi.entries = dictionary.values().len() as u64;
     let values = column(dictionary.values().as_ref(), buffers)?;
     // SAFETY: as for `Column::from_raw`; Arrow promises that the codes of valid rows are within the values, and
     // `readable` that the values have no nulls.

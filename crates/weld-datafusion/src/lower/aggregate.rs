@@ -104,6 +104,11 @@ impl Aggregate {
         read_by(self.input.fields().len(), self.exprs())
     }
 
+    /// The input's columns that are keys as they are.
+    pub(crate) fn key_columns(&self) -> Vec<usize> {
+        self.group.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index())).collect()
+    }
+
     pub(crate) fn lower(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
         let mut states = States::default();
         let mut outputs = Vec::new();

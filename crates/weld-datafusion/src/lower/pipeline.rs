@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use weld_core::ir::Program;
 use weld_core::ty::Type;
 
@@ -61,6 +62,8 @@ pub(crate) struct Kernel {
     pub(crate) output: Output,
     /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
     pub(crate) ungrouped: Option<Box<Kernel>>,
+    /// The source's columns that are keys of groups as they are: better read as codes than as values.
+    pub(crate) keys: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -136,7 +139,29 @@ pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize)
         let ungrouped = lower_to(input, steps, &Sink::Ungrouped(aggregate.clone()), columns)?;
         kernel.ungrouped = Some(Box::new(ungrouped));
     }
+    kernel.keys = grouped_columns(steps, sink);
     Ok(kernel)
+}
+
+/// The source's columns that a pipeline groups by as they are.
+fn grouped_columns(steps: &[Step], sink: &Sink) -> Vec<usize> {
+    let mut keys = match sink {
+        Sink::Aggregate(aggregate) => aggregate.key_columns(),
+        _ => Vec::new(),
+    };
+    for step in steps.iter().rev() {
+        let below = |key: &usize| match step {
+            Step::Filter { projection: Some(kept), .. } => kept.get(*key).copied(),
+            Step::Filter { projection: None, .. } => Some(*key),
+            Step::Project { exprs, .. } => Some(exprs.get(*key)?.downcast_ref::<Column>()?.index()),
+            Step::Probe { .. } | Step::Aggregate(_) => None,
+        };
+        keys = match step {
+            Step::Aggregate(aggregate) => aggregate.key_columns(),
+            _ => keys.iter().filter_map(below).collect(),
+        };
+    }
+    keys
 }
 
 fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
@@ -175,7 +200,7 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
         }
     };
     let (program, args) = lowering.finish(body);
-    Ok(Kernel { program, inputs, args, output, ungrouped: None })
+    Ok(Kernel { program, inputs, args, output, ungrouped: None, keys: Vec::new() })
 }
 
 /// The stream parameter: a struct of the needed columns.

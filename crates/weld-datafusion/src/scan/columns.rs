@@ -38,6 +38,8 @@ pub(super) struct Columns {
 pub(super) struct UsedColumn {
     pub(super) name: String,
     table_type: DataType,
+    /// It comes as codes where a file has it so.
+    coded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +59,11 @@ pub(crate) fn narrow(table_type: &DataType) -> DataType {
     }
 }
 
+/// The type in which it arrives as codes.
+pub(crate) fn coded(table_type: &DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(narrow(table_type)))
+}
+
 impl Columns {
     /// The columns of a projection of the table, or why the scan does not give them.
     pub(super) fn of(projection: &ProjectionExprs, table: &TableSchema) -> Result<Columns, Unsupported> {
@@ -71,7 +78,8 @@ impl Columns {
                     return no("has nested columns");
                 }
                 places.entry(column.index()).or_insert_with(|| {
-                    used.push(UsedColumn { name: field.name().clone(), table_type: field.data_type().clone() });
+                    let (name, table_type) = (field.name().clone(), field.data_type().clone());
+                    used.push(UsedColumn { name, table_type, coded: false });
                     used.len() - 1
                 });
             }
@@ -91,6 +99,25 @@ impl Columns {
             outputs.push(output);
         }
         Ok(Columns { used, outputs, schema: Arc::new(Schema::new(fields)) })
+    }
+
+    /// The names of outputs that are read from the files as they are; `None` if one is not.
+    pub(super) fn names(&self, outputs: &[usize]) -> Option<Vec<&str>> {
+        let name = |output: &usize| match self.outputs.get(*output)? {
+            Output::Column(place) => Some(self.used.get(*place)?.name.as_str()),
+            Output::Computed(_) => None,
+        };
+        outputs.iter().map(name).collect()
+    }
+
+    /// The same, with these outputs as codes where a file has them so.
+    pub(super) fn with_codes(mut self, outputs: &[usize]) -> Columns {
+        for output in outputs {
+            if let Some(Output::Column(place)) = self.outputs.get(*output) {
+                self.used[*place].coded = true;
+            }
+        }
+        self
     }
 
     /// The schema of what the scan gives: narrower than the source's.
@@ -126,13 +153,37 @@ impl Columns {
             false => None,
         };
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
-            (Output::Column(place), _) => column(&self.used[*place], field.data_type()),
+            (Output::Column(place), _) => {
+                let used = &self.used[*place];
+                match codes_of(batch, used).filter(|codes| is_coded(codes, field.data_type())) {
+                    Some(codes) => Ok(Arc::clone(codes)),
+                    None => column(used, field.data_type()),
+                }
+            }
             (Output::Computed(expr), Some(table)) => expr.evaluate(table)?.into_array(rows),
             (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),
         };
-        let columns = self.outputs.iter().zip(self.schema.fields()).map(output).collect::<Result<_>>()?;
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        let columns = self.outputs.iter().zip(self.schema.fields()).map(output).collect::<Result<Vec<_>>>()?;
+        let schema = match self.used.iter().any(|used| codes_of(batch, used).is_some()) {
+            true => {
+                let fields = self.schema.fields().iter().zip(&columns);
+                let fields = fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+            }
+            false => Arc::clone(&self.schema),
+        };
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
+}
+
+/// A column that is wanted as codes, if it is not a constant of the file.
+fn codes_of<'a>(batch: &'a RecordBatch, used: &UsedColumn) -> Option<&'a ArrayRef> {
+    batch.column_by_name(&used.name).filter(|_| used.coded)
+}
+
+/// Whether a column is codes of values of that type.
+fn is_coded(column: &ArrayRef, values: &DataType) -> bool {
+    matches!(column.data_type(), DataType::Dictionary(_, of) if **of == *values)
 }
 
 /// Whether the value depends on more than columns: on the file, on chance, on where the row is.
@@ -157,7 +208,7 @@ impl UsedColumn {
     /// The column of a file, if it has it: in the table's type, or in its own where that has to be converted.
     pub(super) fn of(&self, file: &Schema) -> Option<ScanColumn> {
         let own = file.field_with_name(&self.name).ok()?.data_type();
-        let column = ScanColumn::new(&self.name, Form::Flat);
+        let column = ScanColumn::new(&self.name, if self.coded { Form::Encoded } else { Form::Flat });
         let same = own == &self.table_type || (is_text(own) && is_text(&self.table_type));
         // The unit of old timestamps is for the reader to choose.
         let times = own.is_temporal() && self.table_type.is_temporal();

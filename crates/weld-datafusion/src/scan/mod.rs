@@ -10,6 +10,7 @@
 //! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
+mod codes;
 mod columns;
 mod fetch;
 mod file;
@@ -29,13 +30,15 @@ use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFact
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileReaderFactory, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::parquet::file::metadata::ParquetMetaData;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use self::columns::Columns;
 use self::files::Files;
 use crate::lower::Unsupported;
 
-pub(crate) use self::columns::narrow;
+pub(crate) use self::columns::{coded, narrow};
 pub(crate) use self::files::Sharing;
 
 /// What does not fit the table's type is an error, as in DataFusion's scan.
@@ -46,6 +49,15 @@ pub(crate) struct ParquetScan<'a> {
     config: &'a FileScanConfig,
     source: &'a ParquetSource,
     columns: Columns,
+}
+
+/// What a pipeline asks of its source beside the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    /// Columns that are wanted as codes: see [`has_few_values`].
+    pub(crate) coded: &'a [usize],
+    /// Where the scan notes the columns that it does not decode itself.
+    pub(crate) declined: &'a Arc<DeclinedColumns>,
 }
 
 /// Columns that arrow-rs has read, and why.
@@ -76,10 +88,10 @@ pub(crate) fn execute(
     context: Arc<TaskContext>,
     enabled: bool,
     sharing: &Sharing,
-    declined: &Arc<DeclinedColumns>,
+    request: Request<'_>,
 ) -> Result<SendableRecordBatchStream> {
     match ParquetScan::of(source.as_ref()) {
-        Ok(scan) if enabled => scan.stream(partition, &context, sharing, declined),
+        Ok(scan) if enabled => scan.stream(partition, &context, sharing, request),
         _ => source.execute(partition, context),
     }
 }
@@ -96,6 +108,13 @@ pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &Dec
         },
         Err(unsupported) => format!("datafusion ({})", unsupported.why),
     })
+}
+
+/// Whether these columns of a source are better read as codes: the first file has them as codes of small dictionaries.
+pub(crate) async fn has_few_values(source: &dyn ExecutionPlan, columns: &[usize], context: &TaskContext) -> bool {
+    let Ok(scan) = ParquetScan::of(source) else { return false };
+    let Some(names) = scan.columns.names(columns) else { return false };
+    scan.first_metadata(context).await.is_ok_and(|metadata| metadata.is_some_and(|of| codes::are_small(&of, &names)))
 }
 
 impl<'a> ParquetScan<'a> {
@@ -129,27 +148,36 @@ impl<'a> ParquetScan<'a> {
         Ok(ParquetScan { config, source, columns })
     }
 
+    fn readers(&self, context: &TaskContext) -> Result<Arc<dyn ParquetFileReaderFactory>> {
+        if let Some(readers) = self.source.parquet_file_reader_factory() {
+            return Ok(Arc::clone(readers));
+        }
+        let store = context.runtime_env().object_store(&self.config.object_store_url)?;
+        Ok(Arc::new(DefaultParquetFileReaderFactory::new(store)))
+    }
+
+    async fn first_metadata(&self, context: &TaskContext) -> Result<Option<Arc<ParquetMetaData>>> {
+        let Some(file) = self.config.file_groups.iter().flat_map(|group| group.files()).next() else { return Ok(None) };
+        let hint = self.source.table_parquet_options().global.metadata_size_hint;
+        let (readers, hint) = (self.readers(context)?, file.metadata_size_hint.or(hint));
+        let mut reader = readers.create_reader(0, file.clone(), hint, &ExecutionPlanMetricsSet::new())?;
+        Ok(Some(reader.get_metadata(None).await?))
+    }
+
     fn stream(
         &self,
         partition: usize,
         context: &Arc<TaskContext>,
         sharing: &Sharing,
-        declined: &Arc<DeclinedColumns>,
+        request: Request<'_>,
     ) -> Result<SendableRecordBatchStream> {
-        let readers: Arc<dyn ParquetFileReaderFactory> = match self.source.parquet_file_reader_factory() {
-            Some(readers) => Arc::clone(readers),
-            None => {
-                let store = context.runtime_env().object_store(&self.config.object_store_url)?;
-                Arc::new(DefaultParquetFileReaderFactory::new(store))
-            }
-        };
         let files = Files::of(self.config, partition, context.session_config().options(), sharing);
         let options = &self.source.table_parquet_options().global;
         let scan = reader::Scan {
             partition,
-            readers,
-            columns: self.columns.clone(),
-            declined: Arc::clone(declined),
+            readers: self.readers(context)?,
+            columns: self.columns.clone().with_codes(request.coded),
+            declined: Arc::clone(request.declined),
             table: self.source.table_schema().clone(),
             predicate: self.source.filter(),
             pruning: prune::Allowed::of(options),
