@@ -35,6 +35,7 @@ fn dependencies_point_one_way() {
             "weld-core" | "weld-runtime" | "weld-parquet" => &[],
             "weld-codegen" => &["weld-core", "weld-runtime"],
             "weld-datafusion" => &["weld-core", "weld-runtime", "weld-codegen", "weld-parquet"],
+            "weld" => &["weld-core", "weld-runtime", "weld-codegen"],
             "weld-test" => &["weld-core", "weld-runtime", "weld-codegen"],
             "weld-cli" => &["weld-core", "weld-runtime", "weld-codegen", "weld-datafusion"],
             front if front.starts_with("front-") => &["weld-core"],
@@ -64,6 +65,7 @@ fn lower_levels_do_not_know_the_machinery_above() {
                 "weld-codegen" => is_arrow(dependency) || dependency.starts_with("datafusion"),
                 "weld-parquet" => is_llvm(dependency) || dependency.starts_with("datafusion"),
                 "weld-datafusion" | "weld-cli" => is_llvm(dependency),
+                "weld" => is_llvm(dependency) || dependency.starts_with("datafusion"),
                 _ => false,
             };
             assert!(!forbidden, "{name} must not depend on {dependency}");

@@ -205,6 +205,7 @@ impl Compiled {
 
     fn build(&self, part: Part<'_>) -> Result<Arc<Kernel>, CompileError> {
         let started = Instant::now();
+        crate::sanitizer::check(&self.options)?;
         let jit = Jit::shared()?;
         let prefix = jit.fresh_prefix();
         let kernel = self.emit(part, &prefix, |unit, machine, names| {

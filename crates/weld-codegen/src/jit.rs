@@ -217,7 +217,11 @@ extern "C" fn ignore_error(_context: *mut c_void, error: LLVMErrorRef) {
 
 fn symbols() -> Vec<(CString, usize)> {
     let runtime = abi::functions().iter().map(|function| (function.name, function.address));
-    runtime.chain(libc_functions()).filter_map(|(name, address)| Some((CString::new(name).ok()?, address))).collect()
+    runtime
+        .chain(libc_functions())
+        .chain(crate::sanitizer::functions())
+        .filter_map(|(name, address)| Some((CString::new(name).ok()?, address)))
+        .collect()
 }
 
 /// What LLVM calls on its own account: memory functions, math functions, 128-bit arithmetic.

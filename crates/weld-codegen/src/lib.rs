@@ -43,6 +43,7 @@ mod jit;
 pub mod layout;
 mod options;
 mod program;
+mod sanitizer;
 mod target;
 mod value;
 

@@ -34,7 +34,7 @@ pub struct Options {
     pub grain: Option<u64>,
     /// Let LLVM vectorise loops, at O2.
     pub vectorize: bool,
-    /// Instrument the code for AddressSanitizer.
+    /// Instrument the code for AddressSanitizer, which the process must be built with (`sanitizer.rs`).
     pub sanitize: bool,
     /// C functions that programs may call.
     pub cudfs: Vec<Cudf>,

@@ -91,6 +91,7 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
     if !passes.is_empty() {
         module.run_passes(&passes, machine, PassBuilderOptions::create())?;
     }
+    drop_constructors(module);
     extremes::guard(module)
 }
 
@@ -100,6 +101,16 @@ fn sanitize(module: &Module<'_>) {
     let attribute = module.get_context().create_enum_attribute(kind, 0);
     for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
         function.add_attribute(AttributeLoc::Function, attribute);
+    }
+}
+
+/// The pass asks for the sanitizer's runtime to be started, which the process did; nobody here runs constructors.
+fn drop_constructors(module: &Module<'_>) {
+    for list in ["llvm.global_ctors", "llvm.global_dtors"] {
+        if let Some(list) = module.get_global(list) {
+            // SAFETY: nothing refers to these lists, and the handle is not used again.
+            unsafe { list.delete() };
+        }
     }
 }
 

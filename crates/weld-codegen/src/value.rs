@@ -121,6 +121,21 @@ impl Value {
         Value::vector::<u8>(data)
     }
 
+    /// A vector of structs whose fields are the elements of these vectors, which must be as long as each other; `None` if
+    /// they are not, or if there is none.
+    pub fn rows(fields: impl IntoIterator<Item = Value>) -> Option<Value> {
+        let fields: Vec<Value> = fields.into_iter().collect();
+        let rows = fields.first()?.len()?;
+        let types: Option<Vec<Type>> =
+            fields.iter().map(|field| field.ty.element().filter(|_| field.len() == Some(rows)).cloned()).collect();
+        let columns = fields.iter().flat_map(|field| field.words[1..].iter().copied());
+        Some(Value {
+            ty: Type::vec(Type::structure(types?)),
+            words: std::iter::once(rows as u64).chain(columns).collect(),
+            owners: fields.iter().flat_map(|field| field.owners.iter().cloned()).collect(),
+        })
+    }
+
     /// A struct of values.
     pub fn structure(fields: impl IntoIterator<Item = Value>) -> Value {
         let fields: Vec<Value> = fields.into_iter().collect();
@@ -182,6 +197,14 @@ impl Value {
     /// Rows of a vector.
     pub fn len(&self) -> Option<usize> {
         self.ty.element().map(|_| self.words[0] as usize)
+    }
+
+    /// The elements of a vector of scalars.
+    pub fn as_slice<T: Native>(&self) -> Option<&[T]> {
+        match self.columns()[..] {
+            [column] => column.as_slice(),
+            _ => None,
+        }
     }
 
     /// Whether it is a vector without rows.

@@ -82,7 +82,8 @@ fn run_compiled(
 ) -> Result<Value, Failure> {
     // Loops over three elements are split, too.
     let grain = (threads > 1).then_some(1);
-    let options = Options { level, threads, grain, cudfs: crate::host::functions(), ..Options::default() };
+    let sanitize = cfg!(weld_asan);
+    let options = Options { level, threads, grain, sanitize, cudfs: crate::host::functions(), ..Options::default() };
     let compiled = weld_codegen::compile(program, &options).map_err(|error| match error {
         CompileError::Unsupported { what, .. } => Failure::Unsupported(what),
         CompileError::Llvm(what) => Failure::Broken(what),
