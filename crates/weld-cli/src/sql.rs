@@ -59,8 +59,12 @@ impl Source {
     pub(crate) async fn session(&self, engine: Engine, folder: Option<&Path>) -> Result<SessionContext> {
         let session = engine::session(engine, self.partitions());
         let found = folder.map(tables::in_folder).transpose()?.unwrap_or_default();
-        for table in found.iter().chain(&self.tables) {
+        let tables = || found.iter().chain(&self.tables);
+        for table in tables() {
             table.register(&session).await?;
+        }
+        for table in tables() {
+            table.register_lower_case(&session).await?;
         }
         Ok(session)
     }

@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
@@ -61,7 +62,7 @@ impl Table {
         let text = if path.is_dir() { format!("{}/", text.trim_end_matches('/')) } else { text.to_owned() };
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let extension = format!(".{extension}");
-        let table = datafusion::common::TableReference::bare(name.as_str());
+        let table = TableReference::bare(name.as_str());
         let register = async {
             match file_type {
                 FileType::Parquet => session.register_parquet(table, &text, ParquetReadOptions::default()).await,
@@ -78,6 +79,17 @@ impl Table {
             Ok(result) => result.doing(format_args!("cannot read {shown} as table {name}")),
             Err(_) => Err(Failure::new(format!("cannot read {shown} as table {name}: the file is damaged"))),
         }
+    }
+
+    /// Makes a registered table known by its name in lower case too, unless another table has that: SQL reads `T` as `t`,
+    /// and only `"T"` as it stands.
+    pub(crate) async fn register_lower_case(&self, session: &SessionContext) -> Result<()> {
+        let lower = TableReference::bare(self.name.to_lowercase());
+        if !session.table_exist(lower.clone())? {
+            let provider = session.table_provider(TableReference::bare(self.name.as_str())).await?;
+            session.register_table(lower, provider)?;
+        }
+        Ok(())
     }
 
     fn file_type(&self) -> Result<FileType> {

@@ -51,6 +51,13 @@ fn tables_are_named_or_found() {
     };
     assert_eq!(count(data.display().to_string(), "nation"), "n\n25\n");
     assert_eq!(count(format!("--table n={}", data.join("nation.parquet").display()), "n"), "n\n25\n");
+    // SQL reads names without quotes as lower case.
+    let upper = format!("--table Nation={}", data.join("nation.parquet").display());
+    assert_eq!(count(upper.clone(), "Nation"), "n\n25\n");
+    assert_eq!(count(upper.clone(), "\"Nation\""), "n\n25\n");
+    let both = format!("{upper} --table nation={}", data.join("region.parquet").display());
+    assert_eq!(count(both.clone(), "nation"), "n\n5\n");
+    assert_eq!(count(both, "\"Nation\""), "n\n25\n");
     // A folder of Parquet files is one table.
     let folder = folder_with(&[]);
     let many = folder.path().join("many");
