@@ -2,7 +2,8 @@
 //!
 //! One file a table, Snappy, all columns dictionary-encoded where it pays (the writer's default), row groups of about
 //! 7 MiB: the generator makes a table in parts, and each part becomes a row group. Files are written in a folder
-//! beside the target, which takes the target's name when it is complete: an interrupted run leaves no half table.
+//! beside the target, which takes the target's name when it is complete: an interrupted run leaves no half table. What it
+//! leaves of that folder the next run removes.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -56,7 +57,9 @@ pub(super) fn file(folder: &Path, table: &str) -> std::path::PathBuf {
 fn generate(folder: &Path, scale_factor: f64) -> parquet::errors::Result<()> {
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
-    let unfinished = tempfile::Builder::new().prefix(".tpch-").tempdir_in(parent)?;
+    remove_abandoned(parent);
+    let prefix = format!("{UNFINISHED}{}-", std::process::id());
+    let unfinished = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?;
     let parts: i32 = TABLES.iter().map(|table| part_count(table, scale_factor)).sum();
     let progress = progress_bar(parts as u64);
     eprintln!("Making TPC-H data of scale factor {scale_factor} in {}", folder.display());
@@ -73,6 +76,23 @@ fn generate(folder: &Path, scale_factor: f64) -> parquet::errors::Result<()> {
         Err(error) => return Err(error.into()),
     }
     Ok(())
+}
+
+/// How the names of folders that are being filled begin; the number of the process that does follows.
+const UNFINISHED: &str = ".tpch-";
+
+/// Removes what processes that were interrupted have left. What cannot be removed is in nobody's way.
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED)?.split_once('-')?.0.parse::<u32>().ok());
+        let is_abandoned =
+            |process: u32| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{process}")).exists();
+        if process.is_some_and(is_abandoned) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn progress_bar(parts: u64) -> ProgressBar {
@@ -179,6 +199,21 @@ fn part_count(table: &str, scale: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_of_dead_processes_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = |process: u32| parent.path().join(format!("{UNFINISHED}{process}-abc"));
+        let alive = folder(std::process::id());
+        // Larger than any process number.
+        let abandoned = folder(u32::MAX);
+        let other = parent.path().join(".tpch-mine");
+        for path in [&alive, &abandoned, &other] {
+            fs::create_dir(path).unwrap();
+        }
+        remove_abandoned(parent.path());
+        assert_eq!([alive, abandoned, other].map(|path| path.exists()), [true, false, true]);
+    }
 
     #[test]
     fn row_groups_are_those_of_tpchgen_cli() {
