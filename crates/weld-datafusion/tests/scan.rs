@@ -274,6 +274,33 @@ async fn the_table_may_have_other_types_than_the_file() {
     ] {
         engines.check(sql, 1).await;
     }
+    for (filter, setting) in [
+        ("k BETWEEN 5000 AND 5200", "pruning = true"),
+        ("k BETWEEN 5000 AND 5200", "pruning = false"),
+        ("k BETWEEN 5000 AND 5200", "enable_page_index = false"),
+        ("k > 3 AND absent IS NULL", "pruning = true"),
+        ("k > 11000 AND d < 20", "pruning = true"),
+        ("k IN (1, 7000, 7001)", "max_in_list_size = 2"),
+    ] {
+        let set = format!("SET datafusion.execution.parquet.{setting}");
+        let sql = format!("EXPLAIN ANALYZE SELECT sum(k * 2) FROM other WHERE {filter}");
+        let mut analyzed = Vec::new();
+        for context in [&engines.stock, &engines.weld] {
+            text(context, &set).await;
+            let options = ParquetReadOptions::default().schema(&schema);
+            context.deregister_table("other").expect("it is registered");
+            let path = folder.path().join("t.parquet");
+            let path = path.to_str().expect("a temporary folder has a plain name");
+            context.register_parquet("other", path, options).await.expect("the file just written");
+            analyzed.push(text(context, &sql).await);
+        }
+        assert!(analyzed[1].contains("scan=weld"), "{}", analyzed[1]);
+        let metrics = ["row_groups_pruned_statistics", "row_groups_pruned_bloom_filter", "page_index_pages_pruned"];
+        for metric in metrics {
+            let (stock, weld) = (metric_of(&analyzed[0], metric), metric_of(&analyzed[1], metric));
+            assert_eq!(weld, stock, "{filter}, {setting}");
+        }
+    }
 }
 
 /// Keys of groups: their dictionaries change from row group to row group, and a file may have no codes.

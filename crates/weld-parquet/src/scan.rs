@@ -80,8 +80,8 @@ pub struct RowGroupScan {
     row_group: usize,
     rows: usize,
     /// As arrow-rs reads the file.
-    schema: Schema,
-    columns: Vec<ScanColumn>,
+    schema: SchemaRef,
+    columns: Arc<[ScanColumn]>,
     selection: Selection,
     options: ReadOptions,
     /// Columns that predicates opened and that are read again.
@@ -98,6 +98,18 @@ impl RowGroupScan {
     ) -> Result<Self> {
         let file = metadata.file_metadata();
         let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
+        Self::with_schema(metadata, Arc::new(schema), row_group, columns.into(), options)
+    }
+
+    /// The same where the file's schema is known already, as arrow-rs reads it: making it takes longer than a small row
+    /// group.
+    pub fn with_schema(
+        metadata: Arc<ParquetMetaData>,
+        schema: SchemaRef,
+        row_group: usize,
+        columns: Arc<[ScanColumn]>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
         if row_group >= metadata.num_row_groups() {
             return Err(Error::Usage(format!("row group {row_group} of {}", metadata.num_row_groups())));
         }
@@ -105,7 +117,7 @@ impl RowGroupScan {
         let Ok(rows) = usize::try_from(rows) else {
             return Err(Error::Corrupt(format!("a row group of {rows} rows")));
         };
-        for column in &columns {
+        for column in columns.iter() {
             schema.index_of(&column.name)?;
         }
         Ok(Self {
@@ -156,7 +168,7 @@ impl RowGroupScan {
     /// pages that hold rows that are.
     pub fn column_ranges(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![];
-        for column in &self.columns {
+        for column in self.columns.iter() {
             if !self.open.contains_key(&column.name) {
                 ranges.extend(self.ranges_of(&column.name)?);
             }
@@ -288,7 +300,7 @@ impl RowGroupScan {
         let mut columns = vec![];
         let mut fields = vec![];
         let batch_rows = batch_rows.clamp(1, self.rows.max(1));
-        for column in self.columns.clone() {
+        for column in self.columns.iter() {
             if self.selection.is_empty() {
                 break;
             }
@@ -304,7 +316,7 @@ impl RowGroupScan {
                         &self.metadata,
                         self.row_group,
                         &self.schema,
-                        &column,
+                        column,
                         ranges,
                         &self.selection,
                         batch_rows,

@@ -9,15 +9,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter};
+use datafusion::datasource::physical_plan::parquet::{ParquetFileMetrics, apply_file_schema_type_coercions};
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr_adapter::replace_columns_with_literals;
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
+use datafusion::physical_expr_adapter::{
+    DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
+};
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::{MetricBuilder, PruningMetrics};
 use weld_parquet::ScanColumn;
@@ -29,14 +32,16 @@ use super::reader::Scan;
 pub(super) struct OpenFile {
     pub(super) fetcher: Fetcher,
     pub(super) metadata: Arc<ParquetMetaData>,
-    schema: Schema,
+    pub(super) schema: SchemaRef,
     /// Values that all rows of the file have, by column.
     pub(super) constants: HashMap<String, ScalarValue>,
     /// The scan's predicate, with the constants in it.
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// The same over the file's columns, in their types there.
+    pub(super) prunes: Option<Arc<dyn PhysicalExpr>>,
     pub(super) groups: Groups,
     /// The columns that the file has, as they are read.
-    pub(super) columns: Vec<ScanColumn>,
+    pub(super) columns: Arc<[ScanColumn]>,
     /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
     pub(super) selective: bool,
     pruner: Option<FilePruner>,
@@ -77,19 +82,16 @@ impl OpenFile {
         let metadata = reader.get_metadata(Some(&options)).await?;
         drop(timer);
         let footer = metadata.file_metadata();
-        let schema = parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?;
-        let mut plan = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
-        if let Some(range) = &range {
-            plan.prune_by_range(metadata.row_groups(), range);
-        }
-        let (of, table) = (Arc::clone(&metadata), Arc::clone(table.table_schema()));
-        let mut groups = Groups::new(plan.row_group_indexes(), of, &schema, table, &predicate, *pruning, file_metrics);
-        if let Some(predicate) = &predicate {
-            groups.prune_by_statistics(predicate);
-            let reader = || readers.create_reader(*partition, file, hint, metrics);
-            groups.prune_by_bloom_filters(predicate, reader).await?;
-            groups.prune_by_pages(predicate)?;
-        }
+        let schema = Arc::new(parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?);
+        let typed = apply_file_schema_type_coercions(table.file_schema(), &schema);
+        let typed = typed.map_or_else(|| Arc::clone(&schema), Arc::new);
+        let prunes =
+            predicate.clone().map(|predicate| over_file(predicate, table.file_schema(), &typed)).transpose()?;
+        let mut groups = Groups::new(Arc::clone(&metadata), range.as_ref(), typed, *pruning, file_metrics);
+        // Any rows will do, unless their order was asked for.
+        let limit = scan.limit.filter(|_| !scan.ordered);
+        let filters_reader = || readers.create_reader(*partition, file, hint, metrics);
+        groups.prune(prunes.as_ref(), limit, filters_reader).await?;
         let own = scan.columns.used.iter().filter(|column| !constants.contains_key(&column.name));
         let columns = own.filter_map(|column| column.of(&schema)).collect();
         let fetcher = Fetcher::new(reader);
@@ -100,6 +102,7 @@ impl OpenFile {
             schema,
             constants,
             predicate,
+            prunes,
             groups,
             columns,
             selective,
@@ -124,4 +127,11 @@ impl OpenFile {
         }
         Ok(ruled_out)
     }
+}
+
+/// A predicate over the table's columns as one over the file's: with casts where their types differ, and nulls for columns
+/// that the file does not have.
+fn over_file(predicate: Arc<dyn PhysicalExpr>, table: &SchemaRef, file: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+    let rewriter = DefaultPhysicalExprAdapterFactory.create(Arc::clone(table), Arc::clone(file))?;
+    PhysicalExprSimplifier::new(file).simplify(rewriter.rewrite(predicate)?)
 }

@@ -183,6 +183,7 @@ impl<'a> ParquetScan<'a> {
             pruning: prune::Allowed::of(options),
             metadata_size_hint: options.metadata_size_hint,
             limit: self.config.limit,
+            ordered: self.config.preserve_order,
             batch_rows: context.session_config().batch_size(),
             metrics: self.source.metrics().clone(),
         };

@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::config::ParquetOptions;
+use datafusion::datasource::listing::FileRange;
 use datafusion::datasource::physical_plan::parquet::{
     BloomFilterStatistics, PagePruningAccessPlanFilter, ParquetAccessPlan, ParquetFileMetrics, RowGroupAccess,
     RowGroupAccessPlanFilter,
@@ -18,7 +19,6 @@ use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderO
 use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::file::metadata::ParquetMetaData;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -30,14 +30,16 @@ pub(super) struct Allowed {
     statistics: bool,
     pub(super) pages: bool,
     bloom_filters: bool,
+    max_in_list_size: usize,
 }
 
 impl Allowed {
     pub(super) fn of(options: &ParquetOptions) -> Allowed {
         Allowed {
             statistics: options.pruning,
-            pages: options.pruning && options.enable_page_index,
+            pages: options.enable_page_index,
             bloom_filters: options.bloom_filter_on_read,
+            max_in_list_size: options.max_in_list_size,
         }
     }
 }
@@ -53,122 +55,144 @@ pub(super) struct Groups {
     pub(super) left: VecDeque<Group>,
     allowed: Allowed,
     metadata: Arc<ParquetMetaData>,
-    table: SchemaRef,
-    /// Whether statistics can be read as the table's types.
-    comparable: bool,
+    /// The file's, in whose types statistics are read.
+    schema: SchemaRef,
     metrics: ParquetFileMetrics,
     /// Which state of the predicate was asked last.
     asked: Option<u64>,
 }
 
 impl Groups {
-    /// The row groups at `indices`. `file` is the file's schema.
+    /// The row groups of a file, in `range` of it.
     pub(super) fn new(
-        indices: impl IntoIterator<Item = usize>,
         metadata: Arc<ParquetMetaData>,
-        file: &Schema,
-        table: SchemaRef,
-        predicate: &Option<Arc<dyn PhysicalExpr>>,
+        range: Option<&FileRange>,
+        schema: SchemaRef,
         allowed: Allowed,
         metrics: ParquetFileMetrics,
     ) -> Groups {
-        let agrees = |name: &str, table: &DataType| {
-            let file = file.field_with_name(name).map(|field| field.data_type());
-            file.map_or(true, |file| file == table || (is_text(file) && is_text(table)))
-        };
-        let comparable = predicate.iter().flat_map(collect_columns).all(|column| {
-            table.fields().get(column.index()).is_some_and(|field| agrees(field.name(), field.data_type()))
-        });
-        let left = indices.into_iter().map(|index| Group { index, rows: None }).collect();
-        Groups { left, allowed, metadata, table, comparable, metrics, asked: None }
+        let mut all = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(metadata.num_row_groups()));
+        if let Some(range) = range {
+            all.prune_by_range(metadata.row_groups(), range);
+        }
+        let left = all.row_group_indexes().map(|index| Group { index, rows: None }).collect();
+        Groups { left, allowed, metadata, schema, metrics, asked: None }
+    }
+
+    /// Drops what `predicate`, over the file's columns, rules out as it is now, and what `limit` rows do not need.
+    /// `reader` reads Bloom filters.
+    pub(super) async fn prune(
+        &mut self,
+        predicate: Option<&Arc<dyn PhysicalExpr>>,
+        limit: Option<usize>,
+        reader: impl FnOnce() -> Result<Box<dyn AsyncFileReader + Send>>,
+    ) -> Result<()> {
+        self.asked = predicate.map(snapshot_generation);
+        let mut groups = RowGroupAccessPlanFilter::new(self.plan());
+        let pruning = predicate.and_then(|predicate| self.pruning(predicate));
+        self.prune_by_statistics(&mut groups, pruning.as_deref());
+        match &pruning {
+            Some(pruning) if self.allowed.bloom_filters && !groups.is_empty() => {
+                let filters = self.bloom_filters(&groups, pruning, reader).await?;
+                let _timer = self.metrics.bloom_filter_eval_time.timer();
+                groups.prune_by_bloom_filters(pruning, &self.metrics, &filters);
+            }
+            _ => self.metrics.row_groups_pruned_bloom_filter.add_matched(groups.remaining_row_group_count()),
+        }
+        if let Some(limit) = limit {
+            groups.prune_by_limit(limit, self.metadata.row_groups(), &self.metrics);
+        }
+        self.prune_by_pages(groups.build(), predicate)
     }
 
     /// Asks again if the predicate has tightened since.
     pub(super) fn prune_again(&mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<()> {
-        if self.asked == Some(snapshot_generation(predicate)) || self.left.is_empty() {
+        let generation = snapshot_generation(predicate);
+        if self.asked.replace(generation) == Some(generation) || self.left.is_empty() {
             return Ok(());
         }
         // What was counted as read at first is not counted twice.
-        let metrics = ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new());
-        let metrics = std::mem::replace(&mut self.metrics, metrics);
+        let uncounted = ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new());
+        let metrics = std::mem::replace(&mut self.metrics, uncounted);
         let before = self.left.len();
-        self.prune_by_statistics(predicate);
-        metrics.row_groups_pruned_dynamic_filter.add(before - self.left.len());
-        let pruned = self.prune_by_pages(predicate);
+        let mut groups = RowGroupAccessPlanFilter::new(self.plan());
+        self.prune_by_statistics(&mut groups, self.pruning(predicate).as_deref());
+        metrics.row_groups_pruned_dynamic_filter.add(before - groups.remaining_row_group_count());
+        let pruned = self.prune_by_pages(groups.build(), Some(predicate));
         self.metrics = metrics;
         pruned
     }
 
-    /// Drops the row groups that the predicate, as it is now, rules out.
-    pub(super) fn prune_by_statistics(&mut self, predicate: &Arc<dyn PhysicalExpr>) {
-        self.asked = Some(snapshot_generation(predicate));
-        let Some(pruning) = self.predicate(predicate) else { return };
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        let mut filter = RowGroupAccessPlanFilter::new(self.plan());
-        filter.prune_by_statistics(&self.table, descriptor, self.metadata.row_groups(), &pruning, &self.metrics);
-        self.keep(filter.build());
+    fn pruning(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
+        let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
+        builder.with_max_in_list_size(self.allowed.max_in_list_size).build(Arc::clone(predicate))
     }
 
-    /// Drops the pages that it rules out.
-    pub(super) fn prune_by_pages(&mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<()> {
-        if !self.allowed.pages || !self.allowed.statistics || !self.comparable || self.left.is_empty() {
-            return Ok(());
-        }
+    fn prune_by_statistics(&self, groups: &mut RowGroupAccessPlanFilter, pruning: Option<&PruningPredicate>) {
         let descriptor = self.metadata.file_metadata().schema_descr();
-        let predicate = snapshot_physical_expr(Arc::clone(predicate))?;
-        let filter = PagePruningAccessPlanFilter::new(&predicate, Arc::clone(&self.table));
-        let plan = self.plan();
-        self.keep(filter.prune_plan_with_page_index(plan, &self.table, descriptor, &self.metadata, &self.metrics));
+        match pruning {
+            Some(pruning) if self.allowed.statistics => {
+                let row_groups = self.metadata.row_groups();
+                groups.prune_by_statistics(&self.schema, descriptor, row_groups, pruning, &self.metrics);
+            }
+            _ => self.metrics.row_groups_pruned_statistics.add_matched(groups.remaining_row_group_count()),
+        }
+    }
+
+    /// Drops the pages that the predicate rules out, and keeps the rest of what the plan reads.
+    fn prune_by_pages(&mut self, plan: ParquetAccessPlan, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Result<()> {
+        let plan = match predicate {
+            Some(predicate) if self.allowed.pages && !plan.is_empty() => {
+                let descriptor = self.metadata.file_metadata().schema_descr();
+                let predicate = snapshot_physical_expr(Arc::clone(predicate))?;
+                let filter = PagePruningAccessPlanFilter::new(&predicate, Arc::clone(&self.schema));
+                match filter.filter_number() {
+                    0 => plan,
+                    _ => {
+                        filter.prune_plan_with_page_index(plan, &self.schema, descriptor, &self.metadata, &self.metrics)
+                    }
+                }
+            }
+            _ => plan,
+        };
+        self.keep(plan);
         Ok(())
     }
 
-    /// Drops the row groups whose Bloom filters, read with `reader`, rule them out.
-    pub(super) async fn prune_by_bloom_filters(
-        &mut self,
-        predicate: &Arc<dyn PhysicalExpr>,
+    /// The Bloom filters that the predicate asks for, of each row group.
+    async fn bloom_filters(
+        &self,
+        groups: &RowGroupAccessPlanFilter,
+        pruning: &PruningPredicate,
         reader: impl FnOnce() -> Result<Box<dyn AsyncFileReader + Send>>,
-    ) -> Result<()> {
+    ) -> Result<Vec<BloomFilterStatistics>> {
         let row_groups = self.metadata.row_groups();
         let has_filters = |index: usize| row_groups[index].columns().iter().any(|c| c.bloom_filter_offset().is_some());
-        if !self.allowed.bloom_filters || self.left.is_empty() {
-            return Ok(());
-        }
-        let Some(pruning) = self.predicate(predicate) else { return Ok(()) };
         let descriptor = self.metadata.file_metadata().schema_descr();
         let leaf =
             |name: &String| (0..descriptor.num_columns()).find(|&i| descriptor.column(i).path().string() == *name);
         let columns: Vec<(String, usize)> =
             pruning.literal_columns().into_iter().filter_map(|name| leaf(&name).map(|leaf| (name, leaf))).collect();
         let mut filters = vec![BloomFilterStatistics::new(); row_groups.len()];
-        if !columns.is_empty() && self.left.iter().any(|group| has_filters(group.index)) {
-            let metadata = ArrowReaderMetadata::try_new(Arc::clone(&self.metadata), ArrowReaderOptions::new())?;
-            let reader: Box<dyn AsyncFileReader> = reader()?;
-            let mut file = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata);
-            for group in &self.left {
-                for (name, leaf) in &columns {
-                    let column = descriptor.column(*leaf);
-                    match file.get_row_group_column_bloom_filter(group.index, *leaf).await {
-                        Ok(Some(filter)) => {
-                            filters[group.index].insert(name, filter, column.physical_type(), column.type_length());
-                        }
-                        Ok(None) => {}
-                        Err(_) => self.metrics.predicate_evaluation_errors.add(1),
+        if columns.is_empty() || !groups.row_group_indexes().any(has_filters) {
+            return Ok(filters);
+        }
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(&self.metadata), ArrowReaderOptions::new())?;
+        let reader: Box<dyn AsyncFileReader> = reader()?;
+        let mut file = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata);
+        for group in groups.row_group_indexes() {
+            for (name, leaf) in &columns {
+                let column = descriptor.column(*leaf);
+                match file.get_row_group_column_bloom_filter(group, *leaf).await {
+                    Ok(Some(filter)) => {
+                        filters[group].insert(name, filter, column.physical_type(), column.type_length());
                     }
+                    Ok(None) => {}
+                    Err(_) => self.metrics.predicate_evaluation_errors.add(1),
                 }
             }
         }
-        let mut filter = RowGroupAccessPlanFilter::new(self.plan());
-        filter.prune_by_bloom_filters(&pruning, &self.metrics, &filters);
-        let plan = filter.build();
-        self.left.retain(|group| plan.should_scan(group.index));
-        Ok(())
-    }
-
-    fn predicate(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
-        if !self.allowed.statistics || !self.comparable {
-            return None;
-        }
-        PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.table)).build(Arc::clone(predicate))
+        Ok(filters)
     }
 
     fn plan(&self) -> ParquetAccessPlan {

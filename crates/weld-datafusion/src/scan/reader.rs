@@ -1,8 +1,8 @@
 //! One partition's files, row groups and batches.
 //!
 //! ```text
-//! fetch 1,2 │ decode 1,2 ─ batches ...   │ decode 3,4 ─ batches ...
-//!           │ fetch 3,4 meanwhile        │ fetch 5,6 meanwhile
+//! fetch 1,2 │ decode 1 ─ batches ... │ decode 2 ─ batches ...  │ decode 3 ─ batches ...
+//!           │                        │ fetch 3,4 meanwhile     │
 //! ```
 //!
 //! Small row groups are opened in pairs: their dictionaries are decompressed in turn, which takes much less than twice
@@ -23,7 +23,7 @@ use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan};
+use weld_parquet::{BufferPool, ReadOptions, RowGroupBatches, RowGroupScan};
 
 use super::DeclinedColumns;
 use super::columns::Columns;
@@ -39,6 +39,9 @@ const PAIR_BYTES_MAX: u64 = 16 << 20;
 /// More is not fetched ahead.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
+/// What waits for reuse in a partition: the pages, dictionaries and batches of a pair of row groups.
+const POOL_BYTES_MAX: usize = 16 << 20;
+
 /// What one partition reads, and how.
 pub(super) struct Scan {
     pub(super) partition: usize,
@@ -50,6 +53,8 @@ pub(super) struct Scan {
     pub(super) pruning: Allowed,
     pub(super) metadata_size_hint: Option<usize>,
     pub(super) limit: Option<usize>,
+    /// Whether rows have to come in the order of the files.
+    pub(super) ordered: bool,
     pub(super) batch_rows: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -60,6 +65,9 @@ struct Place {
     files: Files,
     file: Option<OpenFile>,
     groups: VecDeque<RowGroupBatches>,
+    /// Whether the next row groups are being fetched: from when the last of these is begun, so that not twice as many as
+    /// are decoded are held.
+    ahead: bool,
     predicates: Vec<ColumnPredicate>,
     /// Which state of the file's predicate they were made of.
     generation: Option<u64>,
@@ -88,9 +96,10 @@ impl Scan {
             files,
             file: None,
             groups: VecDeque::new(),
+            ahead: false,
             predicates: Vec::new(),
             generation: None,
-            options: ReadOptions::default(),
+            options: ReadOptions { pool: BufferPool::new(POOL_BYTES_MAX), ..ReadOptions::default() },
             rows_left: self.limit.unwrap_or(usize::MAX),
             metrics,
             scan: self,
@@ -105,6 +114,10 @@ impl Place {
         loop {
             if self.rows_left == 0 {
                 return Ok(None);
+            }
+            if self.groups.len() == 1 && !self.ahead {
+                self.ahead = true;
+                self.fetch_ahead().await?;
             }
             if let (Some(group), Some(file)) = (self.groups.front_mut(), &mut self.file) {
                 let elapsed = self.metrics.baseline.elapsed_compute().clone();
@@ -146,9 +159,9 @@ impl Place {
     async fn open_groups(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
-        if let Some(predicate) = &file.predicate {
+        if let (Some(predicate), Some(prunes)) = (&file.predicate, &file.prunes) {
             let _timer = elapsed.timer();
-            file.groups.prune_again(predicate)?;
+            file.groups.prune_again(prunes)?;
             let generation = snapshot_generation(predicate);
             // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them.
             let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes();
@@ -178,7 +191,8 @@ impl Place {
         let wanted = all(&scans, RowGroupScan::column_ranges)?;
         file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
         let ranges = file.fetcher.fetch(wanted).await?;
-        self.fetch_ahead().await?;
+        file.fetcher.release();
+        self.ahead = false;
         let _timer = elapsed.timer();
         for scan in scans.into_iter().filter(|scan| !scan.selection().is_empty()) {
             let batches = scan.prepare(&ranges, self.scan.batch_rows).map_err(corrupt)?;
@@ -210,8 +224,10 @@ impl OpenFile {
     fn next_scans(&self, options: &ReadOptions) -> Result<Vec<RowGroupScan>> {
         let mut scans: Vec<RowGroupScan> = Vec::new();
         for group in self.groups.left.iter().take(2) {
-            let metadata = Arc::clone(&self.metadata);
-            let mut scan = RowGroupScan::new(metadata, group.index, self.columns.clone(), options).map_err(corrupt)?;
+            let (metadata, schema) = (Arc::clone(&self.metadata), Arc::clone(&self.schema));
+            let columns = Arc::clone(&self.columns);
+            let mut scan =
+                RowGroupScan::with_schema(metadata, schema, group.index, columns, options).map_err(corrupt)?;
             if let Some(rows) = &group.rows {
                 scan.select(rows.clone()).map_err(corrupt)?;
             }
