@@ -41,7 +41,7 @@ impl Fetcher {
         }
         let Some(mut reader) = self.reader.take() else { return };
         self.reading = Some(SpawnedTask::spawn(async move {
-            let fetched = read(&mut reader, ranges).await;
+            let fetched = read(&mut reader, ranges).await.map(FileRanges::new);
             (reader, fetched)
         }));
         // On a runtime of one worker the task begins only when this one lets it.
@@ -64,8 +64,7 @@ impl Fetcher {
         }
         if !missing.is_empty() {
             let Some(reader) = &mut self.reader else { return Err(lost()) };
-            let starts: Vec<u64> = missing.iter().map(|range| range.start).collect();
-            found.extend(starts.into_iter().zip(reader.get_byte_ranges(missing).await?));
+            found.extend(read(reader, missing).await?);
         }
         Ok(FileRanges::new(found))
     }
@@ -85,11 +84,37 @@ impl Fetcher {
     }
 }
 
-async fn read(reader: &mut Reader, ranges: Vec<Range<u64>>) -> ParquetResult<FileRanges> {
+/// Reads the ranges, those that touch as one: few large buffers take less memory than many small ones.
+async fn read(reader: &mut Reader, ranges: Vec<Range<u64>>) -> ParquetResult<Vec<(u64, Bytes)>> {
+    let ranges = joined(ranges);
     let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
-    Ok(FileRanges::new(starts.into_iter().zip(reader.get_byte_ranges(ranges).await?)))
+    Ok(starts.into_iter().zip(reader.get_byte_ranges(ranges).await?).collect())
+}
+
+/// The same bytes in as few ranges as they have.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 fn lost() -> datafusion::common::DataFusionError {
     internal_datafusion_err!("the task that read a file failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        assert_eq!(joined(vec![7..9, 0..3, 3..5, 4..6]), [0..6, 7..9]);
+        assert_eq!(joined(Vec::new()), []);
+    }
 }
