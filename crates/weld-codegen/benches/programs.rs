@@ -297,7 +297,7 @@ fn matmul() -> Case {
 
 fn moving_average() -> Case {
     const K: usize = 16;
-    let values = floats(1, 8_000_000, 0.0, 100.0);
+    let values = floats(1, 4_000_000, 0.0, 100.0);
     case!("moving_average", [Value::vector::<f64>(values.clone()), Value::i64(K as i64)], move || {
         // Known when it runs only, as it is for the program.
         let k = std::hint::black_box(K);

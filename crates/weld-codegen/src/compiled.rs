@@ -495,6 +495,11 @@ impl Stream {
         self.run.bytes()
     }
 
+    /// What combining large tables may use; they start when it does.
+    pub fn set_threads(&mut self, threads: Arc<Threads>) {
+        self.run.set_threads(Some(threads));
+    }
+
     /// Merges the builders of another partition's run of the same program into this one's.
     pub fn combine(&mut self, other: Stream) -> Result<(), RuntimeError> {
         self.check_state()?;
@@ -535,6 +540,8 @@ impl Stream {
             let entry: Entry = std::mem::transmute(self.ends.code.address(FINISH));
             entry(&mut *self.run, self.words.as_ptr(), self.state.as_mut_ptr(), out.as_mut_ptr())
         };
+        // The result may keep the run for long, but not the threads.
+        self.run.set_threads(None);
         self.ends.check(status, &mut self.run)?;
         Ok(finished(ty, out, self.run, &self.ends, Some(self.used), &self.args))
     }

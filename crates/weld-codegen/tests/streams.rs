@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use weld_codegen::{Chunk, Column, Compiled, Layout, OptLevel, Options, Value, compile};
+use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::ir::Literal;
 use weld_core::ty::ScalarKind;
 use weld_core::{opt, parse_program};
-use weld_runtime::{ColumnAbi, Context};
+use weld_runtime::{ColumnAbi, Context, Threads};
 
 fn compiled(text: &str, level: OptLevel) -> Arc<Compiled> {
     let mut program = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
@@ -89,6 +90,34 @@ fn mergers_live_across_chunks_and_combine() {
         let whole = program.run(&context(), &args).expect("runs").to_interp().expect("converts");
         assert_eq!(whole, expected, "{level:?}");
     }
+}
+
+#[test]
+fn large_tables_are_combined_on_several_threads() {
+    let text = "|s: stream[i64]| tovec(result(for(s, dictmerger[{i64,vec[i8]},{i64,i64},{+,max}], |b,i,x|
+        merge(b, {{x, if(x % 3L == 0L, \"more than twelve bytes\", serialize(x))}, {1L, i}}))))";
+    let program = compiled(text, OptLevel::O2);
+    let combined = |threads: usize| {
+        let parts = [0..60_000, 40_000..100_000i64].map(|range| {
+            let mut stream = program.stream(context(), Vec::new()).expect("starts");
+            stream.set_threads(Threads::shared(threads));
+            let keys: Vec<i64> = range.collect();
+            for keys in keys.chunks(1000) {
+                stream.process(&Chunk::new(keys.len(), vec![Column::values(keys)])).expect("runs");
+            }
+            stream
+        });
+        let [mut first, second] = parts;
+        first.combine(second).expect("combines");
+        let entries = first.finish().expect("finishes").to_interp().expect("converts");
+        let V::Vec(entries) = entries else { panic!("not a vector") };
+        let mut entries: Vec<String> = entries.iter().map(|entry| to_json(entry).to_string()).collect();
+        entries.sort_unstable();
+        entries
+    };
+    let alone = combined(1);
+    assert_eq!(alone.len(), 100_000);
+    assert!(combined(4) == alone);
 }
 
 #[test]

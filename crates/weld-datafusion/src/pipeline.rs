@@ -19,7 +19,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared, join_all, join3, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use weld_codegen::{Stream, Value};
-use weld_runtime::Context;
+use weld_runtime::{Context, Threads};
 
 use crate::arrow::input::{BatchColumns, expected_layout, scalar};
 use crate::arrow::output::{RowsReader, string_buffers_of};
@@ -458,8 +458,12 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     };
     let sharing = scan::Sharing::default();
     let mut parts = Vec::new();
-    for partition in 0..inner.source().output_partitioning().partition_count() {
-        let stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
+    let partitions = inner.source().output_partitioning().partition_count();
+    // When the partitions are done, so are the threads that worked on them.
+    let threads = Threads::shared(partitions);
+    for partition in 0..partitions {
+        let mut stream = checked(code.compiled.stream(Arc::clone(&run_context), args.clone()))?;
+        stream.set_threads(Arc::clone(&threads));
         let input = inner.read_from(&source, partition, &context, &sharing)?;
         let rows = MetricBuilder::new(&inner.metrics).counter("build_rows", partition);
         let compute = MetricBuilder::new(&inner.metrics).elapsed_compute(partition);

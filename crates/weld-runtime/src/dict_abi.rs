@@ -98,8 +98,9 @@ pub unsafe extern "C" fn dict_combine(
     };
     // SAFETY: by the caller's promise.
     unsafe {
-        let threads = (*run).threads().cloned();
         let other = (*run).take(other);
+        // Threads start when they are asked for.
+        let threads = (*run).threads().filter(|_| other.is_worth_sharing()).cloned();
         let pool = threads.as_ref().and_then(|threads| Some((threads.count() as u64, threads.pool()?)));
         let combined = match pool {
             Some((count, pool)) => {

@@ -57,7 +57,7 @@ impl Dict {
     ) -> Result<(), DictError> {
         self.reserve(other.len)?;
         let slots = self.mask + 1;
-        let shared = threads > 1 && other.len >= SHARED_MIN && slots <= SLOTS_A_ROW_MAX * other.len;
+        let shared = threads > 1 && other.is_worth_sharing() && slots <= SLOTS_A_ROW_MAX * other.len;
         if shared {
             let stretches = (threads * STRETCHES).next_power_of_two().min(slots).min(other.mask + 1);
             // SAFETY: by the caller's promise.
@@ -76,10 +76,16 @@ impl Dict {
         Ok(())
     }
 
+    /// Whether merging it into another table is work for several threads.
+    pub(crate) fn is_worth_sharing(&self) -> bool {
+        self.len >= SHARED_MIN
+    }
+
     /// Merges one row, which a slot of the other table names.
     ///
     /// # Safety
     /// As for [`Dict::combine`].
+    #[inline]
     unsafe fn merge_row(&mut self, other: &Dict, slot: u64, functions: RowFunctions) -> Result<(), DictError> {
         let from = other.row(slot as u32);
         let mut at = (slot >> 32) >> self.shift;
@@ -185,35 +191,39 @@ impl Stretch {
         (self.index * size, (self.index + 1) * size)
     }
 
-    fn has(self, slot: u64) -> bool {
-        self.bits == 0 || slot >> (64 - self.bits) == self.index
-    }
-
     /// Calls `f` for the slots in use whose hash is in the stretch, a block at a time.
     ///
     /// # Safety
     /// The table is valid.
     unsafe fn for_each_block<E>(self, table: &Dict, mut f: impl FnMut(&[u64]) -> Result<(), E>) -> Result<(), E> {
-        let slots = table.mask + 1;
-        let (begin, end) = self.of(slots);
-        let (mut block, mut used) = ([0; BLOCK], 0);
-        for at in begin..begin + slots {
-            // SAFETY: positions are taken modulo the number of slots.
-            let slot = unsafe { *table.directory.add((at & table.mask) as usize) };
-            // Collisions may have pushed some behind the end, where they are followed by a free slot.
-            if at >= end && (slot == 0 || self.bits == 0) {
-                break;
-            }
-            if slot != 0 && self.has(slot) {
+        let Dict { directory, mask, .. } = *table;
+        let (begin, end) = self.of(mask + 1);
+        let first = self.index.checked_shl(64 - self.bits).unwrap_or(0);
+        let last = first | u64::MAX >> self.bits;
+        let is_in = |slot: u64| slot != 0 && first <= slot && slot <= last;
+        // SAFETY: positions are taken modulo the number of slots.
+        let slot_at = |at: u64| unsafe { *directory.add((at & mask) as usize) };
+        let (mut block, mut used) = ([0; 2 * BLOCK], 0);
+        for start in (begin..end).step_by(BLOCK) {
+            for at in start..end.min(start + BLOCK as u64) {
+                // Without a branch, which nobody could predict.
+                let slot = slot_at(at);
                 block[used] = slot;
-                used += 1;
-                if used == BLOCK {
-                    f(&block)?;
-                    used = 0;
-                }
+                used += usize::from(is_in(slot));
+            }
+            if used >= BLOCK {
+                f(&block[..used])?;
+                used = 0;
             }
         }
-        f(&block[..used])
+        f(&block[..used])?;
+        if self.bits > 0 {
+            // Collisions may have pushed some behind the end, where they are followed by a free slot.
+            for slot in (end..end + mask).map(slot_at).take_while(|slot| *slot != 0).filter(|slot| is_in(*slot)) {
+                f(&[slot])?;
+            }
+        }
+        Ok(())
     }
 }
 
