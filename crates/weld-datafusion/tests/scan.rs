@@ -5,16 +5,31 @@ mod common;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::util::pretty::pretty_format_batches;
 use common::{Engines, config};
-use datafusion::logical_expr::col;
-use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{Expr, TableType, col};
+use datafusion::object_store::memory::InMemory;
+use datafusion::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::data_type::{Int64Type, Int96, Int96Type};
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 const ROWS: &str = "
     SELECT arrow_cast(v, 'Int32') AS k, v * 2 AS even,
@@ -370,4 +385,138 @@ async fn explain_says_who_reads() {
     text(&engines.weld, "SET weld.scan = false").await;
     let off = text(&engines.weld, sql).await;
     assert!(off.contains("scan=datafusion (weld.scan is off)"), "{off}");
+}
+
+/// Gives DataFusion's readers, and counts them.
+#[derive(Debug)]
+struct CountedReaders(DefaultParquetFileReaderFactory, AtomicUsize);
+
+impl ParquetFileReaderFactory for CountedReaders {
+    fn create_reader(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        hint: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.create_reader(partition, file, hint, metrics)
+    }
+}
+
+/// A file in an object store that is no file system, read by a factory of its own.
+#[derive(Debug)]
+struct Stored {
+    file: ObjectMeta,
+    schema: SchemaRef,
+    readers: Arc<CountedReaders>,
+}
+
+#[async_trait::async_trait]
+impl TableProvider for Stored {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        assert!(filters.is_empty());
+        let readers = Arc::clone(&self.readers) as Arc<dyn ParquetFileReaderFactory>;
+        let source = ParquetSource::new(Arc::clone(&self.schema)).with_parquet_file_reader_factory(readers);
+        let url = ObjectStoreUrl::parse("mem://files")?;
+        let config = FileScanConfigBuilder::new(url, Arc::new(source))
+            .with_file(PartitionedFile::new_from_meta(self.file.clone()))
+            .with_projection_indices(projection.cloned())?
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_keeps_its_store_and_its_readers() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    let bytes = std::fs::read(folder.path().join("t.parquet")).expect("the file just written");
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    store.put(&"t".into(), bytes.into()).await.expect("memory takes it");
+    let file = store.head(&"t".into()).await.expect("it is there");
+    let schema = engines.stock.table("t").await.expect("it is registered").schema().as_arrow().clone();
+    let readers = Arc::new(CountedReaders(DefaultParquetFileReaderFactory::new(Arc::clone(&store)), 0.into()));
+    for context in [&engines.stock, &engines.weld] {
+        context
+            .register_object_store(ObjectStoreUrl::parse("mem://files").expect("a URL").as_ref(), Arc::clone(&store));
+        let table = Stored { file: file.clone(), schema: Arc::new(schema.clone()), readers: Arc::clone(&readers) };
+        context.register_table("stored", Arc::new(table)).expect("a new name");
+    }
+    let sql = "SELECT s, count(*), sum(even), sum(d * d) FROM stored WHERE k % 3 = 1 GROUP BY s";
+    engines.check(sql, 1).await;
+    let before = readers.1.load(Ordering::Relaxed);
+    let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(analyzed.contains("scan=weld"), "{analyzed}");
+    assert!(readers.1.load(Ordering::Relaxed) > before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_that_tighten_drop_row_groups() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let rows = "SELECT v AS k, v % 7 AS m FROM generate_series(0, 199999) AS g(v)";
+    let batches = engines.stock.sql(rows).await.expect("valid SQL").collect().await.expect("it runs");
+    let path = folder.path().join("many.parquet");
+    let file = File::create(&path).expect("a temporary folder is writable");
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2000)).build();
+    let mut writer = ArrowWriter::try_new(file, batches[0].schema(), Some(properties)).expect("plain columns");
+    batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
+    writer.close().expect("a temporary folder is writable");
+    register(&engines, "many", &path, ParquetReadOptions::default()).await;
+    let sql = "SELECT k * 2 AS d, k, m FROM many WHERE m < 6 ORDER BY k LIMIT 5";
+    engines.check(sql, 1).await;
+    let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(analyzed.contains("scan=weld"), "{analyzed}");
+    let dropped = metric_of(&analyzed, "row_groups_pruned_dynamic_filter");
+    let dropped: usize = dropped.rsplit('=').next().unwrap_or_default().parse().expect("a number");
+    assert!(dropped > 50, "{analyzed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_timestamps_are_arrow_rss() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let path = folder.path().join("old.parquet");
+    let schema = parse_message_type("message m { required int96 at; required int64 v; }").expect("a schema");
+    let file = File::create(&path).expect("a temporary folder is writable");
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::default()).expect("it begins");
+    let mut group = writer.next_row_group().expect("it begins");
+    let mut times = group.next_column().expect("no error").expect("two columns");
+    let day = |day: u32| Int96::from(vec![day * 1000, 0, 2_440_588 + day]);
+    let written = times.typed::<Int96Type>().write_batch(&[day(1), day(2), day(3), day(40)], None, None);
+    assert_eq!(written.expect("it writes"), 4);
+    times.close().expect("it ends");
+    let mut numbers = group.next_column().expect("no error").expect("two columns");
+    assert_eq!(numbers.typed::<Int64Type>().write_batch(&[1, 2, 3, 4], None, None).expect("it writes"), 4);
+    numbers.close().expect("it ends");
+    group.close().expect("it ends");
+    writer.close().expect("it ends");
+    for unit in ["", "us"] {
+        if !unit.is_empty() {
+            for context in [&engines.stock, &engines.weld] {
+                text(context, &format!("SET datafusion.execution.parquet.coerce_int96 = '{unit}'")).await;
+            }
+        }
+        let name = format!("old{unit}");
+        register(&engines, &name, &path, ParquetReadOptions::default()).await;
+        let sql = format!("SELECT max(at), min(at), sum(v) FROM {name} WHERE v > 1");
+        engines.check(&sql, 1).await;
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(analyzed.contains("scan=weld (at by arrow-rs: "), "{analyzed}");
+    }
 }
