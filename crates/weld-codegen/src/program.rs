@@ -9,7 +9,6 @@
 //! states of several partitions can be combined. The state in memory is a counter of iterations, the builders' states,
 //! then the values of the prelude that loop or epilogue use.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -262,27 +261,7 @@ impl StreamProgram {
             BuilderType::GroupBuilder { key, value } => layout::has_pointers(key) || layout::has_pointers(value),
             BuilderType::Merger { .. } | BuilderType::VecMerger { .. } => false,
         };
-        Handle {
-            ty: slot.ty.clone(),
-            state,
-            region: e.region,
-            reserved: Cell::new(false),
-            filled: RefCell::default(),
-            inside: Cell::new(None),
-            hint: None,
-            copies_bytes,
-        }
-    }
-
-    /// The loop's builder as a value, from handles in the order of the slots.
-    fn builder_value<'c>(ty: &Type, handles: &mut impl Iterator<Item = Rc<Handle<'c>>>) -> Res<Val<'c>> {
-        match ty {
-            Type::Struct(fields) => {
-                let values = fields.iter().map(|field| Self::builder_value(field, handles)).collect::<Res<Vec<_>>>()?;
-                Ok(Val::structure(values))
-            }
-            _ => Ok(Val::Builder(handles.next().ok_or_else(|| internal("a builder without a slot"))?)),
-        }
+        Handle { copies_bytes, ..Handle::new(slot.ty.clone(), state, e.region) }
     }
 
     fn load_saved<'c>(&self, e: &mut Emitter<'c, '_>, state: PointerValue<'c>) -> Res<()> {
@@ -343,8 +322,7 @@ pub(crate) fn emit_init(unit: &Unit<'_>, name: &str, program: &Program, stream: 
     e.finish()
 }
 
-/// `process(run, args, state, rows, columns)`: the loop over one chunk. The builders' states are copied to the stack
-/// and back, so that LLVM keeps them in registers.
+/// `process(run, args, state, rows, columns)`: the loop over one chunk.
 pub(crate) fn emit_process(
     unit: &Unit<'_>,
     name: &str,
@@ -362,19 +340,13 @@ pub(crate) fn emit_process(
     let data = VecVal { len: rows, columns: Columns::Stream { columns, base: e.i64(0) }, input: true };
     e.vars.insert(program.params[stream.param].sym, Val::Vec(data));
 
-    let mut handles = Vec::with_capacity(stream.slots.len());
-    for slot in &stream.slots {
-        let local = e.alloca(layout::row(&Type::Builder(slot.ty.clone())).size, "state")?;
-        e.copy_state(&slot.ty, e.offset(state, slot.offset)?, local)?;
-        handles.push(Rc::new(stream.handle(&e, slot, local)));
-    }
-    let builders = StreamProgram::builder_value(&stream.builder, &mut handles.iter().cloned())?;
+    let handles = stream.slots.iter().map(|slot| Ok(stream.handle(&e, slot, e.offset(state, slot.offset)?)));
+    let handles = handles.collect::<Res<Vec<_>>>()?;
     let counted = e.load_i64(state)?;
     let strict = stream.annotations.get("strict") == Some("true");
-    let iterations = e.emit_stream_loop(&stream.iter, &builders, &stream.func, counted, strict, stream.span)?;
-    for (slot, handle) in stream.slots.iter().zip(&handles) {
-        e.copy_state(&slot.ty, handle.state, e.offset(state, slot.offset)?)?;
-    }
+    let iterations = e.on_stack(&stream.builder, handles, |e, builders| {
+        e.emit_stream_loop(&stream.iter, builders, &stream.func, counted, strict, stream.span)
+    })?;
     e.store(state, e.add(counted, iterations)?)?;
     e.finish()
 }
@@ -401,7 +373,7 @@ pub(crate) fn emit_finish(unit: &Unit<'_>, name: &str, program: &Program, stream
         }
         handles.push(handle);
     }
-    let builders = StreamProgram::builder_value(&stream.builder, &mut handles.into_iter())?;
+    let builders = Val::builders(&stream.builder, &mut handles.into_iter())?;
     e.vars.insert(stream.built, builders);
     let value = e.emit(&stream.epilogue)?;
     e.store_flat(&stream.epilogue.ty, out, &mut 0, &value)?;

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_numbered_in_the_same_order_each_time() {
+    fn rows_are_numbered_alike_each_time_on_pools() {
         let pool: Arc<dyn MemoryPool> = Arc::new(Limit::none());
         let combined = || {
             let mut whole = table(0..10_000, spread, &pool).unwrap();

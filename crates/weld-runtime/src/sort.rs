@@ -96,8 +96,8 @@ const PIECES: u64 = 8;
 pub unsafe extern "C" fn sort(run: *mut Run, task: *mut Sort) -> u32 {
     // SAFETY: by the caller's promise.
     let (threads, task) = unsafe { ((*run).threads().cloned(), &mut *task) };
-    let pool = if task.count / 2 < task.grain.max(1) { None } else { threads.as_ref().and_then(|it| it.pool()) };
-    let (Some(pool), Some(threads)) = (pool, &threads) else {
+    let threads = threads.filter(|threads| threads.count() > 1 && task.count / 2 >= task.grain.max(1));
+    let Some((threads, pool)) = threads.as_ref().and_then(|threads| Some((threads, threads.pool()?))) else {
         // SAFETY: by the caller's promise.
         return unsafe { task.sort_alone(run) };
     };

@@ -9,7 +9,6 @@ pub(crate) mod group_builder;
 mod merger;
 mod vec_merger;
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::values::PointerValue;
@@ -35,16 +34,7 @@ impl<'c> Emitter<'c, '_> {
             (BuilderType::Appender(_), Some(hint)) => Some(hint.clone().into_int()?),
             _ => None,
         };
-        let handle = Handle {
-            ty: ty.clone(),
-            state,
-            region,
-            reserved: Cell::new(false),
-            filled: RefCell::default(),
-            inside: Cell::new(None),
-            hint,
-            copies_bytes: false,
-        };
+        let handle = Handle { hint, ..Handle::new(ty.clone(), state, region) };
         self.start(&handle, arg, own, span)?;
         Ok(Val::Builder(Rc::new(handle)))
     }
@@ -115,6 +105,29 @@ impl<'c> Emitter<'c, '_> {
             BuilderType::DictMerger { key, value, op } => self.combine_dict_merger(handle, key, value, op, other, span),
             BuilderType::GroupBuilder { key, value } => self.combine_group_builder(handle, key, value, other, span),
         }
+    }
+
+    /// Copies the states of builders to the stack and back, so that LLVM keeps them in registers meanwhile. `body` gets
+    /// the builder, or struct of builders, of this type.
+    pub(crate) fn on_stack<T>(
+        &mut self,
+        ty: &Type,
+        handles: Vec<Handle<'c>>,
+        body: impl FnOnce(&mut Self, &Val<'c>) -> Res<T>,
+    ) -> Res<T> {
+        let mut copies = Vec::with_capacity(handles.len());
+        let mut states = Vec::with_capacity(handles.len());
+        for handle in handles {
+            let state = self.alloca(layout::row(&Type::Builder(handle.ty.clone())).size, "state")?;
+            self.copy_state(&handle.ty, handle.state, state)?;
+            states.push(handle.state);
+            copies.push(Rc::new(Handle { state, ..handle }));
+        }
+        let result = body(self, &Val::builders(ty, &mut copies.iter().cloned())?)?;
+        for (copy, state) in copies.iter().zip(states) {
+            self.copy_state(&copy.ty, copy.state, state)?;
+        }
+        Ok(result)
     }
 
     /// Copies a builder's state, field by field so that LLVM keeps it in registers.

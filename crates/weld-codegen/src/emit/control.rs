@@ -1,6 +1,5 @@
 //! `if`, `select`.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::basic_block::BasicBlock;
@@ -96,14 +95,8 @@ impl<'c> Emitter<'c, '_> {
                 self.copy_state(builder, y.state, state)?;
                 // Growing takes memory from the run's own region: the two may have had different ones.
                 Ok(Val::Builder(Rc::new(Handle {
-                    ty: builder.clone(),
-                    state,
-                    region: self.region,
-                    reserved: Cell::new(false),
-                    filled: RefCell::default(),
-                    inside: Cell::new(None),
-                    hint: None,
                     copies_bytes: x.copies_bytes || y.copies_bytes,
+                    ..Handle::new(builder.clone(), state, self.region)
                 })))
             }
             _ => Ok(Val::Absent),

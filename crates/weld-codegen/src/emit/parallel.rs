@@ -16,7 +16,6 @@
 //! Sequential stay loops that sum floats in order (`strict`), that call C functions, which may not bear it, and those
 //! that several threads would not make faster.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use inkwell::values::{BasicValueEnum, FunctionValue, PointerValue};
@@ -31,7 +30,7 @@ use super::analysis::{any, has_loops, merges_each, merges_in_place};
 use super::apart::address;
 use super::capture::{Loads, Stores};
 use super::iter::Source;
-use super::{Emitter, Handle, Res, Val, contains};
+use super::{Emitter, Handle, Res, Val, contains, internal};
 use crate::layout;
 
 /// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
@@ -67,7 +66,6 @@ enum Filling {
 /// What the functions are made from.
 struct Outlined<'a, 'c> {
     source: &'a Source<'c>,
-    builders: &'a Val<'c>,
     slots: Vec<Slot<'c>>,
     captured: Vec<(Sym, Val<'c>)>,
     func: &'a Func,
@@ -112,7 +110,7 @@ impl<'c> Emitter<'c, '_> {
         for (_, value) in &captured {
             value.map_registers(&mut stores)?;
         }
-        let outlined = Outlined { source, builders, slots, captured, func, span };
+        let outlined = Outlined { source, slots, captured, func, span };
         let body = outlined.emit_body(self)?;
         let start = outlined.emit_start(self)?;
         let combine = match outlined.slots.iter().all(|slot| slot.is_appended() || slot.filled == Filling::InPlace) {
@@ -222,8 +220,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl<'c> Outlined<'_, 'c> {
-    /// `body(run, region, env, state, first, end)`. The builders are copied to the stack and back, so that LLVM keeps
-    /// them in registers.
+    /// `body(run, region, env, state, first, end)`.
     fn emit_body(&self, outer: &Emitter<'c, '_>) -> Res<FunctionValue<'c>> {
         let (ptr, i64) = (outer.unit.ptr_type().into(), outer.unit.i64_type().into());
         let mut e = outer.outlined("body", &[ptr, ptr, ptr, i64, i64])?;
@@ -236,19 +233,14 @@ impl<'c> Outlined<'_, 'c> {
             vars.push((*sym, value.map_registers(&mut loads)?));
         }
         e.vars.extend(vars);
-        let mut handles = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
-            let local = e.alloca(slot.bytes(), "state")?;
-            e.copy_state(&slot.handle.ty, slot.at(&e, state)?, local)?;
-            handles.push(Rc::new(slot.handle_in(&e, local)));
-        }
-        let builders = with_handles(self.builders, &mut handles.iter().cloned());
+        let handles = self.slots.iter().map(|slot| Ok(slot.handle_in(&e, slot.at(&e, state)?)));
+        let handles = handles.collect::<Res<Vec<_>>>()?;
         let source = e.part_of(&source, first, end)?;
-        e.index_base = Some(first);
-        e.run_loop(&source, &builders, self.func, self.span)?;
-        for (slot, handle) in self.slots.iter().zip(&handles) {
-            e.copy_state(&slot.handle.ty, handle.state, slot.at(&e, state)?)?;
-        }
+        let [(_, builder), ..] = &self.func.params[..] else { return Err(internal("a loop without a builder")) };
+        e.on_stack(builder, handles, |e, builders| {
+            e.index_base = Some(first);
+            e.run_loop(&source, builders, self.func, self.span)
+        })?;
         let function = e.function;
         e.finish()?;
         Ok(function)
@@ -309,16 +301,8 @@ impl<'c> Slot<'c> {
 
     /// The builder as a function has it, with its state elsewhere.
     fn handle_in(&self, e: &Emitter<'c, '_>, state: PointerValue<'c>) -> Handle<'c> {
-        Handle {
-            ty: self.handle.ty.clone(),
-            state,
-            region: e.region,
-            reserved: Cell::new(false),
-            filled: RefCell::default(),
-            inside: Cell::new(None),
-            hint: None,
-            copies_bytes: self.handle.copies_bytes,
-        }
+        let copies_bytes = self.handle.copies_bytes;
+        Handle { copies_bytes, ..Handle::new(self.handle.ty.clone(), state, e.region) }
     }
 
     /// An appender that the runtime puts together.
@@ -366,14 +350,6 @@ fn collect_slots<'c>(builders: &Val<'c>, slots: &mut Vec<Slot<'c>>) -> bool {
             true
         }
         _ => false,
-    }
-}
-
-/// The value with other builders in the place of its own.
-fn with_handles<'c>(builders: &Val<'c>, handles: &mut impl Iterator<Item = Rc<Handle<'c>>>) -> Val<'c> {
-    match builders {
-        Val::Struct(fields) => Val::Struct(fields.iter().map(|field| with_handles(field, handles)).collect()),
-        other => handles.next().map_or_else(|| other.clone(), Val::Builder),
     }
 }
 

@@ -84,7 +84,32 @@ pub(crate) struct Handle<'c> {
     pub(crate) copies_bytes: bool,
 }
 
+impl<'c> Handle<'c> {
+    pub(crate) fn new(ty: BuilderType, state: PointerValue<'c>, region: PointerValue<'c>) -> Handle<'c> {
+        Handle {
+            ty,
+            state,
+            region,
+            reserved: Cell::new(false),
+            inside: Cell::new(None),
+            filled: RefCell::default(),
+            hint: None,
+            copies_bytes: false,
+        }
+    }
+}
+
 impl<'c> Val<'c> {
+    /// A builder, or a struct of builders, of this type; the handles in its order.
+    pub(crate) fn builders(ty: &Type, handles: &mut impl Iterator<Item = Rc<Handle<'c>>>) -> Res<Val<'c>> {
+        match ty {
+            Type::Struct(fields) => {
+                Ok(Val::Struct(fields.iter().map(|field| Val::builders(field, handles)).collect::<Res<_>>()?))
+            }
+            _ => Ok(Val::Builder(handles.next().ok_or_else(|| internal("a builder without a handle"))?)),
+        }
+    }
+
     pub(crate) fn int(value: IntValue<'c>) -> Val<'c> {
         Val::Scalar(value.into())
     }
