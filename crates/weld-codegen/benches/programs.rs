@@ -9,7 +9,7 @@
 //! passes, without LLVM's vectoriser, and at O1.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weld_codegen::{Compiled, OptLevel, Options, Value, compile};
 use weld_core::interp::Value as V;
@@ -24,7 +24,9 @@ use weld_runtime::Context;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// At least so many runs, and for so long.
 const RUNS: usize = 7;
+const TIME: Duration = Duration::from_millis(300);
 
 /// A program, its arguments and the same in Rust, which gives the numbers of the result one after the other.
 struct Case {
@@ -140,7 +142,9 @@ fn compiled(case: &Case, disabled: &[&str], options: &Options) -> (Arc<Compiled>
 fn best<T>(run: impl Fn() -> T) -> (f64, T) {
     let mut best = f64::INFINITY;
     let mut last = None;
-    for _ in 0..RUNS {
+    let (mut runs, begun) = (0, Instant::now());
+    while runs < RUNS || begun.elapsed() < TIME {
+        runs += 1;
         // Freeing the previous result is not part of the run.
         drop(last.take());
         let started = Instant::now();

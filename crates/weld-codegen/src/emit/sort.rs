@@ -25,9 +25,13 @@ use super::capture::{Loads, Stores};
 use super::parallel::calls_c;
 use super::vector::element_of;
 use super::{Columns, Demand, Emitter, Parallel, Res, Val, VecVal, internal};
+use crate::layout;
 
 /// Rows that are worth waking a thread.
 const GRAIN: u64 = 1024;
+
+/// How many places ahead in its run a row is fetched that will be compared.
+const AHEAD: i64 = 8;
 
 /// Two arrays of row numbers.
 type Arrays<'c> = (PointerValue<'c>, PointerValue<'c>);
@@ -249,6 +253,14 @@ impl<'c> Emitter<'c, '_> {
         self.branch_if(more, take, rest)?;
 
         self.at(take);
+        if let Some((ty, column)) = self.compared_column(vec, element, compare)? {
+            for (position, end) in [(int(left), middle), (int(right), end)] {
+                let last = self.sub(end, self.i64(1))?;
+                let later = self.umin(self.add_nw(position, self.i64(AHEAD))?, last)?;
+                let row = self.row_number(source, later)?;
+                self.prefetch(self.column_ptr(&ty, column, row)?)?;
+            }
+        }
         let (left_row, right_row) = (self.row_number(source, int(left))?, self.row_number(source, int(right))?);
         let greater = self.compare_rows(vec, element, left_row, right_row, compare)?;
         let chosen = self.choose_int(greater, right_row, left_row)?;
@@ -285,6 +297,20 @@ impl<'c> Emitter<'c, '_> {
             at = self.add_nw(at, count)?;
         }
         Ok(())
+    }
+
+    /// The first column that the comparator reads.
+    fn compared_column(
+        &self,
+        vec: &VecVal<'c>,
+        element: &Type,
+        compare: &Func,
+    ) -> Res<Option<(Type, PointerValue<'c>)>> {
+        let [(a, _), _] = &compare.params[..] else { return Ok(None) };
+        let Columns::Dense(columns) = &vec.columns else { return Ok(None) };
+        let demand = self.unit.demands.get(a).cloned().unwrap_or_default();
+        let first = first_demanded(element, &demand);
+        Ok(layout::columns(element).into_iter().zip(columns.iter().copied()).nth(first))
     }
 
     /// Whether `compare(left, right) > 0`.
@@ -328,6 +354,25 @@ impl<'c> Emitter<'c, '_> {
     fn row_number(&self, rows: PointerValue<'c>, index: IntValue<'c>) -> Res<IntValue<'c>> {
         let number = self.load(self.unit.ll.i32_type(), self.row_number_ptr(rows, index)?)?;
         self.to_i64(number.into_int_value())
+    }
+}
+
+/// How many columns stand before the first one of which something is read.
+fn first_demanded(ty: &Type, demand: &Demand) -> usize {
+    match (ty, demand) {
+        (_, Demand::None) => layout::columns(ty).len(),
+        (Type::Struct(fields), _) => {
+            let mut before = 0;
+            for (i, field) in fields.iter().enumerate() {
+                let skipped = first_demanded(field, &demand.field(i));
+                before += skipped;
+                if skipped < layout::columns(field).len() {
+                    break;
+                }
+            }
+            before
+        }
+        _ => 0,
     }
 }
 
