@@ -69,11 +69,6 @@ impl Fetcher {
         Ok(FileRanges::new(found))
     }
 
-    /// Lets go of what was fetched ahead: who asked for it has it.
-    pub(super) fn release(&mut self) {
-        self.ahead = FileRanges::default();
-    }
-
     /// Waits for what is being fetched ahead. If that failed it is tried again, and fails, when it is wanted.
     async fn settle(&mut self) -> Result<()> {
         let Some(task) = self.reading.take() else { return Ok(()) };
