@@ -26,7 +26,7 @@ use crate::dictionary::Dictionary;
 use crate::error::{Error, Result, unsupported};
 use crate::hybrid::{BLOCK, Piece};
 use crate::levels::{Levels, Validity};
-use crate::pages::{FileRanges, Pages};
+use crate::pages::{DictionaryPage, FileRanges, Pages};
 use crate::pool::BufferPool;
 use crate::selection::{Selection, Span};
 use crate::sieve::Verdicts;
@@ -151,26 +151,25 @@ impl ColumnReader {
         Ok(self.dictionary.as_ref().map(Dictionary::values))
     }
 
-    /// Decompresses and decodes the dictionaries of several columns, of one row group or several:
-    /// two at a time, which is where Snappy's waiting can be hidden.
+    /// Decompresses and decodes the dictionaries of several columns, of one row group or several: some at a time, which
+    /// is where Snappy's waiting can be hidden.
     pub fn load_dictionaries<'a>(columns: impl IntoIterator<Item = &'a mut ColumnReader>) -> Result<()> {
-        let mut waiting: Vec<_> =
-            columns.into_iter().filter(|c| c.dictionary.is_none() && c.pages.dictionary.is_some()).collect();
-        // Neighbours of similar size leave the least to decode alone.
-        waiting.sort_by_key(|c| std::cmp::Reverse(c.pages.dictionary.as_ref().map_or(0, |d| d.len)));
-        for pair in waiting.chunks_mut(2) {
-            match pair {
-                [a, b] if a.decompressor.pairs() && b.decompressor.pairs() => {
-                    let (Some(first), Some(second)) = (a.pages.dictionary.take(), b.pages.dictionary.take()) else {
-                        continue;
-                    };
-                    let stored = [(first.stored, first.len), (second.stored, second.len)];
-                    let [x, y] = a.decompressor.pair(stored)?;
-                    a.set_dictionary(x, first.values)?;
-                    b.set_dictionary(y, second.values)?;
+        let mut together = vec![];
+        for column in columns {
+            match &column.pages.dictionary {
+                Some(page) if page.len > 0 && column.dictionary.is_none() && column.decompressor.pairs() => {
+                    together.push(column);
                 }
-                alone => alone.iter_mut().try_for_each(|c| c.load_dictionary())?,
+                _ => column.load_dictionary()?,
             }
+        }
+        // The largest first: what is left to decode alone at the end is little then.
+        together.sort_by_key(|c| std::cmp::Reverse(c.pages.dictionary.as_ref().map_or(0, |d| d.len)));
+        let pages: Vec<DictionaryPage> = together.iter_mut().filter_map(|c| c.pages.dictionary.take()).collect();
+        let stored = together.iter().zip(&pages).map(|(c, page)| (&c.decompressor, page.stored.clone(), page.len));
+        let contents = Decompressor::together(stored)?;
+        for ((column, page), content) in together.into_iter().zip(&pages).zip(contents) {
+            column.set_dictionary(content, page.values)?;
         }
         Ok(())
     }

@@ -131,8 +131,21 @@ impl Decompressor {
             self.check(input.len(), *len)?;
         }
         let [mut a, mut b] = pages.map(|(input, len)| self.snappy(input, len));
-        snappy::decompress_pair(a.job(), b.job())?;
+        snappy::decompress_together([a.job(), b.job()])?;
         Ok([a.done(), b.done()])
+    }
+
+    /// Pages of several chunks at once, none of them empty; every codec must say [`Self::pairs`].
+    pub(crate) fn together<'a>(
+        pages: impl IntoIterator<Item = (&'a Decompressor, Bytes, usize)>,
+    ) -> Result<Vec<Bytes>> {
+        let mut started = vec![];
+        for (decompressor, input, len) in pages {
+            decompressor.check(input.len(), len)?;
+            started.push(decompressor.snappy(input, len));
+        }
+        snappy::decompress_together(started.iter_mut().map(SnappyPage::job))?;
+        Ok(started.into_iter().map(SnappyPage::done).collect())
     }
 
     fn snappy(&self, input: Bytes, len: usize) -> SnappyPage {

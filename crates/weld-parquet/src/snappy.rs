@@ -1,4 +1,4 @@
-//! Snappy, one stream or two at a time.
+//! Snappy, one stream or up to three at a time.
 //!
 //! A stream is a chain: where the next element starts is known only when this one was read, and a
 //! copy often reads what was written a moment ago. Two independent streams decoded in turn hide
@@ -62,52 +62,69 @@ pub(crate) fn decompress(job: Job<'_>) -> Result<()> {
     job.start()?.finish()
 }
 
-/// Decompresses two streams in turn.
-pub(crate) fn decompress_pair(a: Job<'_>, b: Job<'_>) -> Result<()> {
-    let (mut a, mut b) = (a.start()?, b.start()?);
-    while a.is_roomy() && b.is_roomy() {
-        run_pair(&mut a, &mut b);
+/// Decompresses streams in turn, up to three at a time: the first three, and another when one of them ends. More than
+/// three do not fit into registers.
+pub(crate) fn decompress_together<'a>(jobs: impl IntoIterator<Item = Job<'a>>) -> Result<()> {
+    let mut streams = jobs.into_iter().map(Job::start).collect::<Result<Vec<_>>>()?;
+    let mut roomy: Vec<&mut Stream<'_>> = streams.iter_mut().collect();
+    loop {
+        roomy.retain(|stream| stream.is_roomy());
+        let begun = match roomy.as_mut_slice() {
+            [a, b, c, ..] => {
+                run_together([a, b, c]);
+                3
+            }
+            [a, b] => {
+                run_together([a, b]);
+                2
+            }
+            [_] | [] => break,
+        };
         // Each stands at an element that the fast loop left alone, or at its end.
-        for stream in [&mut a, &mut b] {
+        for stream in &mut roomy[..begun] {
             if stream.is_roomy() && stream.step_careful().is_none() {
                 return bad();
             }
         }
     }
-    a.finish()?;
-    b.finish()
+    streams.iter_mut().try_for_each(Stream::finish)
 }
 
-/// Advances both streams by the same number of short elements.
-fn run_pair(a: &mut Stream<'_>, b: &mut Stream<'_>) {
+/// Advances all streams by the same number of short elements.
+fn run_together<const N: usize>(streams: [&mut Stream<'_>; N]) {
     #[cfg(target_arch = "x86_64")]
     if has_wide_moves() {
         // SAFETY: the CPU has the features.
-        return unsafe { run_pair_wide(a, b) };
+        return unsafe { run_together_wide(streams) };
     }
-    run_pair_portable(a, b);
+    run_together_portable(streams);
 }
 
 /// The same code, for a CPU that moves 32 bytes at once and shifts without the flags.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn run_pair_wide(a: &mut Stream<'_>, b: &mut Stream<'_>) {
-    run_pair_portable(a, b);
+fn run_together_wide<const N: usize>(streams: [&mut Stream<'_>; N]) {
+    run_together_portable(streams);
 }
 
 #[inline(always)]
-fn run_pair_portable(a: &mut Stream<'_>, b: &mut Stream<'_>) {
-    let (a_bounds, b_bounds) = (a.bounds(), b.bounds());
-    let (mut at_a, mut at_b) = (a.place(), b.place());
-    // SAFETY: `is_roomy` is asked of both places before each step, and places come from steps.
-    unsafe {
-        while a_bounds.is_roomy(at_a) && b_bounds.is_roomy(at_b) {
-            let (Some(next_a), Some(next_b)) = (a_bounds.step(at_a), b_bounds.step(at_b)) else { break };
-            (at_a, at_b) = (next_a, next_b);
+fn run_together_portable<const N: usize>(mut streams: [&mut Stream<'_>; N]) {
+    let bounds = streams.each_mut().map(|stream| stream.bounds());
+    let mut places = streams.each_mut().map(|stream| stream.place());
+    'steps: while (0..N).all(|i| bounds[i].is_roomy(places[i])) {
+        let mut next = places;
+        for i in 0..N {
+            // SAFETY: `is_roomy` is asked of all places before each step, and places come from steps.
+            match unsafe { bounds[i].step(places[i]) } {
+                Some(place) => next[i] = place,
+                None => break 'steps,
+            }
         }
+        places = next;
     }
-    a.move_to(at_a);
-    b.move_to(at_b);
+    for (stream, place) in streams.iter_mut().zip(places) {
+        stream.move_to(place);
+    }
 }
 
 /// Advances one stream by short elements.
@@ -440,9 +457,21 @@ mod tests {
             let mut out_a = vec![0; data.len() + SLACK];
             let mut out_b = vec![0; other.len() + SLACK];
             let job = |input, out| Job { input, out };
-            decompress_pair(job(&a, &mut out_a), job(&b, &mut out_b)).unwrap();
+            decompress_together([job(&a, &mut out_a), job(&b, &mut out_b)]).unwrap();
             prop_assert_eq!(&out_a[..data.len()], &data[..]);
             prop_assert_eq!(&out_b[..other.len()], &other[..]);
+        }
+
+        #[test]
+        fn inverts_the_encoder_of_many(all in prop::collection::vec(compressible(), 0..7)) {
+            let inputs: Vec<Vec<u8>> =
+                all.iter().map(|data| snap::raw::Encoder::new().compress_vec(data).unwrap()).collect();
+            let mut outs: Vec<Vec<u8>> = all.iter().map(|data| vec![0; data.len() + SLACK]).collect();
+            let jobs = inputs.iter().zip(&mut outs).map(|(input, out)| Job { input, out });
+            decompress_together(jobs).unwrap();
+            for (data, out) in all.iter().zip(&outs) {
+                prop_assert_eq!(&out[..data.len()], &data[..]);
+            }
         }
 
         /// Damaged streams are rejected exactly when the reference rejects them.
