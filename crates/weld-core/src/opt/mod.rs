@@ -10,6 +10,7 @@
 //!   where it was;
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
+mod drop_fields;
 mod eliminate_common;
 mod facts;
 mod fuse_horizontally;
@@ -60,6 +61,7 @@ const fn pass(name: &'static str, run: fn(&mut Program, &Config), why: &'static 
 /// The passes in the order in which they run.
 pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "puts a loop that is used once where its consumer can see it"),
+    pass("drop-fields", drop_fields::run, "while each result is made and read on its own: fused loops share a builder"),
     pass(
         "fuse-horizontally",
         fuse_horizontally::run,
