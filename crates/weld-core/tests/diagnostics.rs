@@ -381,3 +381,13 @@ fn places_after_other_scripts() {
         "#]],
     );
 }
+
+#[test]
+fn messages_do_not_repeat_long_names() {
+    for source in
+        ["1".repeat(100_000), "é".repeat(100_000), "x".repeat(100_000), format!("{{{}}} + 1", "1,".repeat(900))]
+    {
+        let errors = weld_core::parse_program(&source).unwrap_err();
+        assert!(errors[0].message.len() < 1_100, "{}", errors[0].message.len());
+    }
+}

@@ -47,6 +47,17 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// Messages quote names, literals and types, which programs can make as long as they like.
+const MESSAGE_BYTES_MAX: usize = 1_000;
+
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        message.push_str("..");
+    }
+    message
+}
+
 /// One problem in a program, with the place that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
@@ -61,7 +72,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub fn new(kind: ErrorKind, span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { kind, message: message.into(), span, labels: Vec::new(), hint: None }
+        Diagnostic { kind, message: shortened(message.into()), span, labels: Vec::new(), hint: None }
     }
 
     pub fn parse(span: Span, message: impl Into<String>) -> Diagnostic {

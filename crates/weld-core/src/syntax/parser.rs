@@ -138,11 +138,12 @@ impl<'a> Parser<'a> {
 
     /// Reports what was expected where something else stands.
     pub(super) fn unexpected(&mut self, expected: &str) {
-        let found = match self.token {
-            Token::End => "the end of the program".to_owned(),
-            _ => format!("`{}`", self.text()),
+        // What is missing at the end is missing behind the last word, not behind blank lines and comments.
+        let (found, span) = match self.token {
+            Token::End => ("the end of the program".to_owned(), Span { start: self.last_end, end: self.last_end }),
+            _ => (format!("`{}`", self.text()), self.span),
         };
-        self.report(Diagnostic::parse(self.span, format!("{expected}, found {found}")));
+        self.report(Diagnostic::parse(span, format!("{expected}, found {found}")));
     }
 
     /// Reports an error after which parsing makes no sense.
