@@ -5,7 +5,8 @@
 //! weld> map(v, |x| x * x)
 //! [1,4,9]
 //! ```
-//! `let`, `macro` and `type` stay known until the end. An entry goes on over lines until its brackets are closed.
+//! `let`, `macro` and `type` stay known until the end. An entry goes on over lines until its brackets are closed and its
+//! last operator has an operand; an empty line ends one that lacks the latter.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,6 +20,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
+use weld_core::diag::{Diagnostic, Span};
 use weld_core::interp::json;
 use weld_core::ir::Program;
 
@@ -85,6 +87,10 @@ impl Session {
         let (command, rest) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
         match command {
             "" => Ok(()),
+            _ if is_blank(entry) => Ok(()),
+            ":type" | ":explain" | ":time" if is_blank(rest) => {
+                Err(Failure::new(format!("{command} needs an expression, such as {command} 1 + 1")))
+            }
             ":help" => output::line(HELP),
             ":type" => output::line(&self.checked(rest)?.body.ty.to_string()),
             ":explain" => self.explain(rest),
@@ -102,8 +108,24 @@ impl Session {
     }
 
     fn checked(&self, text: &str) -> Result<Program> {
-        let source = self.source(text);
-        self.settings.checked(&source).map_err(|errors| program::report(&errors, &source, "repl"))
+        self.settings.checked(&self.source(text)).map_err(|errors| self.report(errors, text))
+    }
+
+    /// Reports errors in the text alone by its own lines.
+    fn report(&self, mut errors: Vec<Diagnostic>, text: &str) -> Failure {
+        let before = (self.definitions.len() + self.lets.len()) as u32;
+        let spans = |error: &Diagnostic| {
+            error.labels.iter().all(|(span, _)| span.start >= before) && error.span.start >= before
+        };
+        if !errors.iter().all(spans) {
+            return program::report(&errors, &self.source(text), "repl");
+        }
+        for error in &mut errors {
+            for span in error.labels.iter_mut().map(|(span, _)| span).chain([&mut error.span]) {
+                *span = Span { start: span.start - before, end: span.end - before };
+            }
+        }
+        program::report(&errors, text, "repl")
     }
 
     fn define(&mut self, entry: &str) -> Result<()> {
@@ -146,7 +168,7 @@ impl Session {
         let program = self.settings.optimizer.optimized(program);
         let value = self.settings.run(&program, &[]);
         let elapsed = start.elapsed();
-        let value = value.map_err(|error| program::report(&[error], &self.source(text), "repl"))?;
+        let value = value.map_err(|error| self.report(vec![error], text))?;
         output::line(&json::to_json(&value).to_string())?;
         if timed {
             output::line(&format!("{:.3} ms, compiling included", elapsed.as_secs_f64() * 1e3))?;
@@ -223,7 +245,30 @@ fn scan(text: &str, mut visit: impl FnMut(usize, u8, i32)) -> i32 {
     depth
 }
 
-/// Completes names and asks for more lines while brackets are open.
+/// Nothing but comments.
+fn is_blank(text: &str) -> bool {
+    text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#'))
+}
+
+/// Whether more has to follow: a bracket is open, or the text ends where an operand must stand.
+fn goes_on(entry: &str) -> bool {
+    if scan(entry, |_, _, _| {}) > 0 {
+        return true;
+    }
+    let text = match entry.trim_start().strip_prefix(':') {
+        Some(command) if command.starts_with("load") => "",
+        Some(command) => command.split_once(char::is_whitespace).map_or("", |(_, text)| text),
+        None => entry,
+    };
+    let gives_up = entry.ends_with('\n') || entry.lines().last().is_none_or(|line| line.trim().is_empty());
+    if gives_up || is_blank(text) || is_definition(text.trim()) {
+        return false;
+    }
+    let (_, errors) = weld_core::syntax::parse(text);
+    errors.first().is_some_and(|error| error.message.ends_with("found the end of the program"))
+}
+
+/// Completes names and asks for more lines while an entry is not complete.
 struct Completion {
     names: BTreeSet<String>,
 }
@@ -249,8 +294,7 @@ impl Completer for Completion {
 
 impl Validator for Completion {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let open = scan(context.input(), |_, _, _| {}) > 0;
-        Ok(if open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+        Ok(if goes_on(context.input()) { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 
@@ -270,5 +314,15 @@ mod tests {
     fn statements_are_found_outside_brackets_strings_and_comments() {
         assert_eq!(statement_ends("a; (b; c); \"d;\\\";\"; # e;\nf;"), [2, 10, 19, 27]);
         assert!(scan("map(v, |x| {x,", |_, _, _| {}) > 0);
+    }
+
+    #[test]
+    fn entries_go_on_until_they_are_complete() {
+        for entry in ["map(v, |x| {x,", "1 +", "let x = 5", ":type 1 +", "let x = 5; x +", "1 + # one"] {
+            assert!(goes_on(entry), "{entry}");
+        }
+        for entry in ["1 + 2", "1 +\n", "let x = 5;", "# comment", "", ":help", ":load a +", "1 2", ")", "\"open"] {
+            assert!(!goes_on(entry), "{entry}");
+        }
     }
 }
