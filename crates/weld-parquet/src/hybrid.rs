@@ -65,6 +65,7 @@ impl Hybrid {
     }
 
     /// The next one to `max` values, all of one run; `max` is not zero.
+    #[inline]
     pub(crate) fn next(&mut self, max: usize) -> Result<Piece<'_>> {
         loop {
             match &mut self.run {
@@ -95,10 +96,10 @@ impl Hybrid {
             if bytes > rest {
                 return corrupt("a run's value is cut off");
             }
-            let mut value = [0; 4];
-            value[..bytes].copy_from_slice(&self.data[self.at..self.at + bytes]);
+            // At most four bytes: fewer than a call of `memcpy` is worth.
+            let stored = self.data[self.at..self.at + bytes].iter().rev();
+            let value = stored.fold(0, |value, byte| value << 8 | u32::from(*byte));
             self.at += bytes;
-            let value = u32::from_le_bytes(value);
             Run::Repeat { value, left: count }
         } else {
             let start = self.at;
@@ -119,6 +120,12 @@ impl Hybrid {
 
     fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
+        if let Some(&byte) = self.data.get(self.at)
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(byte.into());
+        }
         for shift in (0..64).step_by(7) {
             let Some(&byte) = self.data.get(self.at) else {
                 return corrupt("a run-length sequence ends early");
@@ -137,12 +144,14 @@ impl Hybrid {
         let width = self.width;
         while !out.is_empty() {
             let piece = self.next(out.len())?;
-            let (now, later) = out.split_at_mut(piece.count());
+            let count = piece.count();
             match piece {
-                Piece::Repeat { value, .. } => now.fill(value),
-                Piece::Packed { data, start, .. } => bitpack::unpack(data, width, start, now),
+                // Most runs are short: a fixed number of stores takes less time than a loop. What is too much is overwritten.
+                Piece::Repeat { value, count } if count <= SHORT && out.len() >= SHORT => out[..SHORT].fill(value),
+                Piece::Repeat { value, count } => out[..count].fill(value),
+                Piece::Packed { data, start, count } => bitpack::unpack(data, width, start, &mut out[..count]),
             }
-            out = later;
+            out = &mut out[count..];
         }
         Ok(())
     }
@@ -191,6 +200,9 @@ impl Hybrid {
         Ok(())
     }
 }
+
+/// A short run.
+const SHORT: usize = 16;
 
 /// Values unpacked at a time: they stay in the first-level cache.
 pub(crate) const BLOCK: usize = 1024;

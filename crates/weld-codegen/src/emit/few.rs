@@ -26,8 +26,8 @@ use crate::layout;
 
 /// More groups are merged row by row: each takes a pass over the strip.
 pub(super) const GROUPS_MAX: i64 = 8;
-/// More fields would take too much of the stack.
-const FIELDS_MAX: usize = 24;
+/// More fields would take too much of the stack, and longer to compile than such loops run: final aggregates have them.
+const FIELDS_MAX: usize = 12;
 
 /// The values that a loop merges, if they may be computed for rows that are not merged and be summed up in any order.
 pub(super) struct Few<'e> {
@@ -81,6 +81,11 @@ impl<'e> Few<'e> {
         (fields.len() <= FIELDS_MAX).then_some(Few { bindings, fields })
     }
 
+    /// Whether some of them are decimals in 64 bits.
+    pub(super) fn has_shorts(&self) -> bool {
+        self.fields.iter().any(Field::is_short)
+    }
+
     fn exprs(&self) -> impl Iterator<Item = &'e Expr> {
         let values = self.fields.iter().map(|field| field.value);
         values.chain(self.bindings.iter().map(|binding| &binding.value))
@@ -99,18 +104,28 @@ impl<'e> Few<'e> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Computes the values of a strip of `rows` rows, of at most `rows_max`; whether they fit 64 bits and so do their sums.
+    /// Computes the values of a strip of `rows` rows, of at most `rows_max`; whether they fit 64 bits and so do their sums,
+    /// and how many rows have a group.
     pub(super) fn few_values(
         &mut self,
         few: &Few<'_>,
+        numbers: PointerValue<'c>,
         rows: IntValue<'c>,
         rows_max: u64,
         bind: &mut dyn FnMut(&mut Self, IntValue<'c>) -> Res<()>,
-    ) -> Res<(IntValue<'c>, Vec<Option<PointerValue<'c>>>)> {
+    ) -> Res<(IntValue<'c>, IntValue<'c>, Vec<Option<PointerValue<'c>>>)> {
+        let i32 = self.unit.ll.i32_type();
+        let found = self.alloca(4, "found")?;
+        self.store(found, i32.const_zero())?;
         let mut kept = Vec::with_capacity(few.fields.len());
         let limit = i64::MAX as u64 / rows_max;
         let exact = self.short_loop(rows, limit, |e, shorts: &mut Shorts<'c, '_>, j| {
             bind(e, j)?;
+            let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
+            let is_there = e.cmp(IntPredicate::NE, number, i32.const_zero())?;
+            let one = e.b.build_int_z_extend(is_there, i32, "")?;
+            let now = e.load(i32, found)?.into_int_value();
+            e.store(found, e.add(now, one)?)?;
             let mut known = HashSet::new();
             for binding in few.bindings {
                 if is_short(&binding.value, &known) {
@@ -137,7 +152,8 @@ impl<'c> Emitter<'c, '_> {
             }
             Ok(())
         })?;
-        Ok((exact, kept))
+        let found = self.load(i32, found)?.into_int_value();
+        Ok((exact, self.to_i64(found)?, kept))
     }
 
     /// Merges what [`Emitter::few_values`] has computed: row `j` into group `numbers[j]`, for the groups from 1 to `groups`.

@@ -23,6 +23,7 @@ use super::analysis::{allocates, any, speculatable};
 use super::codes::Codes;
 use super::few::{Few, GROUPS_MAX};
 use super::iter::Source;
+use super::stream::StreamColumn;
 use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
 
 /// Rows of a strip: what they touch stays in the second-level cache.
@@ -102,7 +103,11 @@ impl<'c> Rows<'c, '_> {
         site: &Site<'c, '_>,
         (_, ty, op): (&Type, &Type, &MergeOp),
     ) -> Option<Few<'g>> {
-        let Rows::Selected { .. } = self else { return Few::find(grouping.bindings, grouping.value, ty, op) };
+        let Rows::Selected { .. } = self else {
+            // Only columns of chunks are read half by half.
+            let few = Few::find(grouping.bindings, grouping.value, ty, op)?;
+            return (site.chunk().is_some() || !few.has_shorts()).then_some(few);
+        };
         // The row is bound; nothing else may be asked of the selection.
         let few = Few::find(&grouping.bindings[1..], grouping.value, ty, op)?;
         let own = [site.syms.0, site.syms.1];
@@ -115,7 +120,18 @@ struct Site<'c, 's> {
     source: &'s Source<'c>,
     base: Option<IntValue<'c>>,
     syms: (Sym, Sym),
+    element: &'s Type,
     demand: Demand,
+}
+
+impl<'c> Site<'c, '_> {
+    /// The columns of the chunk that the loop goes over, and its first row, if it goes over one.
+    fn chunk(&self) -> Option<(&[StreamColumn<'c>], IntValue<'c>)> {
+        match &self.source.whole_vector()?.columns {
+            Columns::Stream { columns, base } => Some((columns, *base)),
+            Columns::Dense(_) => None,
+        }
+    }
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -131,10 +147,10 @@ impl<'c> Emitter<'c, '_> {
         let (Some(grouping), Val::Builder(handle)) = (find(func), builders) else { return Ok(false) };
         let BuilderType::DictMerger { key: key_ty, value: ty, op } = &handle.ty else { return Ok(false) };
         let Some(key) = grouping.key_alone() else { return Ok(false) };
-        let [(b_sym, _), (i_sym, _), (x_sym, _)] = &func.params[..] else { return Ok(false) };
+        let [(b_sym, _), (i_sym, _), (x_sym, element)] = &func.params[..] else { return Ok(false) };
         let types = (&**key_ty, &**ty, op);
         let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
-        let site = Site { source, base, syms: (*i_sym, *x_sym), demand };
+        let site = Site { source, base, syms: (*i_sym, *x_sym), element, demand };
         let rows = self.grouped_rows(&grouping, &site)?;
         let few = rows.few(&grouping, &site, types);
         let codes = if handle.copies_bytes { self.codes_of_rows(&rows, &site, &key)? } else { None };
@@ -147,7 +163,7 @@ impl<'c> Emitter<'c, '_> {
                 Some(_) => e.start_spread(&rows, count)?,
                 None => None,
             };
-            e.count_loop(size, |e, j| {
+            e.gather_loop(size, |e, j| {
                 let find = |e: &mut Self| {
                     if codes.is_none() || matches!(rows, Rows::Elements) {
                         e.bind_row(&site, start, j)?;
@@ -190,7 +206,7 @@ impl<'c> Emitter<'c, '_> {
                 e.branch(each)?;
             }
             e.at(each);
-            e.count_loop(size, |e, j| {
+            e.gather_loop(size, |e, j| {
                 e.bind_row(&site, start, j)?;
                 for binding in grouping.bindings {
                     e.bind(binding)?;
@@ -300,7 +316,15 @@ impl<'c> Emitter<'c, '_> {
             Rows::Selected { len, dense, .. } => (*len, *dense),
         };
         let mut bind = |e: &mut Self, j: IntValue<'c>| match rows {
-            Rows::Elements => e.bind_row(site, strip.start, j),
+            Rows::Elements => {
+                e.bind_row(site, strip.start, j)?;
+                if let Some((columns, base)) = site.chunk() {
+                    let row = e.add_nw(base, e.add_nw(strip.start, j)?)?;
+                    let row = e.defer_stream_element(columns, site.element, row, &few.demand_of(site.syms.1))?;
+                    e.vars.insert(site.syms.1, row);
+                }
+                Ok(())
+            }
             Rows::Selected { data, lookup, ty, .. } => {
                 let demand = few.demand_of(lookup.sym);
                 let element = e.lookup(data, ty, j, false, &demand, lookup.value.span, true)?;
@@ -308,31 +332,14 @@ impl<'c> Emitter<'c, '_> {
                 Ok(())
             }
         };
-        let (mut exact, kept) = self.few_values(few, len, STRIP as u64, &mut bind)?;
+        let (mut exact, found, kept) = self.few_values(few, numbers, len, STRIP as u64, &mut bind)?;
         if is_spread.is_some() {
             // A row that is selected twice is there once.
-            let found = self.count_nonzero(numbers, len)?;
             exact = self.and(exact, self.cmp(IntPredicate::EQ, found, strip.size)?)?;
         }
         self.branch_if(exact, merge, each)?;
         self.at(merge);
         self.merge_few(few, &kept, numbers, len, strip.groups, &mut bind, at)
-    }
-
-    fn count_nonzero(&mut self, numbers: PointerValue<'c>, len: IntValue<'c>) -> Res<IntValue<'c>> {
-        let i32 = self.unit.ll.i32_type();
-        let found = self.alloca(4, "found")?;
-        self.store(found, i32.const_zero())?;
-        self.count_loop(len, |e, j| {
-            let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
-            let is_there = e.cmp(IntPredicate::NE, number, i32.const_zero())?;
-            let one = e.b.build_int_z_extend(is_there, i32, "")?;
-            let now = e.load(i32, found)?.into_int_value();
-            e.store(found, e.add(now, one)?)?;
-            Ok(())
-        })?;
-        let found = self.load(i32, found)?.into_int_value();
-        self.to_i64(found)
     }
 }
 

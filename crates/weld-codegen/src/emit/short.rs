@@ -18,10 +18,10 @@ use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::ir::{Expr, ExprKind, Literal, Sym, deep};
 use weld_core::op::{BinaryOp, Intrinsic};
-use weld_core::ty::Type;
+use weld_core::ty::{ScalarKind, Type};
 
 use super::analysis::speculatable;
-use super::{Emitter, Res};
+use super::{Emitter, Res, Val};
 
 /// What a scalar part of an expression may cost.
 const BUDGET: u32 = 12;
@@ -145,8 +145,13 @@ impl<'c, 'e> Shorts<'c, 'e> {
         if let Some((_, short, _)) = self.leaves.iter().find(|(known, ..)| known.same_as(expr)) {
             return Ok(short.clone());
         }
-        let wide = e.emit_int(expr)?;
-        let (value, misfit) = e.halves(wide)?;
+        let (value, misfit) = match e.stored_halves(expr)? {
+            Some([low, high]) => (low, e.misfit(low, high)?),
+            None => {
+                let wide = e.emit_int(expr)?;
+                e.halves(wide)?
+            }
+        };
         e.store(self.misfit, e.or(e.load_i64(self.misfit)?, misfit)?)?;
         let most = e.alloca(8, "most")?;
         e.store(most, e.or(e.load_i64(most)?, e.magnitude(value, 64)?)?)?;
@@ -234,7 +239,26 @@ impl<'c> Emitter<'c, '_> {
         let low = self.b.build_int_truncate(wide, i64, "")?;
         let high = self.b.build_right_shift(wide, wide.get_type().const_int(64, false), false, "")?;
         let high = self.b.build_int_truncate(high, i64, "")?;
+        Ok((low, self.misfit(low, high)?))
+    }
+
+    /// Zero if the upper half only repeats the sign of the lower one.
+    fn misfit(&self, low: IntValue<'c>, high: IntValue<'c>) -> Res<IntValue<'c>> {
         let sign = self.b.build_right_shift(low, self.i64(63), true, "")?;
-        Ok((low, self.b.build_xor(high, sign, "")?))
+        Ok(self.b.build_xor(high, sign, "")?)
+    }
+
+    /// The halves of a column's value, where that is stored in 128 bits.
+    fn stored_halves(&self, expr: &Expr) -> Res<Option<[IntValue<'c>; 2]>> {
+        let ExprKind::Field(of, index) = &expr.kind else { return Ok(None) };
+        let ExprKind::Var(sym) = &of.kind else { return Ok(None) };
+        let Some(Val::Struct(fields)) = self.vars.get(sym) else { return Ok(None) };
+        match fields.get(*index as usize) {
+            Some(Val::Deferred { column, row, .. }) => match column.plain_integers() {
+                Some((ScalarKind::I128, _)) => Ok(Some(self.load_halves(column, *row)?)),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
     }
 }

@@ -253,6 +253,18 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
+    /// The two halves of a 128-bit value without null, in loads of their own: LLVM does not vectorise wider ones.
+    pub(crate) fn load_halves(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<[IntValue<'c>; 2]> {
+        let i64 = self.unit.i64_type();
+        let first = self.mul(row, self.i64(2))?;
+        let half = |at: IntValue<'c>| -> Res<IntValue<'c>> {
+            let value = self.load(i64, self.element_ptr(i64.into(), column.values, at)?)?;
+            self.mark_input_load(value)?;
+            Ok(value.into_int_value())
+        };
+        Ok([half(first)?, half(self.add_nw(first, self.i64(1))?)?])
+    }
+
     /// The code of a dictionary-encoded column in a row; where there may be nulls, zero for those and one more for the rest.
     pub(crate) fn load_code(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<IntValue<'c>> {
         let Layout::Dictionary { codes, .. } = column.layout else { return Err(internal("a code of plain values")) };
