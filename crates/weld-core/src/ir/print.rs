@@ -319,7 +319,12 @@ impl fmt::Display for Literal {
 
 /// `name:value`; a value that is no plain word or number is quoted.
 pub(crate) fn annotation((name, value): (&str, &str)) -> String {
-    let plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let all = |text: &str, ok: fn(char) -> bool| !text.is_empty() && text.chars().all(ok);
+    let is_float = |text: &str| {
+        let parts = text.split_once('.');
+        parts.is_some_and(|(whole, rest)| [whole, rest].iter().all(|part| all(part, |c| c.is_ascii_digit())))
+    };
+    let plain = all(value, |c| c.is_ascii_alphanumeric() || c == '_') || is_float(value);
     if plain { format!("{name}:{value}") } else { format!("{name}:{}", quoted(value.as_bytes())) }
 }
 
