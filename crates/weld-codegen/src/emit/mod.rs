@@ -385,6 +385,9 @@ impl<'c, 'u> Emitter<'c, 'u> {
         let signature = unit.ll.i32_type().fn_type(&types, false);
         let function = unit.module.add_function(name, signature, Some(linkage));
         unit.attribute(function, AttributeLoc::Function, "nounwind", 0);
+        // Strips of values take more stack than a guard page is large: every page of it is touched in order.
+        let probe = unit.ll.create_string_attribute("probe-stack", "inline-asm");
+        function.add_attribute(AttributeLoc::Function, probe);
         let run = function.get_first_param().ok_or_else(|| internal("a function without a run"))?.into_pointer_value();
         Emitter::for_function(unit, function, run)
     }
