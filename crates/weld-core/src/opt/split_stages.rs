@@ -660,7 +660,7 @@ mod tests {
                   result(for(
                     s,
                     appender[i64],
-                    |b, i, r| @(branch_selectivity:"0.98") if(r.$0 > 3L, merge(b, r.$1), b)
+                    |b, i, r| @(branch_selectivity:0.98) if(r.$0 > 3L, merge(b, r.$1), b)
                   ))
             "#]],
         );
