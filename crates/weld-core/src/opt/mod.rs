@@ -10,6 +10,7 @@
 //!   where it was;
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
+mod append_rows;
 mod drop_fields;
 mod eliminate_common;
 mod facts;
@@ -79,6 +80,10 @@ pub const PASSES: &[Pass] = &[
     pass("simplify", simplify::run, "as above; also joins nested filters into one, which stage splitting looks for"),
     pass("nest-views", nest_views::run, "the lists of views are literals by now; what follows sees plain loops"),
     pass("merge-locally", merge_locally::run, "the rows of views go to one place each"),
+    pass("inline-lets", inline_lets::run, "gives the places their one name"),
+    pass("append-rows", append_rows::run, "what goes to one place each is appended"),
+    pass("fuse-loops", fuse_loops::run, "what reads the rows of views sees a loop that appends them"),
+    pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("unroll-loops", unroll_loops::run, "short vectors were inlined; their loops' bodies are final"),
     pass("simplify", simplify::run, "indexes of unrolled loops are constants"),
     pass(
