@@ -8,7 +8,8 @@
 //!
 //! Laws, children first, until none applies: operators on literals are what the interpreter says, unless it says error;
 //! units and zeros of integers (`x + 0`, `x * 1`, `x * 0` when `x` cannot fail); of floats only `x * 1.0`, `x / 1.0` and
-//! `x - 0.0`, because `x + 0.0` changes -0.0 and `x * 0.0` is not 0.0 for NaN; the algebra of `&& || ! &  |`, short
+//! `x - 0.0`, because `x + 0.0` changes -0.0 and `x * 0.0` is not 0.0 for NaN; signs out of quotients of floats and of
+//! odd functions, so that `erf(-x / y)` and `erf(x / y)` share their call; the algebra of `&& || ! &  |`, short
 //! circuits respected; `if` and `select` on constants and with equal arms; fields of struct literals; casts of casts.
 //! Nullable logic is `{bool, bool}` taken apart by `split-structs`: with constant null flags it folds away here.
 //!
@@ -105,17 +106,22 @@ fn unary(op: UnaryOp, a: &mut Expr) -> Option<Expr> {
     {
         return scalar::unary(op, value).map(build::lit);
     }
-    if op != UnaryOp::Not {
-        return None;
-    }
     match &mut a.kind {
-        ExprKind::Unary(UnaryOp::Not, inner) => Some(inner.take()),
-        ExprKind::Binary(op, x, y) => {
-            let op = negated(*op, &x.ty)?;
-            Some(build::binary(op, x.take(), y.take()))
+        // Signs move out of odd functions, so that `erf(-x)` and `erf(x)` are one call.
+        ExprKind::Unary(UnaryOp::Neg, inner) if is_odd(op) => Some(build::neg(build::unary(op, inner.take()))),
+        ExprKind::Unary(UnaryOp::Not, inner) if op == UnaryOp::Not => Some(inner.take()),
+        ExprKind::Binary(comparison, x, y) if op == UnaryOp::Not => {
+            let negated = negated(*comparison, &x.ty)?;
+            Some(build::binary(negated, x.take(), y.take()))
         }
         _ => None,
     }
+}
+
+/// Whether the function of `-x` is that of `x` with the other sign, to the bit.
+fn is_odd(op: UnaryOp) -> bool {
+    use UnaryOp::*;
+    matches!(op, Sin | Tan | Asin | Atan | Sinh | Tanh | Erf)
 }
 
 /// The comparison that holds when this one does not. Ordered comparisons of floats have none, because of NaN.
@@ -147,6 +153,10 @@ fn binary(op: BinaryOp, a: &mut Expr, b: &mut Expr) -> Option<Expr> {
         BinaryOp::Mul if is_number(a, 1) => Some(b.take()),
         BinaryOp::Div if is_number(b, 1) => Some(a.take()),
         BinaryOp::Sub if is_number(b, 0) => Some(a.take()),
+        BinaryOp::Div if a.ty.as_scalar().is_some_and(ScalarKind::is_float) => match &mut a.kind {
+            ExprKind::Unary(UnaryOp::Neg, x) => Some(build::neg(build::binary(op, x.take(), b.take()))),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -389,6 +399,14 @@ mod tests {
               {x, x, x, 0L, x, x, x}
         "#]],
         );
+    }
+
+    #[test]
+    fn signs_move_out_of_odd_functions() {
+        check("|x: f64, y: f32, k: i64| {erf(-x / 2.0), sin(-y), cos(-x), -k / 2L, x / -2.0}", expect![[r#"
+            |x: f64, y: f32, k: i64|
+              {-erf(x / 2.0), -sin(y), cos(-x), -k / 2L, x / -2.0}
+        "#]]);
     }
 
     #[test]
