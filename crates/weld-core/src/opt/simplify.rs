@@ -403,10 +403,13 @@ mod tests {
 
     #[test]
     fn signs_move_out_of_odd_functions() {
-        check("|x: f64, y: f32, k: i64| {erf(-x / 2.0), sin(-y), cos(-x), -k / 2L, x / -2.0}", expect![[r#"
+        check(
+            "|x: f64, y: f32, k: i64| {erf(-x / 2.0), sin(-y), cos(-x), -k / 2L, x / -2.0}",
+            expect![[r#"
             |x: f64, y: f32, k: i64|
               {-erf(x / 2.0), -sin(y), cos(-x), -k / 2L, x / -2.0}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
