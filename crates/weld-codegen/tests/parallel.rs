@@ -309,9 +309,8 @@ fn an_error_stops_what_comes_after_it() {
     check(text, &[numbers(1000)]);
 }
 
-#[test]
-fn all_threads_stop_when_the_run_is_cancelled() {
-    let text = "|v: vec[i64]| result(for(v, merger[i64,+], |b,i,x| merge(b, iterate(x, |s| {s + 1L, true}))))";
+/// An endless program ends soon after its flag is set.
+fn check_cancelled(text: &str, arg: &V) {
     for optimised in [false, true] {
         let compiled = parallel(text, optimised);
         let cancel = Arc::new(AtomicBool::new(false));
@@ -321,10 +320,16 @@ fn all_threads_stop_when_the_run_is_cancelled() {
                 std::thread::sleep(Duration::from_millis(50));
                 cancel.store(true, Ordering::Relaxed);
             });
-            run_in(&compiled, context, &[numbers(1000)])
+            run_in(&compiled, context, std::slice::from_ref(arg))
         });
         assert_eq!(result.map_err(|error| error.kind), Err(RuntimeErrorKind::Cancelled));
     }
+}
+
+#[test]
+fn all_threads_stop_when_the_run_is_cancelled() {
+    let text = "|v: vec[i64]| result(for(v, merger[i64,+], |b,i,x| merge(b, iterate(x, |s| {s + 1L, true}))))";
+    check_cancelled(text, &numbers(1000));
 }
 
 #[test]
@@ -421,19 +426,7 @@ fn the_first_error_of_a_sort_counts() {
 #[test]
 fn sorts_stop_when_the_run_is_cancelled() {
     let text = "|v: vec[i64]| sort(v, |a, b| i32(iterate(a, |s| {s + 1L, true})))";
-    for optimised in [false, true] {
-        let compiled = parallel(text, optimised);
-        let cancel = Arc::new(AtomicBool::new(false));
-        let context = Context::new(Arc::new(Limit::none()), cancel.clone());
-        let result = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(50));
-                cancel.store(true, Ordering::Relaxed);
-            });
-            run_in(&compiled, context, &[scrambled(1000)])
-        });
-        assert_eq!(result.map_err(|error| error.kind), Err(RuntimeErrorKind::Cancelled));
-    }
+    check_cancelled(text, &scrambled(1000));
 }
 
 #[test]
