@@ -12,7 +12,7 @@ use weld_runtime::{DictOffsets, RowLayout};
 
 use crate::emit::dict::row_layout;
 use crate::emit::hash::{KeyMemory, equal_function, merge_function};
-use crate::emit::{Emitter, Handle, Res, Val};
+use crate::emit::{DictVal, Emitter, Handle, Res, Val};
 use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
@@ -112,7 +112,8 @@ impl<'c> Emitter<'c, '_> {
         _span: Span,
     ) -> Res<Val<'c>> {
         let table = self.load_ptr(handle.state)?;
-        Ok(Val::Dict(self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value()))
+        let address = self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value();
+        Ok(Val::Dict(self.new_dict(address, handle.region)))
     }
 
     pub(super) fn combine_dict_merger(
@@ -142,7 +143,8 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<IntValue<'c>> {
         let table = memory.object;
-        let (found, number) = self.find_row(table, key_ty, ty, key, hash, false)?;
+        let unfinished = DictVal { address: table, lasting: false };
+        let (found, number) = self.find_row(unfinished, key_ty, ty, key, hash)?;
         let (new, done) = (self.new_block("new"), self.new_block("row"));
         let from = self.current_block()?;
         self.branch_if(found, done, new)?;

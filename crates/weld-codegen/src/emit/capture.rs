@@ -12,7 +12,7 @@
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
-use super::{BytesVal, Columns, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Columns, DictVal, Emitter, Res, Val, VecVal, internal};
 
 /// Gives another register for each one of a value.
 pub(super) trait RegisterMap<'c> {
@@ -83,7 +83,7 @@ impl<'e, 'c, 'u> Loads<'e, 'c, 'u> {
 }
 
 impl<'c> Val<'c> {
-    /// The same value in other registers. Its vectors do not change any more.
+    /// The same value in other registers. What it refers to does not change any more.
     pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Val<'c>> {
         Ok(match self {
             Val::Scalar(register) => Val::Scalar(map.register(*register)?),
@@ -97,10 +97,16 @@ impl<'c> Val<'c> {
             Val::Bytes(BytesVal::View { low, high }) => {
                 Val::Bytes(BytesVal::View { low: map.int(*low)?, high: map.int(*high)? })
             }
-            Val::Dict(table) => Val::Dict(map.pointer(*table)?),
+            Val::Dict(table) => Val::Dict(table.map_registers(map)?),
             Val::Absent => Val::Absent,
             Val::Builder(_) | Val::Deferred { .. } => return Err(internal("a value that belongs to its function")),
         })
+    }
+}
+
+impl<'c> DictVal<'c> {
+    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<DictVal<'c>> {
+        Ok(DictVal { address: map.pointer(self.address)?, lasting: true })
     }
 }
 

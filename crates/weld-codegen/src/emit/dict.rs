@@ -9,7 +9,8 @@
 //! dense:   d = key - min; word = directory[d / 32]; found if bit d % 32; group = word.rank + bits below it
 //! ```
 //!
-//! A finished table does not change, so everything is loaded as invariant: LLVM takes the table's header out of loops.
+//! A finished table does not change. If it is no temporary of an iteration, everything is loaded as invariant: LLVM takes
+//! the table's header out of loops.
 
 use inkwell::IntPredicate;
 use inkwell::types::BasicType;
@@ -20,7 +21,7 @@ use weld_runtime::{
     DictKind, DictOffsets, FILTER_BIT_SHIFTS, FILTER_BITS_FACTOR, GroupLayout, KeyKind, RowLayout, Status,
 };
 
-use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{Columns, Demand, DictVal, Emitter, Res, Val, VecVal, internal};
 use crate::layout;
 
 /// The most columns of values that are fetched ahead.
@@ -80,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
     /// The value of a key; traps if it is missing. `demand` says which parts of the value are read.
     pub(crate) fn dict_lookup(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         dict: &Type,
         key: &Val<'c>,
         demand: &Demand,
@@ -95,7 +96,7 @@ impl<'c> Emitter<'c, '_> {
     /// `{found, value}`; zero if there is none. `demand` is that of the value.
     pub(crate) fn dict_opt_lookup(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         dict: &Type,
         key: &Val<'c>,
         demand: &Demand,
@@ -117,10 +118,12 @@ impl<'c> Emitter<'c, '_> {
                 let columns = of.element().map_or(0, |element| layout::columns(element).len());
                 let number = |value: u32| self.unit.ll.i32_type().const_int(value.into(), false);
                 let (offset, bytes, columns) = (number(value_offset), number(row_bytes), self.i64(columns as i64));
-                let args = [self.run.into(), region.into(), table.into(), offset.into(), bytes.into(), columns.into()];
-                let table = self.call_value("weld_dict_or_empty", &args)?.into_pointer_value();
-                self.trap_noted_if(self.b.build_is_null(table, "")?, span)?;
-                Ok(Val::Dict(table))
+                let args =
+                    [self.run.into(), region.into(), table.address.into(), offset.into(), bytes.into(), columns.into()];
+                let address = self.call_value("weld_dict_or_empty", &args)?.into_pointer_value();
+                self.trap_noted_if(self.b.build_is_null(address, "")?, span)?;
+                let lasting = table.lasting && region == self.region;
+                Ok(Val::Dict(DictVal { address, lasting }))
             }
             (Type::Struct(types), Val::Struct(fields)) => {
                 let parts = types.iter().zip(fields.iter());
@@ -134,7 +137,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(crate) fn dict_key_exists(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         dict: &Type,
         key: &Val<'c>,
         _span: Span,
@@ -145,7 +148,7 @@ impl<'c> Emitter<'c, '_> {
     /// Asks the bitmap of a dense table, the filter of a large hashed one, or whether any slot has the hash.
     pub(crate) fn dict_may_contain(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         dict: &Type,
         key: &Val<'c>,
         _span: Span,
@@ -164,11 +167,11 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The entries as a `vec[{K,V}]`.
-    pub(crate) fn dict_to_vec(&mut self, table: PointerValue<'c>, dict: &Type, span: Span) -> Res<Val<'c>> {
+    pub(crate) fn dict_to_vec(&mut self, table: DictVal<'c>, dict: &Type, span: Span) -> Res<Val<'c>> {
         let (key_ty, value_ty) = entry_types(dict)?;
         let entry = Type::structure([key_ty.clone(), value_ty.clone()]);
         let region = self.region_for(&Type::vec(entry.clone()));
-        let rows = self.call_value("weld_dict_rows", &[self.run.into(), table.into()])?.into_pointer_value();
+        let rows = self.call_value("weld_dict_rows", &[self.run.into(), table.address.into()])?.into_pointer_value();
         self.trap_noted_if(self.b.build_is_null(rows, "")?, span)?;
         let len = self.header_word(table, DictOffsets::LEN)?;
         let vec = self.allocate_vec(&entry, len, region, span)?;
@@ -177,21 +180,21 @@ impl<'c> Emitter<'c, '_> {
             len,
             |map| {
                 let columns = columns.iter().map(|column| map.pointer(*column)).collect::<Res<Vec<_>>>()?;
-                Ok((columns, map.pointer(table)?, map.pointer(rows)?))
+                Ok((columns, table.map_registers(map)?, map.pointer(rows)?))
             },
             |e, (columns, table, rows), first, count| {
                 e.gather_loop(count, |e, i| {
                     let i = e.add_nw(first, i)?;
                     let row = e.row_ptr(rows, key_ty, value_ty, e.add_nw(i, e.i64(1))?)?;
-                    let key = e.load_row(key_ty, row, true)?;
+                    let key = e.load_row(key_ty, row, table.lasting)?;
                     let value = match value_ty.element() {
                         Some(_) => {
-                            let (first, count) = e.group_of_row(row, key_ty, value_ty)?;
+                            let (first, count) = e.group_of_row(table, row, key_ty, value_ty)?;
                             e.group_values(table, value_ty, first, count)?
                         }
                         None => {
                             let offset = row_layout(key_ty, value_ty).value_offset.into();
-                            e.load_row(value_ty, e.offset(row, offset)?, true)?
+                            e.load_row(value_ty, e.offset(row, offset)?, table.lasting)?
                         }
                     };
                     e.store_element(&entry, &mut columns.iter().copied(), i, &Val::structure(vec![key, value]))
@@ -204,7 +207,7 @@ impl<'c> Emitter<'c, '_> {
     // ---- probing ----
 
     /// Finds a key of a finished table.
-    fn probe(&mut self, table: PointerValue<'c>, dict: &Type, key: &Val<'c>) -> Res<Found<'c>> {
+    fn probe(&mut self, table: DictVal<'c>, dict: &Type, key: &Val<'c>) -> Res<Found<'c>> {
         let (key_ty, value_ty) = entry_types(dict)?;
         let key = self.canonical_key(key_ty, key)?;
         if !may_be_dense(key_ty, value_ty) {
@@ -223,7 +226,7 @@ impl<'c> Emitter<'c, '_> {
     /// What `dense` or `hashed` gives, by the kind of the table.
     fn by_kind<const N: usize>(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         dense: impl FnOnce(&mut Self) -> Res<[BasicValueEnum<'c>; N]>,
         hashed: impl FnOnce(&mut Self) -> Res<[BasicValueEnum<'c>; N]>,
     ) -> Res<[BasicValueEnum<'c>; N]> {
@@ -247,44 +250,37 @@ impl<'c> Emitter<'c, '_> {
         Ok(values)
     }
 
-    fn probe_hashed(
-        &mut self,
-        table: PointerValue<'c>,
-        key_ty: &Type,
-        value_ty: &Type,
-        key: &Val<'c>,
-    ) -> Res<Found<'c>> {
+    fn probe_hashed(&mut self, table: DictVal<'c>, key_ty: &Type, value_ty: &Type, key: &Val<'c>) -> Res<Found<'c>> {
         let hash = self.hash_key(key_ty, key)?;
-        let (found, row) = self.find_row(table, key_ty, value_ty, key, hash, true)?;
+        let (found, row) = self.find_row(table, key_ty, value_ty, key, hash)?;
         if value_ty.element().is_none() {
             return Ok(Found { found, place: row, count: self.i64(0) });
         }
         // Row 0 begins at value 0, and so does row 1: an empty group.
         let rows = self.header_ptr(table, DictOffsets::ROWS)?;
         let row = self.row_ptr(rows, key_ty, value_ty, row)?;
-        let (place, count) = self.group_of_row(row, key_ty, value_ty)?;
+        let (place, count) = self.group_of_row(table, row, key_ty, value_ty)?;
         Ok(Found { found, place, count })
     }
 
-    /// Walks the slots from the key's home on. The row is 0 if there is none. `input`: the table is finished.
+    /// Walks the slots from the key's home on. The row is 0 if there is none. A table that is not finished is not `lasting`.
     pub(crate) fn find_row(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         key_ty: &Type,
         value_ty: &Type,
         key: &Val<'c>,
         hash: IntValue<'c>,
-        input: bool,
     ) -> Res<(IntValue<'c>, IntValue<'c>)> {
         let (i64, i32) = (self.unit.i64_type(), self.unit.ll.i32_type());
         let load = |ty: inkwell::types::BasicTypeEnum<'c>, ptr| -> Res<BasicValueEnum<'c>> {
             let value = self.load(ty, ptr)?;
-            if input {
+            if table.lasting {
                 self.mark_input_load(value)?;
             }
             Ok(value)
         };
-        let at = |offset: usize| self.offset(table, offset as u64);
+        let at = |offset: usize| self.offset(table.address, offset as u64);
         let ptr_type = self.unit.ptr_type().as_basic_type_enum();
         let directory = load(ptr_type, at(DictOffsets::DIRECTORY)?)?.into_pointer_value();
         let rows = load(ptr_type, at(DictOffsets::ROWS)?)?.into_pointer_value();
@@ -308,7 +304,7 @@ impl<'c> Emitter<'c, '_> {
         self.at(check);
         let number = self.and(slot, self.i64(u32::MAX.into()))?;
         let row = self.row_ptr(rows, key_ty, value_ty, number)?;
-        let row_key = self.load_row(key_ty, row, input)?;
+        let row_key = self.load_row(key_ty, row, table.lasting)?;
         let equal = self.keys_equal(key_ty, key, &row_key)?;
         let check_end = self.current_block()?;
         self.branch_if(equal, done, on)?;
@@ -329,7 +325,7 @@ impl<'c> Emitter<'c, '_> {
         Ok((found.as_basic_value().into_int_value(), row.as_basic_value().into_int_value()))
     }
 
-    fn probe_dense(&mut self, table: PointerValue<'c>, key_ty: &Type, key: &Val<'c>) -> Res<Found<'c>> {
+    fn probe_dense(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<Found<'c>> {
         let (found, word, bit) = self.dense_bit(table, key_ty, key)?;
         let i32 = self.unit.ll.i32_type();
         let (read, many, done) = (self.new_block("rank"), self.new_block("many"), self.new_block("ranked"));
@@ -347,7 +343,7 @@ impl<'c> Emitter<'c, '_> {
         self.at(many);
         let start = |index: IntValue<'c>| -> Res<IntValue<'c>> {
             let value = self.load(i32, self.element_ptr(i32.into(), starts, index)?)?;
-            self.mark_input_load(value)?;
+            self.mark_load(value, table.lasting)?;
             self.to_i64(value.into_int_value())
         };
         let first = start(group)?;
@@ -366,13 +362,13 @@ impl<'c> Emitter<'c, '_> {
     /// Whether a dense table has the key, the word of its bit, and the bit's number.
     fn dense_bit(
         &self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         key_ty: &Type,
         key: &Val<'c>,
     ) -> Res<(IntValue<'c>, IntValue<'c>, IntValue<'c>)> {
         let (address, bit, inside) = self.dense_word(table, key_ty, key)?;
         let word = self.load(self.unit.i64_type(), address)?;
-        self.mark_input_load(word)?;
+        self.mark_load(word, table.lasting)?;
         let word = word.into_int_value();
         let shifted = self.b.build_right_shift(word, bit, false, "")?;
         let set = self.b.build_int_truncate(shifted, self.unit.ll.bool_type(), "")?;
@@ -383,7 +379,7 @@ impl<'c> Emitter<'c, '_> {
     /// others are sent to the first word, so that there is no branch.
     fn dense_word(
         &self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         key_ty: &Type,
         key: &Val<'c>,
     ) -> Res<(PointerValue<'c>, IntValue<'c>, IntValue<'c>)> {
@@ -409,7 +405,7 @@ impl<'c> Emitter<'c, '_> {
         self.add_nw(rank, self.to_i64(below)?)
     }
 
-    fn hashed_may_contain(&mut self, table: PointerValue<'c>, key_ty: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
+    fn hashed_may_contain(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
         let i64 = self.unit.i64_type();
         let hash = self.hash_key(key_ty, key)?;
         let hash = self.to_i64(hash)?;
@@ -421,7 +417,7 @@ impl<'c> Emitter<'c, '_> {
         self.at(filtered);
         let index = self.b.build_right_shift(hash, self.header_word(table, DictOffsets::FILTER_SHIFT)?, false, "")?;
         let word = self.load(i64, self.element_ptr(i64.into(), filter, index)?)?;
-        self.mark_input_load(word)?;
+        self.mark_load(word, table.lasting)?;
         let product = self.mul(hash, self.i64(FILTER_BITS_FACTOR as i64))?;
         let mut wanted = self.i64(0);
         for shift in FILTER_BIT_SHIFTS {
@@ -437,15 +433,15 @@ impl<'c> Emitter<'c, '_> {
         let (step, next) = (self.new_block("slot"), self.new_block("other"));
         let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
         let mask = self.header_word(table, DictOffsets::MASK)?;
-        let shift = self.load(self.unit.ll.i32_type(), self.offset(table, DictOffsets::SHIFT as u64)?)?;
-        self.mark_input_load(shift)?;
+        let shift = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::SHIFT as u64)?)?;
+        self.mark_load(shift, table.lasting)?;
         let home = self.b.build_right_shift(hash, self.to_i64(shift.into_int_value())?, false, "")?;
         self.branch(step)?;
         self.at(step);
         let position = self.b.build_phi(i64, "slot")?;
         let at = position.as_basic_value().into_int_value();
         let slot = self.load(i64, self.element_ptr(i64.into(), directory, at)?)?;
-        self.mark_input_load(slot)?;
+        self.mark_load(slot, table.lasting)?;
         let slot = slot.into_int_value();
         let tag = self.b.build_right_shift(slot, self.i64(32), false, "")?;
         let same = self.cmp(IntPredicate::EQ, tag, hash)?;
@@ -468,7 +464,7 @@ impl<'c> Emitter<'c, '_> {
     /// Asks for the memory that a probe looks at first.
     pub(super) fn prefetch_slot(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         key_ty: &Type,
         value_ty: &Type,
         key: &Val<'c>,
@@ -490,7 +486,7 @@ impl<'c> Emitter<'c, '_> {
     /// Asks for what the first slot leads to: the row, or the values of the group.
     pub(super) fn prefetch_row(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         key_ty: &Type,
         value_ty: &Type,
         key: &Val<'c>,
@@ -505,7 +501,7 @@ impl<'c> Emitter<'c, '_> {
             let (word, bit, _) = {
                 let (address, bit, inside) = self.dense_word(table, key_ty, &key)?;
                 let word = self.load(self.unit.i64_type(), address)?;
-                self.mark_input_load(word)?;
+                self.mark_load(word, table.lasting)?;
                 (word.into_int_value(), bit, inside)
             };
             let group = self.group_of_bit(word, bit)?;
@@ -521,7 +517,7 @@ impl<'c> Emitter<'c, '_> {
             let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
             for (i, ty) in layout::columns(element).iter().enumerate().take(PREFETCHED_COLUMNS_MAX) {
                 let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
-                self.mark_input_load(column)?;
+                self.mark_load(column, table.lasting)?;
                 // One group beyond the last at most, which is not read.
                 let address = self.column_ptr(ty, column.into_pointer_value(), group)?;
                 self.prefetch(address)?;
@@ -531,7 +527,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let home = self.home_slot(table, key_ty, &key)?;
         let slot = self.load(self.unit.i64_type(), home)?;
-        self.mark_input_load(slot)?;
+        self.mark_load(slot, table.lasting)?;
         let number = self.and(slot.into_int_value(), self.i64(u32::MAX.into()))?;
         let rows = self.header_ptr(table, DictOffsets::ROWS)?;
         self.prefetch(self.row_ptr(rows, key_ty, value_ty, number)?)?;
@@ -540,10 +536,10 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    fn home_slot(&mut self, table: PointerValue<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
+    fn home_slot(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
         let hash = self.hash_key(key_ty, key)?;
-        let shift = self.load(self.unit.ll.i32_type(), self.offset(table, DictOffsets::SHIFT as u64)?)?;
-        self.mark_input_load(shift)?;
+        let shift = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::SHIFT as u64)?)?;
+        self.mark_load(shift, table.lasting)?;
         let shift = self.to_i64(shift.into_int_value())?;
         let home = self.b.build_right_shift(self.to_i64(hash)?, shift, false, "")?;
         let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
@@ -552,13 +548,7 @@ impl<'c> Emitter<'c, '_> {
 
     // ---- values ----
 
-    fn found_value(
-        &mut self,
-        table: PointerValue<'c>,
-        dict: &Type,
-        found: &Found<'c>,
-        demand: &Demand,
-    ) -> Res<Val<'c>> {
+    fn found_value(&mut self, table: DictVal<'c>, dict: &Type, found: &Found<'c>, demand: &Demand) -> Res<Val<'c>> {
         let (key_ty, value_ty) = entry_types(dict)?;
         if value_ty.element().is_some() {
             return self.group_values(table, value_ty, found.place, found.count);
@@ -567,13 +557,13 @@ impl<'c> Emitter<'c, '_> {
         let rows = self.header_ptr(table, DictOffsets::ROWS)?;
         let row = self.row_ptr(rows, key_ty, value_ty, found.place)?;
         let value = self.offset(row, row_layout(key_ty, value_ty).value_offset.into())?;
-        self.load_row_parts(value_ty, value, true, demand)
+        self.load_row_parts(value_ty, value, table.lasting, demand)
     }
 
     /// Values `first .. first + count` of a grouped table.
     fn group_values(
         &mut self,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         value_ty: &Type,
         first: IntValue<'c>,
         count: IntValue<'c>,
@@ -585,19 +575,25 @@ impl<'c> Emitter<'c, '_> {
             .enumerate()
             .map(|(i, ty)| {
                 let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
-                self.mark_input_load(column)?;
+                self.mark_load(column, table.lasting)?;
                 self.column_ptr(ty, column.into_pointer_value(), first)
             })
             .collect::<Res<_>>()?;
-        self.vec_value(value_ty, VecVal { len: count, columns: Columns::Dense(columns), input: true })
+        self.vec_value(value_ty, VecVal { len: count, columns: Columns::Dense(columns), input: table.lasting })
     }
 
     /// The number of the first value of a row's group, and how many there are.
-    fn group_of_row(&self, row: PointerValue<'c>, key_ty: &Type, value_ty: &Type) -> Res<(IntValue<'c>, IntValue<'c>)> {
+    fn group_of_row(
+        &self,
+        table: DictVal<'c>,
+        row: PointerValue<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+    ) -> Res<(IntValue<'c>, IntValue<'c>)> {
         let RowLayout { value_offset, row_bytes } = row_layout(key_ty, value_ty);
         let number = |offset: u32| -> Res<IntValue<'c>> {
             let value = self.load(self.unit.ll.i32_type(), self.offset(row, offset.into())?)?;
-            self.mark_input_load(value)?;
+            self.mark_load(value, table.lasting)?;
             self.to_i64(value.into_int_value())
         };
         let first = number(value_offset)?;
@@ -618,21 +614,26 @@ impl<'c> Emitter<'c, '_> {
 
     // ---- the header of a finished table ----
 
-    fn is_dense(&self, table: PointerValue<'c>) -> Res<IntValue<'c>> {
-        let kind = self.load(self.unit.ll.i32_type(), self.offset(table, DictOffsets::KIND as u64)?)?;
-        self.mark_input_load(kind)?;
+    /// A finished table that was made in this region.
+    pub(crate) fn new_dict(&self, address: PointerValue<'c>, region: PointerValue<'c>) -> DictVal<'c> {
+        DictVal { address, lasting: region == self.region }
+    }
+
+    fn is_dense(&self, table: DictVal<'c>) -> Res<IntValue<'c>> {
+        let kind = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::KIND as u64)?)?;
+        self.mark_load(kind, table.lasting)?;
         self.cmp(IntPredicate::EQ, kind.into_int_value(), self.i32(DictKind::Dense as i32))
     }
 
-    fn header_word(&self, table: PointerValue<'c>, offset: usize) -> Res<IntValue<'c>> {
-        let word = self.load(self.unit.i64_type(), self.offset(table, offset as u64)?)?;
-        self.mark_input_load(word)?;
+    fn header_word(&self, table: DictVal<'c>, offset: usize) -> Res<IntValue<'c>> {
+        let word = self.load(self.unit.i64_type(), self.offset(table.address, offset as u64)?)?;
+        self.mark_load(word, table.lasting)?;
         Ok(word.into_int_value())
     }
 
-    fn header_ptr(&self, table: PointerValue<'c>, offset: usize) -> Res<PointerValue<'c>> {
-        let pointer = self.load(self.unit.ptr_type(), self.offset(table, offset as u64)?)?;
-        self.mark_input_load(pointer)?;
+    fn header_ptr(&self, table: DictVal<'c>, offset: usize) -> Res<PointerValue<'c>> {
+        let pointer = self.load(self.unit.ptr_type(), self.offset(table.address, offset as u64)?)?;
+        self.mark_load(pointer, table.lasting)?;
         Ok(pointer.into_pointer_value())
     }
 }

@@ -5,7 +5,7 @@ use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValue, BasicValueEnum, InstructionValue, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
 
-use super::{BytesVal, Columns, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Columns, Demand, DictVal, Emitter, Res, Val, VecVal, internal};
 use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
@@ -91,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
                 let columns = (0..layout::columns(element).len() as u64).map(|i| pointer(1 + i)).collect::<Res<_>>()?;
                 Val::Vec(VecVal { len: word(0)?, columns: Columns::Dense(columns), input })
             }
-            Type::Dict(..) => Val::Dict(pointer(0)?),
+            Type::Dict(..) => Val::Dict(DictVal { address: pointer(0)?, lasting: input }),
             Type::Builder(_) => return Err(internal("a builder in row form")),
         })
     }
@@ -229,7 +229,10 @@ impl<'c> Emitter<'c, '_> {
                 }
                 Val::Vec(VecVal { len, columns: Columns::Dense(columns.into()), input: true })
             }
-            Type::Dict(..) => Val::Dict(input(self.load(ptr_type, next()?)?)?.into_pointer_value()),
+            Type::Dict(..) => {
+                let address = input(self.load(ptr_type, next()?)?)?.into_pointer_value();
+                Val::Dict(DictVal { address, lasting: true })
+            }
             Type::Simd(_) | Type::Builder(_) => return Err(internal("no flat form")),
         })
     }

@@ -91,7 +91,7 @@ use crate::foreign::Cudf;
 pub(crate) use analysis::{Demand, demands};
 pub(crate) use parallel::Parallel;
 pub(crate) use trap::Site;
-pub(crate) use val::{BytesVal, Columns, Handle, Val, VecVal, register_count};
+pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count};
 
 pub(crate) type Res<T> = Result<T, CompileError>;
 

@@ -25,7 +25,7 @@ use weld_runtime::DictOffsets;
 
 use super::dict::entry_types;
 use super::iter::Source;
-use super::{Demand, Emitter, Res, Val, demands, internal};
+use super::{Demand, DictVal, Emitter, Res, Val, demands, internal};
 
 /// Iterations between asking for a slot and using it. At half the way its row is asked for.
 const AHEAD: i64 = 24;
@@ -73,8 +73,8 @@ impl<'c> Emitter<'c, '_> {
                 Some(table) => table.dict()?,
                 None => continue,
             };
-            let entries = self.load(self.unit.i64_type(), self.offset(table, DictOffsets::LEN as u64)?)?;
-            self.mark_input_load(entries)?;
+            let entries = self.load(self.unit.i64_type(), self.offset(table.address, DictOffsets::LEN as u64)?)?;
+            self.mark_load(entries, table.lasting)?;
             let large = self.cmp(IntPredicate::UGE, entries.into_int_value(), self.i64(ENTRIES_MIN))?;
             let (fetch, done) = (self.new_block("fetch"), self.new_block("fetched"));
             self.branch_if(large, fetch, done)?;
@@ -95,7 +95,7 @@ impl<'c> Emitter<'c, '_> {
         lookup: &Lookup<'_>,
         x_sym: Sym,
         index: IntValue<'c>,
-        table: PointerValue<'c>,
+        table: DictVal<'c>,
         slot: bool,
     ) -> Res<()> {
         let key = self.key_ahead(&lookup.ahead, source, x_sym, index)?;

@@ -15,7 +15,7 @@ use weld_runtime::Status;
 
 use super::dict::{entry_types, row_layout};
 use super::hash::KeyMemory;
-use super::{BytesVal, Columns, Demand, Emitter, Handle, Res, Val, internal};
+use super::{BytesVal, Columns, Demand, DictVal, Emitter, Handle, Res, Val, internal};
 use crate::layout;
 
 /// More elements than memory holds, for elements that take no bytes.
@@ -227,7 +227,8 @@ impl<'c> Emitter<'c, '_> {
             let key = e.read_value(input, key_ty)?;
             let key = e.canonical_key(key_ty, &key)?;
             let hash = e.hash_key(key_ty, &key)?;
-            let (found, _) = e.find_row(table, key_ty, value_ty, &key, hash, false)?;
+            let unfinished = DictVal { address: table, lasting: false };
+            let (found, _) = e.find_row(unfinished, key_ty, value_ty, &key, hash)?;
             e.refuse_if(input, found)?;
             let args = [e.run.into(), table.into(), hash.into()];
             let row = e.call_value("weld_dict_insert", &args)?.into_pointer_value();
@@ -255,7 +256,8 @@ impl<'c> Emitter<'c, '_> {
             let done = self.call_value("weld_dict_group", &args)?.into_int_value();
             self.trap_noted_if(self.b.build_not(done, "")?, span)?;
         }
-        Ok(Val::Dict(self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value()))
+        let address = self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value();
+        Ok(Val::Dict(self.new_dict(address, region)))
     }
 }
 

@@ -21,8 +21,7 @@ pub(crate) enum Val<'c> {
     Vec(VecVal<'c>),
     /// `vec[i8]` or `vec[u8]`.
     Bytes(BytesVal<'c>),
-    /// The address of the table.
-    Dict(PointerValue<'c>),
+    Dict(DictVal<'c>),
     Builder(Rc<Handle<'c>>),
     /// A part that no expression reads.
     Absent,
@@ -40,6 +39,15 @@ pub(crate) struct VecVal<'c> {
     pub(crate) columns: Columns<'c>,
     /// Whether the elements stay the same while the code runs: arguments and chunks.
     pub(crate) input: bool,
+}
+
+/// A dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DictVal<'c> {
+    pub(crate) address: PointerValue<'c>,
+    /// Whether it is sure to stay until the code ends. Where a temporary of an iteration may have been, another is made in
+    /// the next one, so that loads must not be taken for those of memory that does not change.
+    pub(crate) lasting: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -154,7 +162,7 @@ impl<'c> Val<'c> {
         }
     }
 
-    pub(crate) fn dict(&self) -> Res<PointerValue<'c>> {
+    pub(crate) fn dict(&self) -> Res<DictVal<'c>> {
         match self {
             Val::Dict(table) => Ok(*table),
             other => Err(internal(&format!("a dictionary was expected, not {other:?}"))),
@@ -249,7 +257,7 @@ impl<'c> Emitter<'c, '_> {
                 let (low, high) = self.bytes_view(bytes)?;
                 out.extend([BasicValueEnum::from(low), high.into()]);
             }
-            (Val::Dict(table), _) => out.push((*table).into()),
+            (Val::Dict(table), _) => out.push(table.address.into()),
             (Val::Builder(_), _) => {}
             _ => return Err(internal("a value is not of its type")),
         }
@@ -285,7 +293,7 @@ impl<'c> Emitter<'c, '_> {
                     layout::columns(element).iter().map(|_| Ok(next()?.into_pointer_value())).collect::<Res<_>>()?;
                 Val::Vec(VecVal { len, columns: Columns::Dense(columns), input: false })
             }
-            Type::Dict(..) => Val::Dict(next()?.into_pointer_value()),
+            Type::Dict(..) => Val::Dict(DictVal { address: next()?.into_pointer_value(), lasting: false }),
             Type::Builder(_) => like.clone(),
         })
     }
@@ -298,10 +306,11 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The value with its vectors marked as not changing.
+/// The value with its vectors and dictionaries marked as not changing.
 fn constant(value: Val<'_>) -> Val<'_> {
     match value {
         Val::Vec(vec) => Val::Vec(VecVal { input: true, ..vec }),
+        Val::Dict(table) => Val::Dict(DictVal { lasting: true, ..table }),
         Val::Struct(fields) => Val::Struct(fields.iter().cloned().map(constant).collect()),
         other => other,
     }
