@@ -93,10 +93,9 @@ impl<'c> Emitter<'c, '_> {
                 self.copy_state(builder, x.state, state)?;
                 self.at(b_end);
                 self.copy_state(builder, y.state, state)?;
-                // Growing takes memory from the run's own region: the two may have had different ones.
                 Ok(Val::Builder(Rc::new(Handle {
                     copies_bytes: x.copies_bytes || y.copies_bytes,
-                    ..Handle::new(builder.clone(), state, self.region)
+                    ..Handle::new(builder.clone(), state, self.inner_region(x.region, y.region))
                 })))
             }
             _ => Ok(Val::Absent),

@@ -687,15 +687,33 @@ impl<'c, 'u> Emitter<'c, 'u> {
 
     // ---- memory of the run ----
 
-    /// The region for a new object whose value has this type: the innermost scratch memory that it cannot leave.
+    /// The region for a new object whose value has this type: the innermost scratch memory that neither it nor a value
+    /// inside of its memory can leave.
     pub(crate) fn region_for(&mut self, ty: &Type) -> PointerValue<'c> {
-        for level in self.scratch.iter_mut().rev() {
-            if !level.escaping.iter().any(|outer| contains(outer, ty)) {
-                level.used = true;
-                return level.region;
-            }
+        let mut kept = vec![ty];
+        if let Type::Dict(key, value) = ty {
+            // The values of groups lie in the table's columns, and copies of keys that are vectors in its arena.
+            kept.extend(value.element().map(|_| &**value));
+            vectors(key, &mut kept);
         }
-        self.region
+        self.innermost_region(|outer| kept.iter().any(|ty| contains(outer, ty)))
+    }
+
+    /// The region of the innermost scratch memory that no value leaves of the types of which `leaves` says so.
+    fn innermost_region(&mut self, leaves: impl Fn(&Type) -> bool) -> PointerValue<'c> {
+        match self.scratch.iter_mut().rev().find(|level| !level.escaping.iter().any(&leaves)) {
+            Some(level) => {
+                level.used = true;
+                level.region
+            }
+            None => self.region,
+        }
+    }
+
+    /// Of two regions of builders that are one from here on, the one that ends first: neither leaves it.
+    pub(crate) fn inner_region(&self, a: PointerValue<'c>, b: PointerValue<'c>) -> PointerValue<'c> {
+        let levels = self.scratch.iter().rev().map(|level| level.region);
+        levels.into_iter().find(|region| *region == a || *region == b).unwrap_or(a)
     }
 
     /// A new block of the run; traps when memory is short.
@@ -762,6 +780,18 @@ fn contains(outer: &Type, inner: &Type) -> bool {
         Type::Vec(element) => contains(element, inner),
         Type::Dict(key, value) => contains(key, inner) || contains(value, inner),
         Type::Builder(builder) => contains(&builder.merge_type(), inner) || contains(&builder.result_type(), inner),
+    }
+}
+
+/// The vectors in a type of keys.
+fn vectors<'t>(ty: &'t Type, out: &mut Vec<&'t Type>) {
+    match ty {
+        Type::Struct(fields) => fields.iter().for_each(|field| vectors(field, out)),
+        Type::Vec(element) => {
+            out.push(ty);
+            vectors(element, out);
+        }
+        _ => {}
     }
 }
 

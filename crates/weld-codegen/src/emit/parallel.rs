@@ -209,13 +209,7 @@ impl<'c> Emitter<'c, '_> {
             collect_parts(&slot.handle.ty.merge_type(), &mut parts);
             collect_parts(&slot.handle.ty.result_type(), &mut parts);
         }
-        for level in self.scratch.iter_mut().rev() {
-            if !level.escaping.iter().any(|outer| parts.iter().any(|part| contains(outer, part))) {
-                level.used = true;
-                return level.region;
-            }
-        }
-        self.region
+        self.innermost_region(|outer| parts.iter().any(|part| contains(outer, part)))
     }
 }
 
