@@ -21,6 +21,7 @@ mod math;
 pub mod memory;
 mod nd;
 pub mod parallel;
+mod poison;
 mod run;
 pub mod sort;
 mod status;
@@ -36,6 +37,7 @@ pub use dict_filter::{BIT_SHIFTS as FILTER_BIT_SHIFTS, BITS_FACTOR as FILTER_BIT
 pub use dict_finish::{EqualKeys, HashKeys, KeyFunctions};
 pub use dict_group::{GroupBuilder, GroupLayout, GroupOffsets};
 pub use memory::MemoryPool;
+pub use poison::Poison;
 pub use run::{Block, Region, Run};
 pub use status::{Failure, Status};
 pub use threads::Threads;

@@ -3,6 +3,9 @@
 use weld_test::differ::{Verdict, check};
 use weld_test::generate::program;
 
+#[global_allocator]
+static ALLOCATOR: weld_runtime::Poison = weld_runtime::Poison;
+
 #[test]
 fn random_programs_agree() {
     for seed in 0..250 {

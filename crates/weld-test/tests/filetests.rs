@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weld_test::driver::{Report, files, run_file};
 
+#[global_allocator]
+static ALLOCATOR: weld_runtime::Poison = weld_runtime::Poison;
+
 #[test]
 fn every_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace");

@@ -14,6 +14,9 @@ use weld_test::differ::{Verdict, check};
 use weld_test::generate::{Generated, program};
 use weld_test::shrink::shrink;
 
+#[global_allocator]
+static ALLOCATOR: weld_runtime::Poison = weld_runtime::Poison;
+
 struct Options {
     minutes: f64,
     seed: u64,
