@@ -2,10 +2,11 @@
 //!
 //! The interpreter on the program as it is gives the expectation. Then it runs the program after every pass of the
 //! optimizer, and with each pass left out, and the compiler runs it optimised or not, at several levels and numbers of
-//! threads.
+//! threads. Then it is disturbed: memory is refused or the run cancelled at some allocation.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use weld_core::RuntimeErrorKind;
 use weld_core::interp::json::to_json;
@@ -15,6 +16,7 @@ use weld_core::opt;
 
 use crate::close::Rule;
 use crate::engine::{Engine, Failure};
+use crate::fault::{Fault, FaultyPool};
 use crate::generate::Generated;
 
 /// A run's result as far as engines must agree.
@@ -38,7 +40,7 @@ const STEPS: u64 = 200_000;
 
 fn interpret(program: &Program, args: &[Value], steps: u64) -> Outcome {
     let limits = Limits { memory: 256 << 20, steps, ..Limits::default() };
-    match interp::run(program, args, &limits) {
+    match interp::run_with_host(program, args, &limits, &crate::host::call) {
         Ok(value) => Outcome::Value(value),
         Err(error) => Outcome::Error(error.kind, error.message),
     }
@@ -92,10 +94,12 @@ pub fn check(made: &Generated, thorough: bool) -> Verdict {
         }
         _ => {}
     }
-    let engines: [&dyn Fn() -> Result<(), String>; 3] =
-        [&|| passes(made, &expected), &|| if thorough { without_passes(made, &expected) } else { Ok(()) }, &|| {
-            compiled(made, &expected, thorough)
-        }];
+    let engines: [&dyn Fn() -> Result<(), String>; 4] = [
+        &|| passes(made, &expected),
+        &|| if thorough { without_passes(made, &expected) } else { Ok(()) },
+        &|| compiled(made, &expected, thorough),
+        &|| disturbed(made, &expected),
+    ];
     for engine in engines {
         match catch_unwind(AssertUnwindSafe(engine)) {
             Ok(Ok(())) => {}
@@ -167,6 +171,35 @@ fn compiled(made: &Generated, expected: &Outcome, thorough: bool) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Compiled, with a fault at some allocation: the result is the same, or the error is that of the fault. In the end no
+/// memory is taken any more.
+fn disturbed(made: &Generated, expected: &Outcome) -> Result<(), String> {
+    let jits: Vec<Engine> = Engine::ALL.into_iter().filter(|engine| engine.jit.is_some()).collect();
+    let number = made.program.body.size();
+    let engine = jits[number % jits.len()];
+    let (fault, error) = match number / jits.len() % 2 {
+        0 => (Fault::Refuse, RuntimeErrorKind::OutOfMemory),
+        _ => (Fault::Cancel, RuntimeErrorKind::Cancelled),
+    };
+    let after = (number / 2 / jits.len() % 24) as u64;
+    let limits = Limits::default();
+    let pool = Arc::new(FaultyPool::new(fault, after, limits.cancel.clone()));
+    let wrong = match engine.run_in(&made.program, &made.args, &limits, &pool) {
+        Ok(value) if !agree(expected, &Outcome::Value(value.clone())) => Some(show(&Outcome::Value(value))),
+        Err(Failure::Runtime(found)) if found.kind != error => {
+            let found = Outcome::Error(found.kind, found.message);
+            (!agree(expected, &found)).then(|| show(&found))
+        }
+        Err(failure @ Failure::Broken(_)) => Some(failure.to_string()),
+        _ if pool.used() != 0 => Some(format!("{} bytes that are not given back", pool.used())),
+        _ => None,
+    };
+    match wrong {
+        Some(found) => Err(format!("{engine}, {fault:?} after {after}: {} became {found}", show(expected))),
+        None => Ok(()),
+    }
 }
 
 fn broken(report: &opt::Report) -> Result<(), String> {

@@ -8,8 +8,8 @@ use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::Program;
 use weld_core::opt;
 use weld_core::{RuntimeError, RuntimeErrorKind};
-use weld_runtime::Context;
 use weld_runtime::memory::Limit;
+use weld_runtime::{Context, MemoryPool};
 
 /// One way of running a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,17 @@ impl Engine {
 
     /// Runs a program. The interpreter alone honours the limit of steps.
     pub fn run(self, program: &Program, args: &[Value], limits: &Limits) -> Result<Value, Failure> {
+        self.run_in(program, args, limits, &Arc::new(Limit::new(limits.memory)))
+    }
+
+    /// Runs a program; compiled code gets its memory from `pool`.
+    pub fn run_in<P: MemoryPool + 'static>(
+        self,
+        program: &Program,
+        args: &[Value],
+        limits: &Limits,
+        pool: &Arc<P>,
+    ) -> Result<Value, Failure> {
         let program = match self.optimised {
             true => opt::Optimized::new(program.clone(), &opt::Config::default()),
             false => opt::Optimized::none(program.clone()),
@@ -57,7 +68,8 @@ impl Engine {
         let result = program.run(|program| match self.jit {
             None => interp::run_with_host(program, args, limits, &crate::host::call),
             Some((level, threads)) => {
-                run_compiled(program, args, limits, level, threads).map_err(|found| match found {
+                let context = Arc::new(Context::new(pool.clone(), limits.cancel.clone()));
+                run_compiled(program, args, &context, level, threads).map_err(|found| match found {
                     Failure::Runtime(error) => error,
                     other => {
                         failure = Some(other);
@@ -76,7 +88,7 @@ impl Engine {
 fn run_compiled(
     program: &Program,
     args: &[Value],
-    limits: &Limits,
+    context: &Arc<Context>,
     level: OptLevel,
     threads: usize,
 ) -> Result<Value, Failure> {
@@ -91,8 +103,7 @@ fn run_compiled(
     let native = |(arg, param): (&Value, &weld_core::ir::Param)| weld_codegen::Value::from_interp(&param.ty, arg);
     let native: Result<Vec<_>, RuntimeError> = args.iter().zip(&program.params).map(native).collect();
     let native = native.map_err(|_| Failure::Unsupported("such arguments".into()))?;
-    let context = Arc::new(Context::new(Arc::new(Limit::new(limits.memory)), limits.cancel.clone()));
-    let result = compiled.run(&context, &native).map_err(|error| match error.kind {
+    let result = compiled.run(context, &native).map_err(|error| match error.kind {
         RuntimeErrorKind::Internal => Failure::Broken(error.to_string()),
         _ => Failure::Runtime(error),
     })?;

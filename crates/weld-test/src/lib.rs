@@ -9,6 +9,7 @@ pub mod close;
 pub mod differ;
 pub mod driver;
 pub mod engine;
+pub mod fault;
 pub mod generate;
 pub mod host;
 pub mod shrink;

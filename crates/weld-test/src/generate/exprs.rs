@@ -1,9 +1,10 @@
 //! Random expressions of a given type.
 
-use weld_core::ir::{Binding, Expr, Func, Literal, build};
+use weld_core::ir::{Binding, Expr, build};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::ty::{ScalarKind, Type};
 
+use super::sorts::order_key;
 use super::{Generator, types, values};
 
 impl Generator {
@@ -39,7 +40,7 @@ impl Generator {
         }
     }
 
-    fn leaf(&mut self, ty: &Type) -> Expr {
+    pub(super) fn leaf(&mut self, ty: &Type) -> Expr {
         if !self.rng.one_in(4)
             && let Some(found) = self.variable(ty)
         {
@@ -66,7 +67,7 @@ impl Generator {
 
     /// What works for every type.
     fn any(&mut self, ty: &Type, depth: usize) -> Expr {
-        match self.rng.below(9) {
+        match self.rng.below(11) {
             0 | 1 => {
                 let cond = self.expr(&Type::BOOL, depth);
                 let (on_true, on_false) = (self.expr(ty, depth), self.expr(ty, depth));
@@ -96,6 +97,7 @@ impl Generator {
                 }
             }
             7 if !types::has_float(ty) => build::deserialize(ty.clone(), build::serialize(self.expr(ty, depth))),
+            8 | 9 => self.out_of_table(ty, depth),
             _ => self.iterate(ty, depth),
         }
     }
@@ -115,23 +117,6 @@ impl Generator {
                 build::if_(inside, found, otherwise)
             })
         })
-    }
-
-    /// A few steps, counted.
-    fn iterate(&mut self, ty: &Type, depth: usize) -> Expr {
-        let state_ty = Type::structure([Type::I64, ty.clone()]);
-        let init = build::strct([build::i64(0), self.expr(ty, depth)]);
-        let (sym, state) = self.parameter("state", &state_ty);
-        self.scope.push(build::field(state.clone(), 1));
-        let next = self.expr(ty, depth.min(2));
-        self.scope.pop();
-        let counted = build::add(build::field(state.clone(), 0), build::i64(1));
-        let steps = self.rng.below(5) as i64;
-        let again = build::lt(build::field(state, 0), build::i64(steps));
-        let body = build::strct([build::strct([counted, next]), again]);
-        let step = Func { params: vec![(sym, state_ty)], body: Box::new(body) };
-        let kind = weld_core::ir::ExprKind::Iterate { init: Box::new(init), step };
-        build::field(build::node(kind, Type::BOOL), 1)
     }
 
     fn scalar(&mut self, kind: ScalarKind, depth: usize) -> Expr {
@@ -164,12 +149,7 @@ impl Generator {
                 build::binary(self.rng.pick(&ops), a, b)
             }
             9 => build::not(self.expr(&Type::BOOL, depth)),
-            10 => {
-                let (key, value) = (types::key(&mut self.rng), types::mergeable(&mut self.rng));
-                let dict = self.expr(&Type::dict(key.clone(), value), depth);
-                let key = self.expr(&key, depth);
-                build::key_exists(dict, key)
-            }
+            10 => self.is_in_table(depth),
             _ => {
                 let ty = self.rng.pick(&[Type::vec(Type::I8), Type::vec(Type::U8)]);
                 let (text, part) = (self.expr(&ty, depth), self.expr(&ty, depth));
@@ -205,6 +185,9 @@ impl Generator {
             }
             7 => build::unary(UnaryOp::Sqrt, self.expr(ty, depth)),
             8 => build::neg(self.expr(ty, depth)),
+            _ if *ty == Type::F64 && self.rng.one_in(2) => {
+                build::cudf("sum_of", Type::F64, [self.expr(&Type::vec(Type::F64), depth)])
+            }
             _ => self.leaf(ty),
         }
     }
@@ -261,12 +244,10 @@ impl Generator {
                 let element = types::value(&mut self.rng, 1);
                 build::cast(build::len(self.expr(&Type::vec(element), depth)), kind)
             }
-            _ => {
-                let key = types::key(&mut self.rng);
-                let dict = self.expr(&Type::dict(key.clone(), ty), depth);
-                let key = self.expr(&key, depth);
-                build::field(build::opt_lookup(dict, key), 1)
+            _ if kind == ScalarKind::I64 && self.rng.one_in(3) => {
+                build::cudf("add_five", ty.clone(), [self.expr(&ty, depth)])
             }
+            _ => self.out_of_table(&ty, depth),
         }
     }
 
@@ -299,48 +280,15 @@ impl Generator {
                     build::if_(some, build::update(data.clone(), build::i64(0), value), data)
                 })
             }
-            10 if matches!(element, Type::Struct(fields) if fields.len() == 2 && can_be_entry(&fields[0], &fields[1])) =>
-            {
-                let Type::Struct(fields) = element else { return self.leaf(ty) };
-                let dict = self.expr(&Type::dict(fields[0].clone(), fields[1].clone()), depth);
-                self.sort_by(build::to_vec(dict), |e| build::field(e, 0))
-            }
+            10 => match self.entries(element, depth) {
+                Some(entries) => entries,
+                None => self.changed(ty, element, depth),
+            },
             _ => {
                 let items: Vec<Expr> = (0..self.rng.below(4)).map(|_| self.expr(element, depth)).collect();
                 build::vector(element.clone(), items)
             }
         }
-    }
-
-    /// Sorted by some key that is totally ordered.
-    fn sort(&mut self, data: Expr, element: &Type) -> Expr {
-        match element {
-            _ if types::has_dict(element) => data,
-            Type::Struct(fields) => {
-                let keys: Vec<usize> = (0..fields.len())
-                    .filter(|i| !types::has_float(&fields[*i]) && !types::has_dict(&fields[*i]))
-                    .collect();
-                match keys.is_empty() {
-                    true => data,
-                    false => {
-                        let key = self.rng.pick(&keys);
-                        self.sort_by(data, |e| build::field(e, key))
-                    }
-                }
-            }
-            Type::Scalar(kind) if kind.is_float() => self.sort_by(data, order_key),
-            Type::Vec(inner) if types::has_float(inner) => self.sort_by(data, build::len),
-            ty if types::has_float(ty) => data,
-            _ => self.sort_by(data, |e| e),
-        }
-    }
-
-    fn sort_by(&mut self, data: Expr, key: impl Fn(Expr) -> Expr) -> Expr {
-        build::sort(&mut self.names, data, |_, a, b| {
-            let (a, b) = (key(a), key(b));
-            let less = build::if_(build::lt(a.clone(), b.clone()), build::i32(-1), build::i32(0));
-            build::if_(build::gt(a, b), build::i32(1), less)
-        })
     }
 
     fn structure(&mut self, fields: &[Type], depth: usize) -> Expr {
@@ -371,18 +319,4 @@ impl Generator {
         }
         build::strct(parts)
     }
-}
-
-/// Entries that a dictionary can have, with keys that sort totally.
-/// The order of floats that are no NaN; the sign of a NaN, which orders it, is the processor's choice.
-fn order_key(float: Expr) -> Expr {
-    let infinity = match float.ty {
-        Type::F32 => Literal::F32(f32::INFINITY),
-        _ => Literal::F64(f64::INFINITY),
-    };
-    build::intrinsic(Intrinsic::OrderKey, [build::binary(BinaryOp::Min, float, build::lit(infinity))])
-}
-
-fn can_be_entry(key: &Type, value: &Type) -> bool {
-    !types::has_float(key) && !types::has_dict(key) && types::is_mergeable(value)
 }

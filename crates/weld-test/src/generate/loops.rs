@@ -10,10 +10,15 @@ impl Generator {
     /// The result of a builder, filled by loops, that gives this type.
     pub(super) fn built(&mut self, ty: &Type, depth: usize) -> Expr {
         let Some(builder) = types::builder_of(&mut self.rng, ty) else { return build::zero(ty) };
-        if let (Type::Scalar(kind), BuilderType::Merger { .. }) = (ty, &builder)
+        let lanes = match (ty, &builder) {
+            (ty, BuilderType::Merger { .. }) => ty.as_scalar(),
+            (Type::Vec(element), BuilderType::Appender(_)) => element.as_scalar(),
+            _ => None,
+        };
+        if let Some(kind) = lanes
             && self.rng.one_in(8)
         {
-            return build::result(self.simd_loops(*kind, builder, depth));
+            return build::result(self.simd_loops(kind, builder, depth));
         }
         let new = self.new_builder(&builder, depth);
         let filled = self.filled(new, depth);
@@ -221,24 +226,27 @@ impl Generator {
         }
     }
 
-    /// A merger filled lane by lane and then by what is left over.
+    /// A builder filled lane by lane and then by what is left over.
     fn simd_loops(&mut self, kind: ScalarKind, builder: BuilderType, depth: usize) -> Expr {
         let data = self.expr(&Type::vec(Type::Scalar(kind)), depth);
         let sym = self.names.fresh("data");
         let variable = build::var(sym, data.ty.clone());
         let strict = is_ordered(&Type::Builder(builder.clone()));
         let mark = |made: Expr| if strict { made.annotate("strict", "true") } else { made };
-        let shift = build::number(kind, 3);
-        let double = self.rng.one_in(2) && kind != ScalarKind::Bool;
+        let three = build::number(kind, 3);
+        let operation = if kind == ScalarKind::Bool { 0 } else { self.rng.below(4) };
+        let value = |x: Expr, three: Expr| match operation {
+            0 => x,
+            1 => build::add(x.clone(), build::mul(x, three)),
+            2 => build::select(build::lt(x.clone(), three.clone()), x, three),
+            _ => build::max(build::neg(x), three),
+        };
         let by_lanes =
             build::for_(&mut self.names, Iter::Simd(variable.clone()), build::builder(builder), |_, b, _, x| {
-                build::merge(
-                    b,
-                    if double { build::add(x.clone(), build::mul(x, build::broadcast(shift.clone()))) } else { x },
-                )
+                build::merge(b, value(x, build::broadcast(three.clone())))
             });
         let rest = build::for_(&mut self.names, Iter::Fringe(variable), mark(by_lanes), |_, b, _, x| {
-            build::merge(b, if double { build::add(x.clone(), build::mul(x, shift.clone())) } else { x })
+            build::merge(b, value(x, three.clone()))
         });
         build::let_in(vec![weld_core::ir::Binding { sym, value: data }], mark(rest))
     }

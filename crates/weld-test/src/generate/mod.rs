@@ -7,6 +7,9 @@
 mod exprs;
 mod loops;
 pub mod rng;
+mod sorts;
+mod steps;
+mod tables;
 mod types;
 mod values;
 
@@ -33,7 +36,12 @@ pub fn program(seed: u64, size: usize) -> Generated {
     for i in 0..rng.below(4) {
         let ty = if rng.one_in(2) { Type::vec(types::value(&mut rng, 1)) } else { types::value(&mut rng, 2) };
         let sym = names.fresh(["v", "x", "s", "d"][i % 4]);
-        let len = if rng.one_in(12) { 3000 } else { 8 };
+        let len = match rng.below(60) {
+            // Enough that tables grow often and loops run in several strips.
+            0 if matches!(&ty, Type::Vec(element) if types::is_mergeable(element)) => 20_000,
+            0..=4 => 3000,
+            _ => 8,
+        };
         args.push(values::value(&mut rng, &ty, len));
         scope.push(build::var(sym, ty.clone()));
         params.push(Param { sym, ty, stream: false });

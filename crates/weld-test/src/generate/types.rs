@@ -42,8 +42,27 @@ pub(super) fn key(rng: &mut Rng) -> Type {
 }
 
 /// What a dictmerger or a groupbuilder can make.
-fn dict_value(rng: &mut Rng) -> Type {
-    if rng.one_in(5) { Type::vec(Type::Scalar(scalar(rng))) } else { mergeable(rng) }
+pub(super) fn dict_value(rng: &mut Rng) -> Type {
+    match rng.below(10) {
+        0..=1 => Type::vec(Type::Scalar(scalar(rng))),
+        2 => Type::vec(element(rng, 1)),
+        _ => mergeable(rng),
+    }
+}
+
+/// Whether a builder makes tables with such values.
+pub(super) fn is_dict_value(ty: &Type) -> bool {
+    matches!(ty, Type::Vec(_)) || is_mergeable(ty)
+}
+
+/// Whether a table may have such keys.
+pub(super) fn is_key(ty: &Type) -> bool {
+    match ty {
+        Type::Scalar(_) => true,
+        Type::Struct(fields) => fields.iter().all(is_key),
+        Type::Vec(element) => is_key(element),
+        _ => false,
+    }
 }
 
 /// A scalar or a struct of scalars.
