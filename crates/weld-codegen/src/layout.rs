@@ -86,6 +86,16 @@ pub fn has_pointers(ty: &Type) -> bool {
     }
 }
 
+/// Whether values of the type refer to bytes of strings.
+pub fn has_bytes(ty: &Type) -> bool {
+    match ty {
+        Type::Scalar(_) | Type::Simd(_) | Type::Builder(_) => false,
+        Type::Struct(fields) => fields.iter().any(has_bytes),
+        Type::Vec(element) => ty.is_bytes() || has_bytes(element),
+        Type::Dict(key, value) => has_bytes(key) || has_bytes(value),
+    }
+}
+
 /// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address.
 fn builder_state(builder: &BuilderType) -> RowLayout {
     match builder {

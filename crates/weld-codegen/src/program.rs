@@ -215,11 +215,15 @@ fn collect_slots(
 }
 
 impl StreamProgram {
-    /// The element type of the appender, if the program's result is what one appended.
+    /// The element type of the appender, if the program's result is what one appended: rows of scalars and strings, which
+    /// need nothing of the run's memory but their columns.
     pub(crate) fn rows(&self) -> Option<(&Type, u64)> {
         let ExprKind::Result(of) = &self.epilogue.kind else { return None };
         match (&of.kind, &self.slots[..]) {
-            (ExprKind::Var(sym), [Slot { ty: BuilderType::Appender(element), offset, .. }]) if *sym == self.built => {
+            (ExprKind::Var(sym), [Slot { ty: BuilderType::Appender(element), offset, .. }])
+                if *sym == self.built
+                    && layout::columns(element).iter().all(|ty| ty.as_scalar().is_some() || ty.is_bytes()) =>
+            {
                 Some((element, *offset))
             }
             _ => None,
@@ -255,10 +259,10 @@ impl StreamProgram {
 
     fn handle<'c>(&self, e: &Emitter<'c, '_>, slot: &Slot, state: PointerValue<'c>) -> Handle<'c> {
         let copies_bytes = match &slot.ty {
-            BuilderType::Appender(element) => self.rows().is_none() && layout::has_pointers(element),
+            BuilderType::Appender(element) => self.rows().is_none() && layout::has_bytes(element),
             // Tables outlive the chunks that their keys and values come from.
-            BuilderType::DictMerger { key, .. } => layout::has_pointers(key),
-            BuilderType::GroupBuilder { key, value } => layout::has_pointers(key) || layout::has_pointers(value),
+            BuilderType::DictMerger { key, .. } => layout::has_bytes(key),
+            BuilderType::GroupBuilder { key, value } => layout::has_bytes(key) || layout::has_bytes(value),
             BuilderType::Merger { .. } | BuilderType::VecMerger { .. } => false,
         };
         Handle { copies_bytes, ..Handle::new(slot.ty.clone(), state, e.region) }

@@ -267,6 +267,42 @@ fn strings_that_a_state_keeps_outlive_their_chunk() {
 }
 
 #[test]
+fn strings_inside_of_what_a_state_keeps_outlive_their_chunk() {
+    let merged = |builder: &str, value: &str| {
+        format!("|s: stream[vec[u8]]| let v = result(for(s, {builder}, |b,i,r| merge(b, {value}))); ")
+    };
+    let words = ["first of the long strings", "second of the long strings"];
+    let text = |word: &str| V::vec(word.bytes().map(|b| V::Scalar(Literal::U8(b))));
+    let pair = |word: &str| V::vec([text(word), text(word)]);
+    let lists = V::vec(words.map(pair));
+    let programs = [
+        (merged("appender[vec[vec[u8]]]", "[r, r]") + "v", lists.clone()),
+        (merged("groupbuilder[i64,vec[vec[u8]]]", "{0L, [r, r]}") + "lookup(v, 0L)", lists),
+        (
+            merged("dictmerger[vec[vec[u8]],i64,+]", "{[r, r], i}")
+                + "sort(tovec(v), |a, b| if(a.$1 > b.$1, 1, if(a.$1 < b.$1, -1, 0)))",
+            V::vec([0, 1].map(|i| V::structure([pair(words[i]), V::i64(i as i64)]))),
+        ),
+    ];
+    for (program, expected) in programs {
+        for level in LEVELS {
+            let mut stream = compiled(&program, level).stream(context(), vec![]).expect("starts");
+            for word in words {
+                let data = word.as_bytes().to_vec();
+                let offsets = [0i32, data.len() as i32];
+                let abi = ColumnAbi { values: offsets.as_ptr().cast(), data: data.as_ptr(), ..ColumnAbi::EMPTY };
+                // SAFETY: offsets and data are alive during the call.
+                let chunk = Chunk::new(1, vec![unsafe { Column::from_raw(Layout::Utf8, abi) }]);
+                stream.process(&chunk).expect("runs");
+                assert!(stream.rows().is_none());
+            }
+            let result = stream.finish().expect("finishes").to_interp().expect("converts");
+            assert_eq!(result, expected, "{program} {level:?}");
+        }
+    }
+}
+
+#[test]
 fn bounds_are_exact_at_every_stored_width() {
     let text = "|s: stream[{i128,i128,i128}]| result(for(chunkiter(s, 100L), merger[{i128,i128,i128},|],
         |b,k,c| let m = result(for(c, merger[{i128,i128,i128},|], |d,i,x| merge(d, {magnitude(x.$0), magnitude(x.$1), magnitude(x.$2)})));

@@ -9,7 +9,8 @@ use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ty::Type;
 
-use crate::emit::{Columns, Emitter, Handle, Res, Val, VecVal};
+use crate::emit::hash::kept_dict;
+use crate::emit::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal};
 use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
@@ -189,7 +190,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The value with the bytes of its long strings copied to memory of the run.
     pub(crate) fn own_bytes(&mut self, ty: &Type, value: &Val<'c>, span: Span) -> Res<Val<'c>> {
-        if !layout::has_pointers(ty) {
+        if !layout::has_bytes(ty) {
             return Ok(value.clone());
         }
         match (ty, value) {
@@ -206,7 +207,19 @@ impl<'c> Emitter<'c, '_> {
                 self.b.build_memcpy(copy, 1, ptr, 1, len)?;
                 Ok(Val::Bytes(crate::emit::BytesVal::Slice { ptr: copy, len }))
             }
-            _ => Ok(value.clone()),
+            (Type::Vec(element), Val::Vec(vec)) => {
+                let copy = self.allocate_vec(element, vec.len, self.region, span)?;
+                let Columns::Dense(columns) = copy.columns.clone() else {
+                    return Err(internal("a new vector in a chunk"));
+                };
+                self.count_loop(vec.len, |e, i| {
+                    let value = e.load_element(vec, element, i, &Demand::All)?;
+                    let value = e.own_bytes(element, &value, span)?;
+                    e.store_element(element, &mut columns.iter().copied(), i, &value)
+                })?;
+                Ok(Val::Vec(copy))
+            }
+            _ => Err(kept_dict(span)),
         }
     }
 }
