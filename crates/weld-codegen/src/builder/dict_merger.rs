@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<Val<'c>> {
         let table = self.load_ptr(handle.state)?;
         let address = self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value();
-        Ok(Val::Dict(self.new_dict(address, handle.region)))
+        Ok(Val::Dict(self.new_dict(address, handle.region, &handle.ty.result_type())))
     }
 
     pub(super) fn combine_dict_merger(

@@ -94,7 +94,7 @@ impl<'c> Emitter<'c, '_> {
         let args = [self.run.into(), handle.region.into(), builder.into(), hash.into(), equal.into()];
         let table = self.call_value("weld_group_finish", &args)?.into_pointer_value();
         self.trap_noted_if(self.b.build_is_null(table, "")?, span)?;
-        Ok(Val::Dict(self.new_dict(table, handle.region)))
+        Ok(Val::Dict(self.new_dict(table, handle.region, &handle.ty.result_type())))
     }
 
     pub(super) fn combine_group_builder(

@@ -24,6 +24,10 @@ impl<'c> RegisterMap<'c> for Same {
     fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
         Ok(register)
     }
+
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 impl<'c> Emitter<'c, '_> {

@@ -18,6 +18,11 @@ use super::{BytesVal, Columns, DictVal, Emitter, Res, Val, VecVal, internal};
 pub(super) trait RegisterMap<'c> {
     fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>>;
 
+    /// Whether the registers are those of another function: what values refer to stays the same while that runs.
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
     fn int(&mut self, register: IntValue<'c>) -> Res<IntValue<'c>> {
         Ok(self.register(register.into())?.into_int_value())
     }
@@ -83,7 +88,7 @@ impl<'e, 'c, 'u> Loads<'e, 'c, 'u> {
 }
 
 impl<'c> Val<'c> {
-    /// The same value in other registers. What it refers to does not change any more.
+    /// The same value in other registers.
     pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Val<'c>> {
         Ok(match self {
             Val::Scalar(register) => Val::Scalar(map.register(*register)?),
@@ -106,7 +111,7 @@ impl<'c> Val<'c> {
 
 impl<'c> DictVal<'c> {
     pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<DictVal<'c>> {
-        Ok(DictVal { address: map.pointer(self.address)?, lasting: true })
+        Ok(DictVal { address: map.pointer(self.address)?, lasting: self.lasting || map.is_elsewhere() })
     }
 }
 
@@ -116,7 +121,8 @@ impl<'c> VecVal<'c> {
             return Err(internal("a chunk of a stream in another function"));
         };
         let columns = columns.iter().map(|column| map.pointer(*column)).collect::<Res<_>>()?;
-        Ok(VecVal { len: map.int(self.len)?, columns: Columns::Dense(columns), input: true })
+        let input = self.input || map.is_elsewhere();
+        Ok(VecVal { len: map.int(self.len)?, columns: Columns::Dense(columns), input })
     }
 }
 

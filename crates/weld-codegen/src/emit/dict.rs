@@ -614,9 +614,10 @@ impl<'c> Emitter<'c, '_> {
 
     // ---- the header of a finished table ----
 
-    /// A finished table that was made in this region.
-    pub(crate) fn new_dict(&self, address: PointerValue<'c>, region: PointerValue<'c>) -> DictVal<'c> {
-        DictVal { address, lasting: region == self.region }
+    /// A finished table of this type that was made in this region. It is lasting if all that lies in it is: a table that
+    /// cannot leave an iteration may have been kept for the sake of its groups alone.
+    pub(crate) fn new_dict(&self, address: PointerValue<'c>, region: PointerValue<'c>, ty: &Type) -> DictVal<'c> {
+        DictVal { address, lasting: region == self.region && self.leaves_all(ty) }
     }
 
     fn is_dense(&self, table: DictVal<'c>) -> Res<IntValue<'c>> {

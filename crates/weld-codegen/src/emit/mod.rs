@@ -710,6 +710,11 @@ impl<'c, 'u> Emitter<'c, 'u> {
         }
     }
 
+    /// Whether values of this type may leave all iterations around.
+    pub(crate) fn leaves_all(&self, ty: &Type) -> bool {
+        self.scratch.iter().all(|level| level.escaping.iter().any(|outer| contains(outer, ty)))
+    }
+
     /// Of two regions of builders that are one from here on, the one that ends first: neither leaves it.
     pub(crate) fn inner_region(&self, a: PointerValue<'c>, b: PointerValue<'c>) -> PointerValue<'c> {
         let levels = self.scratch.iter().rev().map(|level| level.region);

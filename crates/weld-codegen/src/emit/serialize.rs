@@ -257,7 +257,7 @@ impl<'c> Emitter<'c, '_> {
             self.trap_noted_if(self.b.build_not(done, "")?, span)?;
         }
         let address = self.call_value("weld_dict_finish", &[table.into()])?.into_pointer_value();
-        Ok(Val::Dict(self.new_dict(address, region)))
+        Ok(Val::Dict(self.new_dict(address, region, ty)))
     }
 }
 
