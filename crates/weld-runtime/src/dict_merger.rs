@@ -14,6 +14,8 @@ use crate::memory::{MemoryPool, OutOfMemory};
 const SLOTS_MIN: u64 = 128;
 /// A slot keeps 32 bits of a hash, which can tell no more slots apart.
 const SLOTS_MAX: u64 = 1 << 32;
+/// A directory that fits into the second-level cache is rather made roomy than small.
+const ROOMY_MAX: u64 = 1 << 16;
 /// Row numbers are 32 bits; row 0 and the row behind the last one take two.
 pub(crate) const ROWS_MAX: u64 = u32::MAX as u64 - 2;
 
@@ -94,7 +96,15 @@ impl Dict {
     /// hashes: without it, they would fill the lower slots of a small directory one behind the other.
     pub fn reserve(&mut self, more: u64) -> Result<(), DictError> {
         let slots = slots_for(self.len + more)?;
-        if slots > self.mask + 1 { self.grow_directory(slots) } else { Ok(()) }
+        if slots <= self.mask + 1 {
+            return Ok(());
+        }
+        // As many as a table has that has grown key by key, fourfold: fewer slots would be slower to ask.
+        let is_step = slots.trailing_zeros().is_multiple_of(2);
+        if (1024..ROOMY_MAX).contains(&slots) && !is_step && self.grow_directory(2 * slots).is_ok() {
+            return Ok(());
+        }
+        self.grow_directory(slots)
     }
 
     /// Makes a grouped table of one whose rows have the numbers of their first values: `values` values in these columns,
@@ -133,7 +143,13 @@ impl Dict {
     pub(crate) fn grow_rows(&mut self, end: u64) -> Result<(), DictError> {
         // Twice the size for small tables, half as much again for large ones: their pages move, not their bytes.
         let now = self.owned.rows.len() as u64;
-        let wanted = end.max(if now < 64 << 20 { 2 * now } else { now + now / 2 });
+        let wanted = end.max(if now < 1 << 20 {
+            4 * now
+        } else if now < 64 << 20 {
+            2 * now
+        } else {
+            now + now / 2
+        });
         self.owned.rows.extend(wanted as usize)?;
         self.rows = self.owned.rows.as_ptr();
         Ok(())
@@ -283,6 +299,13 @@ mod tests {
         let mut dict = Dict::new(LAYOUT, &pool).unwrap();
         dict.reserve(1000).unwrap();
         assert!(dict.capacity >= 1000);
+        for keys in [2_000, 5_000, 12_000, 20_000] {
+            let mut grown = Dict::new(LAYOUT, &pool).unwrap();
+            (0..keys).for_each(|key| add(&mut grown, spread, key, 1).unwrap());
+            let mut reserved = Dict::new(LAYOUT, &pool).unwrap();
+            reserved.reserve(keys).unwrap();
+            assert_eq!((reserved.mask, reserved.shift), (grown.mask, grown.shift), "{keys}");
+        }
         assert_eq!(dict.reserve(u64::from(u32::MAX)), Err(DictError::TooManyRows));
     }
 }

@@ -11,7 +11,9 @@
 //! ```
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -19,6 +21,8 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 const COUNT_MAX: usize = 256;
 /// As much as a main thread has: compiled code keeps its temporaries there.
 const STACK_BYTES: usize = 8 << 20;
+/// How long a thread looks whether the others are done before it goes to sleep.
+const PATIENCE: Duration = Duration::from_micros(50);
 
 /// A number of threads, which live as long as somebody holds this.
 pub struct Threads {
@@ -58,9 +62,19 @@ impl Threads {
 
 /// Calls a function on this thread and on others of the pool, `count` in all, and waits for them.
 pub(crate) fn work_on(pool: &ThreadPool, count: u64, work: &(dyn Fn() + Sync)) {
+    let working = AtomicU64::new(count);
+    let work = || {
+        work();
+        working.fetch_sub(1, Ordering::Relaxed);
+    };
     pool.in_place_scope(|scope| {
         (1..count).for_each(|_| scope.spawn(|_| work()));
         work();
+        // The others are done soon, and going to sleep and being woken takes longer.
+        let begun = Instant::now();
+        while working.load(Ordering::Relaxed) > 0 && begun.elapsed() < PATIENCE {
+            std::hint::spin_loop();
+        }
     });
 }
 
