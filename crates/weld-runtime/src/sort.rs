@@ -86,7 +86,7 @@ impl Sort {
 }
 
 /// The most pieces for each thread: those done first help the others.
-const PIECES: u64 = 8;
+const PIECES: u64 = 16;
 
 /// Sorts and gives the status.
 ///
@@ -111,6 +111,15 @@ pub unsafe extern "C" fn sort(run: *mut Run, task: *mut Sort) -> u32 {
             });
         })
     }
+}
+
+/// A piece of a merge.
+struct Part {
+    /// Where it begins: how many rows of the result come before.
+    merged: u64,
+    /// How many of these are of the left run, once that is found.
+    left: u64,
+    order: Order,
 }
 
 /// Runs two functions, perhaps at the same time.
@@ -209,20 +218,19 @@ impl Sorting<'_> {
             // There is nothing to merge with.
             return self.run(&mut { *order });
         }
-        let pieces = rows.div_ceil(self.piece);
-        let mut orders = Vec::with_capacity(pieces as usize);
-        for index in 0..pieces {
-            let merged = index * self.piece;
-            let left = self.taken(order, merged)?;
-            let stop = order.end.min(order.start + merged + self.piece);
-            orders.push(Order { left, right: merged - left, stop, ..*order });
-        }
+        let mut parts: Vec<Part> = (0..rows)
+            .step_by(self.piece as usize)
+            .map(|merged| Part {
+                merged,
+                left: 0,
+                order: Order { stop: order.end.min(order.start + merged + self.piece), ..*order },
+            })
+            .collect();
+        self.run_all(&mut parts, join)?;
         // A merge that the cuts were right for ends each piece where the next one begins.
-        let begins: Vec<u64> = orders.iter().map(|order| order.left).skip(1).collect();
-        self.run_all(&mut orders, join);
-        let wrong = orders.iter().zip(begins).find(|(order, begin)| order.left != *begin);
+        let wrong = parts.windows(2).find(|pair| pair[0].order.left != pair[1].left);
         match wrong {
-            Some((last, _)) => self.run(&mut Order { stop: order.end, ..*last }),
+            Some(pair) => self.run(&mut Order { stop: order.end, ..pair[0].order }),
             None => Some(()),
         }
     }
@@ -252,15 +260,20 @@ impl Sorting<'_> {
         Some(merged[0] == rows[0])
     }
 
-    fn run_all(&self, orders: &mut [Order], join: Join<'_>) {
-        match orders {
-            [] => {}
-            [order] => {
-                let _failed = self.run(order);
+    /// None if a comparator fails in one of the parts.
+    fn run_all(&self, parts: &mut [Part], join: Join<'_>) -> Option<()> {
+        match parts {
+            [] => Some(()),
+            [part] => {
+                part.left = self.taken(&part.order, part.merged)?;
+                (part.order.left, part.order.right) = (part.left, part.merged - part.left);
+                self.run(&mut part.order)
             }
             _ => {
-                let (a, b) = orders.split_at_mut(orders.len() / 2);
-                join(&mut || self.run_all(a, join), &mut || self.run_all(b, join));
+                let (a, b) = parts.split_at_mut(parts.len() / 2);
+                let (mut done_a, mut done_b) = (None, None);
+                join(&mut || done_a = self.run_all(a, join), &mut || done_b = self.run_all(b, join));
+                done_a.and(done_b)
             }
         }
     }
