@@ -1,7 +1,7 @@
 //! Loops on several threads give what they give on one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weld_codegen::{Compiled, OptLevel, Options, Value, compile};
@@ -9,7 +9,7 @@ use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::{RuntimeError, RuntimeErrorKind, opt, parse_program};
 use weld_runtime::memory::Limit;
-use weld_runtime::{Context, Threads};
+use weld_runtime::{Context, MemoryPool, Threads};
 
 const THREADS: usize = 4;
 
@@ -344,6 +344,45 @@ fn memory_limits_hold_and_threads_do_not_lower_them() {
         // The result takes 800 kB; growing by doubling takes up to 1.6 MB. Parts of it need as much again.
         let granted = run_in(&compiled, limit(1_700_000), std::slice::from_ref(&v)).expect("there is enough for one");
         assert_eq!(show(&granted), show(&v));
+    }
+}
+
+/// A pool that refuses the request of one number.
+struct RefusesOnce {
+    requests: AtomicU64,
+    refused: u64,
+}
+
+impl MemoryPool for RefusesOnce {
+    fn try_grow(&self, _bytes: usize) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed) != self.refused
+    }
+
+    fn shrink(&self, _bytes: usize) {}
+}
+
+#[test]
+fn a_range_without_memory_is_not_repeated_by_halves() {
+    let texts = [
+        "|v: vec[i64]| let bs = for(v, {vecmerger[i64,+](v), appender[i64]},
+            |b,i,x| {merge(b.$0, {i, x}), if(x > 5L, merge(b.$1, x), b.$1)}); {result(bs.$0), result(bs.$1)}",
+        "|v: vec[i64]| let bs = for(v, {vecmerger[i64,+](v), appender[i64], dictmerger[i64,i64,+]},
+            |b,i,x| {merge(b.$0, {i, x}), merge(b.$1, x), merge(b.$2, {x, 1L})});
+            {result(bs.$0), result(bs.$1), len(tovec(result(bs.$2)))}",
+        "|v: vec[i64]| result(for(v, vecmerger[i64,+](v), |b,i,x|
+            merge(b, {i, len(result(for(v, appender[i64], |c,j,y| if(y < x, merge(c, y), c))))})))",
+    ];
+    let v = numbers(200);
+    for (text, optimised) in texts.iter().flat_map(|text| [(text, false), (text, true)]) {
+        let compiled = parallel(text, optimised);
+        let expected = show(&run(&compiled, std::slice::from_ref(&v)).expect("there is memory"));
+        for refused in 0..60 {
+            let pool = Arc::new(RefusesOnce { requests: AtomicU64::new(0), refused });
+            match run_in(&compiled, Context::new(pool, Arc::default()), std::slice::from_ref(&v)) {
+                Ok(value) => assert!(show(&value) == expected, "{text}\n{refused}: {}", show(&value)),
+                Err(error) => assert_eq!(error.kind, RuntimeErrorKind::OutOfMemory, "{text}"),
+            }
+        }
     }
 }
 

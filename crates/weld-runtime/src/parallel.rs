@@ -68,13 +68,16 @@ pub struct Loop {
     /// Builders that are put together here, not by `combine`.
     pub appenders: *const Appender,
     pub appender_count: u64,
+    /// What the loop fails with if parts take more memory than there is. Zero if one thread may run their ranges again,
+    /// which it may not where they have changed elements of a vecmerger in place.
+    pub out_of_memory: u64,
 }
 
 const _: () = assert!(size_of::<Loop>() == 8 * Loop::WORDS);
 
 impl Loop {
     /// All fields are words, in the order above.
-    pub const WORDS: usize = 12;
+    pub const WORDS: usize = 13;
 
     /// # Safety
     /// They are described right.
@@ -89,7 +92,7 @@ impl Loop {
     /// Runs all ranges but the first on this thread.
     ///
     /// # Safety
-    /// The run is the loop's, whose builders hold what the first of so many ranges has merged.
+    /// The run is the loop's, whose builders hold what the first of so many ranges has merged. Ranges may run again.
     unsafe fn go_on_alone(&self, run: *mut Run, ranges: u64) -> u32 {
         let (next, _) = self.range(1, ranges);
         // SAFETY: by the caller's promise.
@@ -234,6 +237,10 @@ impl Shared<'_> {
                 run.fail_like(&mut parts[at].run);
                 return parts[at].status;
             }
+            if self.task.out_of_memory != 0 {
+                run.fail_like(&mut parts[at].run);
+                return parts[at].status;
+            }
             // Parts take more memory than one thread would.
             drop(parts);
             // SAFETY: the builders hold what the first range has merged.
@@ -244,6 +251,9 @@ impl Shared<'_> {
         let enough =
             unsafe { self.task.appenders().iter().all(|appender| appender.reserve(run, region, state, &states)) };
         if !enough {
+            if self.task.out_of_memory != 0 {
+                return self.task.out_of_memory as u32;
+            }
             drop(parts);
             run.take_failure();
             // SAFETY: as above.
@@ -430,6 +440,7 @@ mod tests {
                 per_thread: 8,
                 appenders: &raw const appender,
                 appender_count: described.into(),
+                out_of_memory: 0,
             };
             let status = match on {
                 On::Pool(threads) => {
@@ -510,6 +521,7 @@ mod tests {
             per_thread: 1,
             appenders: ptr::null(),
             appender_count: 0,
+            out_of_memory: 0,
         };
         for (count, ranges) in [(10, 3), (12, 4), (u64::MAX, 7)] {
             let task = task(count);

@@ -69,6 +69,7 @@ impl<'c> Emitter<'c, '_> {
             self.i64(RANGES as i64).into(),
             self.null().into(),
             self.i64(0).into(),
+            self.i64(0).into(),
         ];
         let status = self.call_with_words("weld_parallel_for", &fields)?.1;
         self.pass_on(status)

@@ -149,6 +149,10 @@ impl<'c> Emitter<'c, '_> {
         let region = self.region_for_all(slots);
         let appended: Vec<&Slot<'c>> = slots.iter().filter(|slot| slot.is_appended()).collect();
         let appenders = self.describe_appenders(&appended)?;
+        let out_of_memory = match slots.iter().any(|slot| slot.filled == Filling::InPlace) {
+            true => self.noted_site(span),
+            false => 0,
+        };
         let fields: [BasicValueEnum<'c>; Loop::WORDS] = [
             address(body),
             address(start),
@@ -162,6 +166,7 @@ impl<'c> Emitter<'c, '_> {
             self.i64(ranges as i64).into(),
             appenders.into(),
             self.i64(appended.len() as i64).into(),
+            self.i64(out_of_memory).into(),
         ];
         let (_, status) = self.call_with_words("weld_parallel_for", &fields)?;
         self.pass_on(status)?;

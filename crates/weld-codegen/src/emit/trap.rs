@@ -38,6 +38,17 @@ impl<'c> Emitter<'c, '_> {
         self.trap_at(failed, Site { status: None, span, message: None }, &[])
     }
 
+    /// The status of a failure here that a runtime function has noted.
+    pub(super) fn noted_site(&self, span: Span) -> i64 {
+        self.status_of(Site { status: None, span, message: None })
+    }
+
+    fn status_of(&self, site: Site) -> i64 {
+        let mut sites = self.unit.sites.borrow_mut();
+        sites.push(site);
+        sites.len() as i64
+    }
+
     /// Returns the status of a call unless it is success.
     pub(crate) fn pass_on(&self, status: IntValue<'c>) -> Res<()> {
         let failed = self.cmp(IntPredicate::NE, status, status.get_type().const_zero())?;
@@ -62,9 +73,7 @@ impl<'c> Emitter<'c, '_> {
         for (i, &detail) in details.iter().enumerate() {
             self.store(self.offset(self.run, (Run::DETAIL_OFFSET + 8 * i) as u64)?, detail)?;
         }
-        let mut sites = self.unit.sites.borrow_mut();
-        sites.push(site);
-        let status = self.i32(sites.len() as i32);
+        let status = self.i32(self.status_of(site) as i32);
         self.status.add_incoming(&[(&status, cold)]);
         self.branch(self.exit)?;
         self.at(go_on);

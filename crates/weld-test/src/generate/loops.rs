@@ -1,6 +1,6 @@
 //! Random loops and builders.
 
-use weld_core::ir::{Expr, Func, Iter, build};
+use weld_core::ir::{Expr, ExprKind, Func, Iter, build};
 use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
@@ -47,8 +47,10 @@ impl Generator {
                 build::builder_with(builder.clone(), initial)
             }
             BuilderType::VecMerger { value, .. } => {
-                // Four elements, so that an index `& 3` lies inside.
+                // Four elements, so that an index `& 3` lies inside, or more, so that the index of a small loop does.
+                let count = if self.rng.one_in(2) { 40 } else { 4 };
                 let items: Vec<Expr> = (0..4).map(|_| self.expr(value, 0)).collect();
+                let items = items.iter().cycle().take(count).cloned();
                 build::builder_with(builder.clone(), build::vector((**value).clone(), items))
             }
             _ => build::builder(builder.clone()),
@@ -151,7 +153,7 @@ impl Generator {
 
     /// Makes of a loop whose update does nothing one that maps every element.
     fn mapped(&mut self, mut made: Expr, ty: &Type, depth: usize) -> Expr {
-        if let weld_core::ir::ExprKind::For { func, .. } = &mut made.kind {
+        if let ExprKind::For { func, .. } = &mut made.kind {
             let (index, element) = (func.params[1].clone(), func.params[2].clone());
             self.scope.push(build::var(index.0, index.1));
             self.scope.push(build::var(element.0, element.1));
@@ -205,9 +207,12 @@ impl Generator {
             Type::Builder(ty) => {
                 let value = match &ty {
                     BuilderType::VecMerger { value, .. } => {
-                        let index = self.expr(&Type::I64, depth);
-                        let inside = !self.rng.one_in(20);
-                        let index = if inside { build::bit_and(index, build::i64(3)) } else { index };
+                        let own = if self.rng.one_in(2) { self.loop_index() } else { None };
+                        let index = own.unwrap_or_else(|| {
+                            let index = self.expr(&Type::I64, depth);
+                            let inside = !self.rng.one_in(20);
+                            if inside { build::bit_and(index, build::i64(3)) } else { index }
+                        });
                         build::strct([index, self.expr(value, depth)])
                     }
                     ty => self.expr(&ty.merge_type(), depth),
@@ -224,6 +229,12 @@ impl Generator {
             }
             _ => builder,
         }
+    }
+
+    /// The index of the innermost loop.
+    fn loop_index(&self) -> Option<Expr> {
+        let is_index = |e: &&Expr| matches!(e.kind, ExprKind::Var(sym) if self.names.name(sym) == "i");
+        self.scope.iter().rev().find(is_index).cloned()
     }
 
     /// A builder filled lane by lane and then by what is left over.
@@ -276,8 +287,8 @@ fn sums_floats(ty: &Type, op: &MergeOp) -> bool {
 /// A variable or a field of one.
 fn is_path(builder: &Expr) -> bool {
     match &builder.kind {
-        weld_core::ir::ExprKind::Var(_) => true,
-        weld_core::ir::ExprKind::Field(of, _) => is_path(of),
+        ExprKind::Var(_) => true,
+        ExprKind::Field(of, _) => is_path(of),
         _ => false,
     }
 }
