@@ -303,6 +303,32 @@ fn strings_inside_of_what_a_state_keeps_outlive_their_chunk() {
 }
 
 #[test]
+fn the_view_of_a_null_may_be_anything() {
+    let text = "|s: stream[{{vec[u8],bool}}]| result(for(s, appender[{vec[u8],bool}], |b,i,r| merge(b, r.$0)))";
+    let buffer = b"bytes of a long string".to_vec();
+    let buffers = [buffer.as_ptr()];
+    // Length and prefix, then the number of the buffer and the offset in it: the second names a buffer far away.
+    let long = |index: u64| [buffer.len() as u64 | (0x6574_7962 << 32), index];
+    let views = [long(0), long(0x7fff_ffff), long(0)];
+    let validity = [0b101u8];
+    for level in LEVELS {
+        let mut stream = compiled(text, level).stream(context(), vec![]).expect("starts");
+        let abi = ColumnAbi {
+            values: views.as_ptr().cast(),
+            buffers: buffers.as_ptr(),
+            validity: validity.as_ptr(),
+            ..ColumnAbi::EMPTY
+        };
+        // SAFETY: views, buffers and validity are alive during the call.
+        stream.process(&Chunk::new(3, vec![unsafe { Column::from_raw(Layout::Utf8View, abi) }])).expect("runs");
+        let rows = stream.rows().expect("rows").value().to_interp().expect("converts");
+        let string = |bytes: &[u8]| V::vec(bytes.iter().map(|byte| V::Scalar(Literal::U8(*byte))));
+        let row = |bytes: &[u8], valid| V::structure([string(bytes), V::Scalar(Literal::Bool(valid))]);
+        assert_eq!(rows, V::vec([row(&buffer, true), row(b"", false), row(&buffer, true)]), "{level:?}");
+    }
+}
+
+#[test]
 fn bounds_are_exact_at_every_stored_width() {
     let text = "|s: stream[{i128,i128,i128}]| result(for(chunkiter(s, 100L), merger[{i128,i128,i128},|],
         |b,k,c| let m = result(for(c, merger[{i128,i128,i128},|], |d,i,x| merge(d, {magnitude(x.$0), magnitude(x.$1), magnitude(x.$2)})));

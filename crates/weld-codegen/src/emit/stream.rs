@@ -177,10 +177,10 @@ impl<'c> Emitter<'c, '_> {
         let valid = self.load_bit(bitmap, self.add_nw(first, row)?)?;
         let value = match demand.field(0) {
             Demand::None => Val::Absent,
-            _ => match &column.dictionary {
-                // The code of a null may be anything: take the first entry's place, or none if there is no entry.
-                Some(_) => self.load_valid_only(column, inner, row, valid)?,
-                None => {
+            _ => match &column.layout {
+                // The code of a null may be anything, and so may its view.
+                Layout::Dictionary { .. } | Layout::Utf8View => self.load_valid_only(column, inner, row, valid)?,
+                _ => {
                     let value = self.load_stored(column, inner, row)?;
                     let zero = self.zero(inner)?;
                     self.choose_val(valid, &value, &zero, inner)?
@@ -190,7 +190,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::structure(vec![value, Val::int(valid)]))
     }
 
-    /// Loads through a branch, so that a null's code is never looked up.
+    /// Loads through a branch, so that what a null's code or view names is never looked at.
     fn load_valid_only(
         &self,
         column: &StreamColumn<'c>,
