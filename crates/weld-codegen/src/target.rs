@@ -126,6 +126,7 @@ pub(crate) fn assembly(module: &Module<'_>, machine: &TargetMachine) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use inkwell::AddressSpace;
     use inkwell::context::Context;
 
     use super::*;
@@ -133,9 +134,14 @@ mod tests {
     #[test]
     fn sanitized_code_checks_its_loads() {
         let context = Context::create();
-        let text = "define i64 @first(ptr %p) {\n  %x = load i64, ptr %p\n  ret i64 %x\n}\n\0";
-        let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "first");
-        let module = context.create_module_from_ir(buffer).expect("the text is LLVM IR");
+        let module = context.create_module("first");
+        let (i64, ptr) = (context.i64_type(), context.ptr_type(AddressSpace::default()));
+        let function = module.add_function("first", i64.fn_type(&[ptr.into()], false), None);
+        let b = context.create_builder();
+        b.position_at_end(context.append_basic_block(function, "entry"));
+        let address = function.get_first_param().expect("a parameter").into_pointer_value();
+        let value = b.build_load(i64, address, "x").expect("a load");
+        b.build_return(Some(&value)).expect("an end");
         let options = Options { sanitize: true, ..Options::default() };
         let machine = machine(&options).expect("there is a code generator");
         optimize(&module, &machine, &options).expect("the passes run");
