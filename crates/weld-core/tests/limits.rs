@@ -139,3 +139,24 @@ fn arguments_count_as_often_as_they_are_used() {
     assert_eq!(outcome(format!("{twice} macro own(x) = let x = 1; x; own({calls})")), "ok");
     assert_eq!(outcome(format!("{twice} macro call(g, y) = g(y); call(|z| {calls}, 1)")), large);
 }
+
+/// What compares each name with each other, or shows a whole line for each error, takes minutes here.
+#[test]
+fn many_names_in_one_place() {
+    let names = |n: usize| (0..n).map(|i| format!("a{i}")).collect::<Vec<_>>();
+    let params = names(300_000);
+    assert_eq!(outcome(format!("macro m({}) = a1; 1", params.join(", "))), "ok");
+    assert_eq!(outcome(format!("|{}: i64| a1", params.join(": i64, "))), "ok");
+    assert_eq!(outcome(format!("@({}:1) 1", params.join(":1, "))), "ok");
+    assert_eq!(outcome(format!("(|{}, a1| 1)(1)", params.join(", "))), "two parameters are called `a1`");
+    assert_eq!(outcome("macro m(a, b, a) = 1; 1".to_owned()), "the macro `m` has two parameters `a`");
+}
+
+#[test]
+fn no_more_errors_than_anybody_reads() {
+    let unused: String = (0..20_000).map(|i| format!("let b{i} = appender[i64];\n")).collect();
+    let unknown: String = (0..20_000).map(|i| format!("let b{i} = x{i};\n")).collect();
+    for source in [unused + "1", unknown + "1", "let = ;".repeat(20_000)] {
+        assert!(parse_program(&source).is_err_and(|errors| errors.len() <= 50));
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Every front end reports through [`Diagnostic`]; rendering with source lines and carets is a separate step.
 
+mod excerpt;
 mod render;
 
 use std::fmt;
@@ -50,7 +51,8 @@ impl fmt::Display for ErrorKind {
 /// Messages quote names, literals and types, which programs can make as long as they like.
 const MESSAGE_BYTES_MAX: usize = 1_000;
 
-fn shortened(mut message: String) -> String {
+/// The beginning of a message that may be of any length.
+pub fn shortened(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES_MAX {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
         message.push_str("..");

@@ -96,10 +96,7 @@ impl<'a> Infer<'a> {
             }
             ExprKind::Annotated(entries, value) => {
                 let mut node = self.expr(value);
-                let annotated = annotated(&mut node);
-                for (name, value) in entries {
-                    annotated.annotations.set(name, value);
-                }
+                annotated(&mut node).annotations.extend(entries);
                 node
             }
         }

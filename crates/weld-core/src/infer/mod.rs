@@ -60,7 +60,8 @@ pub fn infer(module: &Module, host: &Frontend) -> Result<Program, Vec<Diagnostic
         let message = "the types of this program cannot be inferred";
         return Err(vec![Diagnostic::ty(module.body.span, message)]);
     };
-    let errors = ir::linear::check(&program);
+    let mut errors = ir::linear::check(&program);
+    errors.truncate(ERRORS_MAX);
     if !errors.is_empty() {
         return Err(errors);
     }

@@ -3,7 +3,7 @@
 //! Each macro being expanded has a frame of its own, in which its parameters stand for the call's arguments together
 //! with the call's frame. Names are looked up in one frame only, so neither side can capture the other's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::types::Ty;
@@ -63,8 +63,9 @@ impl<'a> Infer<'a> {
                 let message = format!("the macro `{name}` is defined twice");
                 self.report(Diagnostic::parse(definition.name.span, message));
             }
-            for (i, param) in definition.params.iter().enumerate() {
-                if definition.params[..i].iter().any(|other| other.text == param.text) {
+            let mut names = HashSet::new();
+            for param in &definition.params {
+                if !names.insert(&*param.text) {
                     let message = format!("the macro `{name}` has two parameters `{}`", param.text);
                     self.report(Diagnostic::parse(param.span, message));
                 }

@@ -18,6 +18,7 @@ pub mod typing;
 mod verify;
 mod visit;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) use print::annotation;
@@ -106,6 +107,18 @@ impl Annotations {
         let entries = self.0.get_or_insert_default();
         entries.retain(|(key, _)| &**key != name);
         entries.push((name.into(), value.into()));
+    }
+
+    /// [`Annotations::set`] for each.
+    pub fn extend(&mut self, more: &[(Arc<str>, Arc<str>)]) {
+        let mut all = self.0.take().map_or_else(Vec::new, |entries| *entries);
+        all.extend_from_slice(more);
+        // Of several of one name the last counts.
+        let mut names = HashSet::new();
+        all.reverse();
+        all.retain(|(name, _)| names.insert(name.clone()));
+        all.reverse();
+        self.0 = (!all.is_empty()).then(|| Box::new(all));
     }
 
     /// Names and values in the order in which they were written.

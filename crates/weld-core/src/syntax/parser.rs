@@ -6,6 +6,7 @@
 //! After an error the parser is silent until it has found a place to go on: the next `,`, `;` or closing bracket of the
 //! enclosing brackets. What was not understood becomes [`ExprKind::Error`].
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::lexer::{Lexer, Token};
@@ -260,13 +261,14 @@ impl<'a> Parser<'a> {
     /// `|a: T, b|`, or `||`.
     fn params(&mut self) -> Vec<Param> {
         let mut params = Vec::new();
+        let mut names = HashSet::new();
         if self.accept("||") {
             return params;
         }
         self.advance();
         while !self.at("|") {
             let Some(name) = self.definition_name("the name of a parameter") else { break };
-            if &*name.text != "_" && params.iter().any(|param: &Param| param.name.text == name.text) {
+            if &*name.text != "_" && !names.insert(name.text.clone()) {
                 let message = format!("two parameters are called `{}`", name.text);
                 self.report_and_go_on(Diagnostic::parse(name.span, message));
             }
