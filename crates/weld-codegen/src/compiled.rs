@@ -275,7 +275,8 @@ impl Compiled {
         let params: Vec<&Type> =
             self.program.params.iter().filter(|param| streams || !param.stream).map(|param| &param.ty).collect();
         if params.len() != args.len() {
-            let message = format!("the program takes {} arguments, not {}", params.len(), args.len());
+            let plural = if params.len() == 1 { "" } else { "s" };
+            let message = format!("the program takes {} argument{plural}, not {}", params.len(), args.len());
             return Err(self.misuse(message));
         }
         for (i, (ty, arg)) in params.iter().zip(args).enumerate() {

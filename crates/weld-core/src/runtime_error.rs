@@ -1,7 +1,7 @@
 //! What can go wrong while a program runs: one kind for each cause, shared by the interpreter and compiled code.
 //!
 //! Compiled code reports a code, the span of the expression and two detail words; [`RuntimeError::of`] makes of them
-//! the same message that the interpreter gives: `index 5 is out of bounds: the vector has 3 elements`.
+//! the same message that the interpreter gives: `index 5 is out of bounds: the vector's length is 3`.
 
 use std::fmt;
 
@@ -97,7 +97,7 @@ impl RuntimeErrorKind {
         let [a, b] = details;
         match self {
             RuntimeErrorKind::IndexOutOfBounds => {
-                format!("index {a} is out of bounds: the vector has {b} elements")
+                format!("index {a} is out of bounds: the vector's length is {b}")
             }
             RuntimeErrorKind::KeyNotFound => "the key is not in the dictionary".into(),
             RuntimeErrorKind::DivisionByZero => "division by zero".into(),
@@ -106,11 +106,11 @@ impl RuntimeErrorKind {
                 format!("zip needs equal lengths, found {a} and {b}")
             }
             RuntimeErrorKind::BadSlice if b < 0 => format!("slice size {a} is negative"),
-            RuntimeErrorKind::BadSlice => format!("slice start {a} lies outside a vector of {b} elements"),
+            RuntimeErrorKind::BadSlice => format!("slice start {a} lies outside a vector of length {b}"),
             RuntimeErrorKind::BadIterator => "the iterator leaves its data, or its stride is not positive".into(),
             RuntimeErrorKind::AssertionFailed => "assertion failed".into(),
-            RuntimeErrorKind::OutOfMemory => "out of memory: the run's memory limit is reached".into(),
-            RuntimeErrorKind::Cancelled => "cancelled".into(),
+            RuntimeErrorKind::OutOfMemory => "the run's memory limit is reached".into(),
+            RuntimeErrorKind::Cancelled => "the run was stopped".into(),
             RuntimeErrorKind::BadSerialization => "the bytes are truncated, malformed or of another type".into(),
             RuntimeErrorKind::TooLarge => "a value is too large for its representation".into(),
             RuntimeErrorKind::Udf => "a host function failed".into(),

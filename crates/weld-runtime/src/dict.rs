@@ -47,7 +47,7 @@ impl From<OutOfMemory> for DictError {
 impl std::fmt::Display for DictError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            DictError::OutOfMemory => "out of memory",
+            DictError::OutOfMemory => "the run's memory limit is reached",
             DictError::TooManyRows => "a dictionary cannot hold more than 4294967293 entries or grouped values",
         })
     }

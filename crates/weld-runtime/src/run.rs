@@ -338,7 +338,12 @@ impl Run {
 
     #[cold]
     fn out_of_memory(&mut self, bytes: usize) -> *mut u8 {
-        self.fail(Status::OutOfMemory, format!("out of memory: {bytes} bytes more were refused"));
+        // What needs more than there are addresses is asked for as the largest number.
+        let asked = match isize::try_from(bytes) {
+            Ok(bytes) => format!("{bytes} bytes more"),
+            Err(_) => "more bytes than there are addresses".to_owned(),
+        };
+        self.fail(Status::OutOfMemory, format!("the run's memory limit is reached: it asked for {asked}"));
         ptr::null_mut()
     }
 }

@@ -79,7 +79,7 @@ mod tests {
         let fused = "|x: i64| let a = map([1L, x], |y| 1L / y); let b = map([1L, x], |y| lookup([5L], y)); {a, b}";
         assert_eq!(error(fused, &Config::default()), ("division by zero".into(), 2));
         let swapped = "|x: i64| let b = map([1L, x], |y| lookup([5L], y)); let a = map([1L, x], |y| 1L / y); {a, b}";
-        assert_eq!(error(swapped, &Config::default()).0, "index 1 is out of bounds: the vector has 1 elements");
+        assert_eq!(error(swapped, &Config::default()).0, "index 1 is out of bounds: the vector's length is 1");
     }
 
     #[test]
