@@ -18,7 +18,7 @@ use weld_core::ir::Program;
 
 use crate::failure::Result;
 use crate::output;
-use crate::program::Settings;
+use crate::program::{self, Settings};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -80,7 +80,7 @@ fn arguments(program: &Program, args: &Json) -> std::result::Result<Vec<interp::
         _ => return Err(wrong("`args` must be an array".to_owned())),
     };
     if args.len() != program.params.len() {
-        return Err(wrong(format!("the program takes {} arguments, not {}", program.params.len(), args.len())));
+        return Err(wrong(format!("{}, not {}", program::takes(program.params.len()), args.len())));
     }
     let read = |(index, arg): (usize, &Json)| {
         let wrong = |message: String| complaint(ErrorKind::Type, format!("argument {}: {message}", index + 1));

@@ -14,6 +14,7 @@ mod output;
 mod program;
 mod repl;
 mod run;
+mod session;
 mod shell;
 mod sql;
 mod tables;

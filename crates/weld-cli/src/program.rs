@@ -40,6 +40,9 @@ pub(crate) struct Settings {
     /// A C function that programs may call, such as 'add_five(i64)->i64=libfive.so'; may be given many times
     #[arg(long = "cudf", value_name = "NAME(T, ..)->R=LIBRARY", value_parser = Cudf::load)]
     cudfs: Vec<Cudf>,
+    /// Stops a run when it is set.
+    #[arg(skip)]
+    interrupt: Arc<AtomicBool>,
 }
 
 /// Which of the optimizer's passes run.
@@ -97,6 +100,11 @@ impl Settings {
         self
     }
 
+    /// Runs stop when this flag is set. Each begins by clearing it.
+    pub(crate) fn interrupted_by(self, interrupt: Arc<AtomicBool>) -> Settings {
+        Settings { interrupt, ..self }
+    }
+
     /// The text's program, checked and optimised.
     pub(crate) fn program(&self, source: &str) -> std::result::Result<opt::Optimized, Vec<Diagnostic>> {
         Ok(self.optimizer.optimized(self.checked(source)?))
@@ -140,21 +148,24 @@ impl Settings {
         &self,
         run: impl FnOnce(Arc<AtomicBool>) -> std::result::Result<T, RuntimeError>,
     ) -> std::result::Result<T, RuntimeError> {
-        let flag = Arc::new(AtomicBool::new(false));
+        let flag = self.interrupt.clone();
+        flag.store(false, Ordering::Relaxed);
         let Some(seconds) = self.time_limit else { return run(flag) };
+        let timed_out = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (done, is_done) = mpsc::channel::<()>();
-            let alarm = Arc::clone(&flag);
+            let (alarm, timed_out) = (flag.clone(), &timed_out);
             scope.spawn(move || {
                 // The sender is dropped when the run ends, or when it panics.
                 if let Err(mpsc::RecvTimeoutError::Timeout) = is_done.recv_timeout(Duration::from_secs(seconds)) {
+                    timed_out.store(true, Ordering::Relaxed);
                     alarm.store(true, Ordering::Relaxed);
                 }
             });
-            let result = run(Arc::clone(&flag));
+            let result = run(flag);
             drop(done);
             result.map_err(|error| match error.kind {
-                RuntimeErrorKind::Cancelled => {
+                RuntimeErrorKind::Cancelled if timed_out.load(Ordering::Relaxed) => {
                     RuntimeError { message: format!("the time limit of {seconds} s is reached"), ..error }
                 }
                 _ => error,
@@ -169,6 +180,12 @@ fn compile_error(error: CompileError) -> RuntimeError {
         CompileError::Llvm(_) => Span::NONE,
     };
     RuntimeError::new(RuntimeErrorKind::Internal, span, error.to_string())
+}
+
+/// How many arguments a program of so many parameters takes.
+pub(crate) fn takes(params: usize) -> String {
+    let plural = if params == 1 { "" } else { "s" };
+    format!("the program takes {params} argument{plural}")
 }
 
 /// Diagnostics as a person reads them, on standard error.

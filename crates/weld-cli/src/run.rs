@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use weld_core::diag::Diagnostic;
+use weld_core::diag::{Diagnostic, shortened};
 use weld_core::interp::{Value, json};
 use weld_core::ir::Program;
 
@@ -37,8 +37,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn arguments(program: &Program, texts: &[String]) -> Result<Vec<Value>> {
     if texts.len() != program.params.len() {
         let types: Vec<String> = program.params.iter().map(|param| param.ty.to_string()).collect();
-        let message = format!("the program takes {} arguments ({})", types.len(), types.join(", "));
-        return Err(Failure::Usage(format!("{message}, --arg gives {}", texts.len())));
+        let takes = format!("{}, --arg gives {}", program::takes(types.len()), texts.len());
+        return Err(Failure::Usage(shortened(match types.is_empty() {
+            true => takes,
+            false => format!("{takes}; their types are {}", types.join(", ")),
+        })));
     }
     let parse = |(index, text): (usize, &String)| {
         let failed = |message: String| Failure::Usage(format!("--arg number {}: {message}", index + 1));

@@ -35,7 +35,7 @@ fn run_prints_the_result_as_json() {
         assert_eq!(weld(&arguments, path.to_str().unwrap()).ok(), "13\n");
     }
     let error = weld("run --arg [1,2,3]", path.to_str().unwrap()).error(2);
-    assert_eq!(error, "the program takes 2 arguments (vec[i64], i64), --arg gives 1");
+    assert_eq!(error, "the program takes 2 arguments, --arg gives 1; their types are vec[i64], i64");
     let error = weld("run --arg [1,2.5] --arg 1", path.to_str().unwrap()).error(2);
     assert!(error.starts_with("--arg number 1: "), "{error}");
 }
@@ -130,8 +130,15 @@ fn runs_are_bounded_in_time_and_memory() {
             json!({"id": 1, "program": "iterate(1L, |x| {x + 1L, x != 0L})"}),
             json!({"id": 2, "program": "len(result(for(rangeiter(0L, 1000000L, 1L), appender[i64], |b,i,x| merge(b, x))))"}),
             json!({"id": 3, "program": "1L"}),
+            json!({"id": 4, "program": "result(for(rangeiter(0L, 9223372036854775807L, 1L), appender[i64], |b,i,x| merge(b, x)))"}),
+            json!({"id": 5, "program": "result(for(rangeiter(0L, 1000000L, 1L), groupbuilder[i64,i64], |b,i,x| merge(b, {x, x})))"}),
         ],
     );
+    for answer in &answers[3..] {
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("OutOfMemory: the run's memory limit is reached"), "{message}");
+        assert!(!message.contains("18446744073709551615"), "{message}");
+    }
     assert_eq!(answers[0]["error"]["message"], "Cancelled: the time limit of 1 s is reached");
     // Without the optimizer's help the vector is made; with it the length may be known.
     assert!(answers[1]["error"].is_object() || answers[1]["value"] == 1_000_000, "{}", answers[1]);
