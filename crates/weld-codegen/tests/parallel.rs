@@ -495,3 +495,42 @@ fn entries_of_tables() {
         );
     }
 }
+
+/// Groups of many rows, as entries in the order of the table.
+const GROUPS: &str = "|v: vec[i64], factor: i64, few: i64| tovec(result(for(v, groupbuilder[i64,{i64,i8}], |b,i,x|
+    merge(b, {(x + i * 7919L) % few * factor, {i, i8(i)}}))))";
+
+#[test]
+fn groups_are_the_same_on_any_number_of_threads() {
+    let program = parse_program(GROUPS).expect("parses");
+    let alone = compile(&program, &Options::default()).expect("compiles");
+    // Dense keys and others, with and without repetitions, and some of which there are many.
+    for (factor, few) in [(1, 100_003), (1, 5_000), (1_000_003, 100_003), (1_000_003, 5_000), (1, 3)] {
+        let args = [V::vec((0..100_000).map(|_| V::i64(0))), V::i64(factor), V::i64(few)];
+        let expected = run(&alone, &args).expect("runs");
+        for optimised in [false, true] {
+            assert!(
+                show(&run(&parallel(GROUPS, optimised), &args).expect("runs")) == show(&expected),
+                "{factor} {few}"
+            );
+        }
+    }
+}
+
+#[test]
+fn memory_limits_of_groups_hold_and_the_first_error_counts() {
+    let v = V::vec((0..100_000).map(|_| V::i64(0)));
+    let limit = |bytes| Context::new(Arc::new(Limit::new(bytes)), Arc::default());
+    for (compiled, few) in [(parallel(GROUPS, false), 100_003), (parallel(GROUPS, true), 5_000)] {
+        let args = [v.clone(), V::i64(1), V::i64(few)];
+        // The rows take 1.7 MB.
+        let refused = run_in(&compiled, limit(2_000_000), &args);
+        assert_eq!(refused.map_err(|error| error.kind), Err(RuntimeErrorKind::OutOfMemory));
+        assert!(run_in(&compiled, limit(50_000_000), &args).is_ok());
+    }
+    let text = "|v: vec[i64]| result(for(v, groupbuilder[i64,i64], |b,i,x| merge(b, {10L / (i - 70000L), 10L / (i - 80000L)})))";
+    check(text, &[v]);
+    let text =
+        "|v: vec[i64]| result(for(v, groupbuilder[i64,i64], |b,i,x| merge(b, {x, iterate(x, |s| {s + 1L, true})})))";
+    check_cancelled(text, &numbers(1000));
+}

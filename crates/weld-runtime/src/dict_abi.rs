@@ -101,13 +101,7 @@ pub unsafe extern "C" fn dict_combine(
         let other = (*run).take(other);
         // Threads start when they are asked for.
         let threads = (*run).threads().filter(|_| other.is_worth_sharing()).cloned();
-        let pool = threads.as_ref().and_then(|threads| Some((threads.count() as u64, threads.pool()?)));
-        let combined = match pool {
-            Some((count, pool)) => {
-                (*dict).combine(other, functions, count, &|work| threads::work_on(pool, count, work))
-            }
-            None => (*dict).combine(other, functions, 1, &|work| work()),
-        };
+        let combined = threads::with(threads, |count, work_on| (*dict).combine(other, functions, count, work_on));
         combined.map_err(|error| fail(&mut *run, error)).is_ok()
     }
 }
@@ -240,7 +234,8 @@ pub unsafe extern "C" fn group_finish(
     // SAFETY: by the caller's promise.
     unsafe {
         let builder = (*run).take(builder);
-        match builder.finish(functions) {
+        let threads = (*run).threads().filter(|_| builder.is_worth_sharing()).cloned();
+        match threads::with(threads, |count, work_on| builder.finish(functions, count, work_on)) {
             Ok(dict) => (*run).place(region, dict),
             Err(error) => {
                 fail(&mut *run, error);

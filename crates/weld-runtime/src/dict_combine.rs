@@ -12,14 +12,11 @@
 //! What would go into the next stretch, where a cluster of slots crosses its end, waits until both steps are done. Rows
 //! are numbered in the same order whichever thread is faster. Keys stay where they are: the table takes the other's arena.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::dict::{Dict, DictError, RowLayout};
 use crate::dict_buffer::Buffer;
 use crate::dict_finish::{EqualKeys, prefetch};
 use crate::memory::OutOfMemory;
+use crate::threads::{WorkOn, Workers};
 
 /// Merges the value at `from` into the one at `into`.
 pub type MergeValues = unsafe extern "C" fn(into: *mut u8, from: *const u8) -> u32;
@@ -31,9 +28,6 @@ pub struct RowFunctions {
     pub merge: MergeValues,
 }
 
-/// Calls a function on some threads and waits for them.
-pub(crate) type WorkOn<'a> = &'a dyn Fn(&(dyn Fn() + Sync));
-
 /// Fewer rows are combined faster by one thread.
 const SHARED_MIN: u64 = if cfg!(test) { 8 * 1024 } else { 32 * 1024 };
 /// Stretches for each thread: those done first help the others.
@@ -44,7 +38,7 @@ const SLOTS_A_ROW_MAX: u64 = 16;
 const BLOCK: usize = 64;
 
 impl Dict {
-    /// Merges the rows of another table of the same layout. `threads` is how many `work_on` has.
+    /// Merges the rows of another table of the same layout. `count` is how many threads `work_on` has.
     ///
     /// # Safety
     /// The functions are right for both tables, which compiled code has filled.
@@ -52,16 +46,17 @@ impl Dict {
         &mut self,
         other: Dict,
         functions: RowFunctions,
-        threads: u64,
+        count: u64,
         work_on: WorkOn<'_>,
     ) -> Result<(), DictError> {
         self.reserve(other.len)?;
         let slots = self.mask + 1;
-        let shared = threads > 1 && other.is_worth_sharing() && slots <= SLOTS_A_ROW_MAX * other.len;
+        let shared = count > 1 && other.is_worth_sharing() && slots <= SLOTS_A_ROW_MAX * other.len;
         if shared {
-            let stretches = (threads * STRETCHES).next_power_of_two().min(slots).min(other.mask + 1);
+            let stretches = (count * STRETCHES).next_power_of_two().min(slots).min(other.mask + 1);
+            let workers = Workers { count, work_on, pool: &self.owned.directory.pool().clone() };
             // SAFETY: by the caller's promise.
-            unsafe { self.combine_shared(&other, functions, stretches, work_on)? };
+            unsafe { self.combine_shared(&other, functions, stretches, &workers)? };
         } else {
             let all = Stretch { index: 0, bits: 0 };
             let merge_block = |slots: &[u64]| {
@@ -114,26 +109,14 @@ impl Dict {
         other: &Dict,
         functions: RowFunctions,
         stretches: u64,
-        work_on: WorkOn<'_>,
+        workers: &Workers<'_>,
     ) -> Result<(), DictError> {
         let bits = stretches.trailing_zeros();
-        let each = |work: &(dyn Fn(usize) + Sync)| {
-            let next = AtomicUsize::new(0);
-            work_on(&|| {
-                while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| (*i as u64) < stretches) {
-                    work(index);
-                }
-            });
-        };
         let tables = Tables { this: self, other, directory: self.owned.directory.as_ptr().cast(), functions };
-        let found: Vec<Mutex<Option<Result<Found, OutOfMemory>>>> = (0..stretches).map(|_| Mutex::default()).collect();
-        each(&|index| {
-            // SAFETY: by the caller's promise; each stretch is one thread's.
-            let of_stretch = unsafe { tables.find(Stretch { index: index as u64, bits }) };
-            *found[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(of_stretch);
-        });
-        let found = found.into_iter().filter_map(|found| found.into_inner().unwrap_or_else(PoisonError::into_inner));
-        let found = found.collect::<Result<Vec<Found>, OutOfMemory>>()?;
+        // SAFETY: by the caller's promise; each stretch is one thread's.
+        let found =
+            workers.map(stretches as usize, &|index| unsafe { tables.find(Stretch { index: index as u64, bits }) });
+        let found = found.into_iter().collect::<Result<Vec<Found>, OutOfMemory>>()?;
         let mut next = self.len + 1;
         let firsts: Vec<u64> = found.iter().map(|found| (next, next += found.new.len as u64).0).collect();
         let row_bytes = u64::from(self.layout.row_bytes);
@@ -142,7 +125,7 @@ impl Dict {
         }
         let tables = Tables { this: self, other, directory: self.owned.directory.as_ptr().cast(), functions };
         // SAFETY: as above; there is room for the rows.
-        each(&|index| unsafe { tables.copy_new(found[index].new.as_slice(), firsts[index]) });
+        workers.each(found.len(), &|index| unsafe { tables.copy_new(found[index].new.as_slice(), firsts[index]) });
         self.len = next - 1;
         for slot in found.into_iter().flat_map(|found| found.waiting) {
             // SAFETY: by the caller's promise.

@@ -5,12 +5,15 @@
 
 use std::ops::Range;
 
-use crate::dict::{Dict, DictError, DictKind, KeyKind, RowLayout};
+use crate::dict::{Dict, DictError, RowLayout};
 use crate::dict_buffer::Buffer;
+use crate::dict_dense::{group_dense, key_bounds, spread};
 use crate::dict_filter;
-use crate::dict_group::{GroupBuilder, GroupLayout, Segment};
+use crate::dict_group::{GroupBuilder, GroupLayout};
 use crate::dict_merger::{ROWS_MAX, slots_for};
+use crate::dict_place::{Share, Shared, groups_to_places, place_values};
 use crate::memory::OutOfMemory;
+use crate::threads::{ALONE, WorkOn, Workers};
 
 /// Hashes `count` keys that lie one after the other.
 pub type HashKeys = unsafe extern "C" fn(keys: *const u8, count: u64, hashes: *mut u32) -> u32;
@@ -26,10 +29,12 @@ pub struct KeyFunctions {
 
 /// Keys hashed at a time: their slots are fetched together, and fit into the first-level cache.
 const BLOCK: usize = 128;
-/// A dense table has at most 64 possible keys for each actual one: 16 bytes a key, half of what slots take.
-const SPREAD_MAX: u64 = 64;
 /// The directory starts with room for so many keys, until their share of the rows is known.
 const KEYS_EXPECTED: u64 = 4096;
+/// Fewer rows are grouped faster by one thread.
+const SHARED_MIN: u64 = if cfg!(test) { 1000 } else { 64 * 1024 };
+/// Each share of the rows needs memory for all groups.
+const SHARES_MAX: u64 = 8;
 /// Below this number of keys a directory is as fast to ask as a filter.
 const FILTER_KEYS_MIN: u64 = 1024;
 
@@ -46,162 +51,73 @@ impl GroupBuilder {
     ///
     /// # Safety
     /// The functions are right for the keys of this builder, whose rows compiled code wrote.
-    pub unsafe fn finish(mut self, functions: KeyFunctions) -> Result<Dict, DictError> {
+    pub(crate) unsafe fn finish(
+        mut self,
+        functions: KeyFunctions,
+        count: u64,
+        work_on: WorkOn<'_>,
+    ) -> Result<Dict, DictError> {
         self.seal();
         let rows = self.rows();
         if rows > ROWS_MAX {
             return Err(DictError::TooManyRows);
         }
-        let layout = self.layout.row_layout();
         let pool = self.pool().clone();
-        let mut dict = Dict::without_memory(layout, &pool, self.layout.key);
-        dict.owned.bounds = key_bounds(self.layout.key, &self.segments);
-        let spread = dict.owned.bounds.map(|(min, max)| max.wrapping_sub(min) as u64);
-        let groups = match spread {
-            Some(spread) if spread / SPREAD_MAX <= rows => dense(&mut dict, &self, rows, spread)?,
-            // SAFETY: by the caller's promise.
-            _ => unsafe { hashed(&mut dict, &self, rows, functions)? },
+        let shared = if self.is_worth_sharing() { count.min(SHARES_MAX) } else { 1 };
+        // SAFETY: by the caller's promise.
+        let table = |count, work_on| unsafe { self.table(functions, &Workers { count, work_on, pool: &pool }) };
+        let mut dict = match table(shared, work_on) {
+            // Threads take more memory than one alone.
+            Err(DictError::OutOfMemory) if shared > 1 => table(1, ALONE)?,
+            table => table?,
         };
-        place_values(&mut dict, &self, rows, groups)?;
         dict.owned.arena = self.arena;
+        Ok(dict)
+    }
+
+    /// Whether grouping is work for several threads.
+    pub(crate) fn is_worth_sharing(&self) -> bool {
+        self.rows() >= SHARED_MIN
+    }
+
+    /// # Safety
+    /// As for [`GroupBuilder::finish`].
+    unsafe fn table(&self, functions: KeyFunctions, workers: &Workers<'_>) -> Result<Dict, DictError> {
+        let rows = self.rows();
+        let key = self.layout.key;
+        let shares = Share::all(self, rows as usize, workers.count as usize);
+        let mut dict = Dict::without_memory(self.layout.row_layout(), workers.pool, key);
+        dict.owned.bounds = key_bounds(key, workers, &shares);
+        let places = match dict.owned.bounds.and_then(|bounds| spread(bounds, rows)) {
+            Some(spread) => group_dense(&mut dict, self, workers, &shares, spread)?,
+            // SAFETY: by the caller's promise.
+            None => unsafe { group_hashed(&mut dict, self, workers, &shares, functions)? },
+        };
+        // SAFETY: places are those of all rows.
+        unsafe { place_values(&mut dict, self, workers, &shares, places)? };
         Ok(dict)
     }
 }
 
-/// The number of the group of each row, or `None` when rows are in the order of their groups.
-type Groups = Option<Buffer>;
-
-// ---- dense keys ----
-
-fn key_bounds(key: KeyKind, segments: &[Segment]) -> Option<(i64, i64)> {
-    /// # Safety
-    /// The keys of the segments are of type `T`.
-    unsafe fn bounds<T: Copy + Ord>(segments: &[Segment]) -> Option<(T, T)> {
-        let parts = segments.iter().filter_map(|segment| {
-            // SAFETY: a segment has `rows` keys.
-            let keys = unsafe { std::slice::from_raw_parts(segment.keys().cast::<T>(), segment.rows as usize) };
-            // One pass that LLVM turns into vector instructions.
-            keys.first().map(|first| keys.iter().fold((*first, *first), |(a, b), k| (a.min(*k), b.max(*k))))
-        });
-        parts.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
-    }
-    let KeyKind::Integer { bytes, signed } = key else { return None };
-    // SAFETY: the layout says that keys are integers of this size.
-    unsafe {
-        match (bytes, signed) {
-            (1, true) => bounds::<i8>(segments).map(|(a, b)| (a.into(), b.into())),
-            (2, true) => bounds::<i16>(segments).map(|(a, b)| (a.into(), b.into())),
-            (4, true) => bounds::<i32>(segments).map(|(a, b)| (a.into(), b.into())),
-            (_, true) => bounds::<i64>(segments),
-            (1, false) => bounds::<u8>(segments).map(|(a, b)| (a.into(), b.into())),
-            (2, false) => bounds::<u16>(segments).map(|(a, b)| (a.into(), b.into())),
-            (4, false) => bounds::<u32>(segments).map(|(a, b)| (a.into(), b.into())),
-            (_, false) => bounds::<u64>(segments).map(|(a, b)| (a as i64, b as i64)),
-        }
-    }
-}
-
-/// Calls `f(distance)` for the distance of each row's key from the smallest, in the order of rows.
-fn for_each_distance(builder: &GroupBuilder, min: i64, mut f: impl FnMut(u64)) {
-    for segment in &builder.segments {
-        let rows = segment.rows as usize;
-        macro_rules! go {
-            ($ty:ty) => {{
-                // SAFETY: a segment has `rows` keys, which are integers of this size.
-                let keys = unsafe { std::slice::from_raw_parts(segment.keys().cast::<$ty>(), rows) };
-                // Only the difference counts, and it is below 2^64 in both signednesses.
-                keys.iter().for_each(|key| f((*key as i64).wrapping_sub(min) as u64));
-            }};
-        }
-        match builder.layout.key {
-            KeyKind::Integer { bytes: 1, signed: true } => go!(i8),
-            KeyKind::Integer { bytes: 2, signed: true } => go!(i16),
-            KeyKind::Integer { bytes: 4, signed: true } => go!(i32),
-            KeyKind::Integer { bytes: 1, signed: false } => go!(u8),
-            KeyKind::Integer { bytes: 2, signed: false } => go!(u16),
-            KeyKind::Integer { bytes: 4, signed: false } => go!(u32),
-            _ => go!(i64),
-        }
-    }
-}
-
-/// Fills in a dense directory, and `starts` unless keys are unique.
-fn dense(dict: &mut Dict, builder: &GroupBuilder, rows: u64, spread: u64) -> Result<Groups, DictError> {
-    let min = dict.owned.bounds.map_or(0, |(min, _)| min);
-    let words = (spread / 32 + 1) as usize;
-    dict.owned.directory.grow(words * 8)?;
-    // SAFETY: the buffer has `words` zero words, and nobody else has it.
-    let directory = unsafe { std::slice::from_raw_parts_mut(dict.owned.directory.as_ptr().cast::<u64>(), words) };
-    let (mut last, mut sorted) = (0, true);
-    for_each_distance(builder, min, |distance| {
-        directory[(distance / 32) as usize] |= 1 << (distance % 32);
-        sorted &= last <= distance;
-        last = distance;
-    });
-    let mut before = 0u64;
-    for word in directory.iter_mut() {
-        let bits = u64::from(word.count_ones());
-        *word |= before << 32;
-        before += bits;
-    }
-    let directory = &*directory;
-    let group = |distance: u64| {
-        let word = directory[(distance / 32) as usize];
-        let below = word as u32 & ((1u32 << (distance % 32)) - 1);
-        (word >> 32) as u32 + below.count_ones()
-    };
-    dict.kind = DictKind::Dense;
-    (dict.min, dict.mask, dict.len) = (min, spread, before);
-    dict.directory = directory.as_ptr();
-    let unique = before == rows;
-    if unique && sorted {
-        return Ok(None);
-    }
-    let pool = builder.pool();
-    let mut groups = None;
-    if !sorted {
-        let buffer = Buffer::zeroed(rows as usize * 4, pool.clone())?;
-        let mut next = buffer.as_ptr().cast::<u32>();
-        for_each_distance(builder, min, |distance| {
-            // SAFETY: this runs once for each of `rows` rows, for which the buffer has room.
-            unsafe {
-                next.write(group(distance));
-                next = next.add(1);
-            }
-        });
-        groups = Some(buffer);
-    }
-    if !unique {
-        let starts = Buffer::zeroed((before as usize + 1) * 4, pool.clone())?;
-        // SAFETY: the buffer has that many zero numbers.
-        let counts = unsafe { std::slice::from_raw_parts_mut(starts.as_ptr().cast::<u32>(), before as usize + 1) };
-        for_each_distance(builder, min, |distance| counts[group(distance) as usize + 1] += 1);
-        running_sum(counts);
-        dict.starts = starts.as_ptr().cast();
-        dict.owned.starts = Some(starts);
-    }
-    Ok(groups)
-}
-
-// ---- any keys ----
-
-/// Fills in rows, a hashed directory and a filter.
+/// Fills in rows, a hashed directory and a filter. Gives the places of values, if they are not those of their rows.
 ///
 /// # Safety
 /// As for [`GroupBuilder::finish`].
-unsafe fn hashed(
+unsafe fn group_hashed(
     dict: &mut Dict,
     builder: &GroupBuilder,
-    rows: u64,
+    workers: &Workers<'_>,
+    shares: &[Share<'_>],
     functions: KeyFunctions,
-) -> Result<Groups, DictError> {
+) -> Result<Option<Buffer>, DictError> {
+    let rows = builder.rows();
     let slots = slots_for(rows.min(KEYS_EXPECTED))?;
     let RowLayout { value_offset, row_bytes } = dict.layout;
     dict.owned.directory.grow(slots as usize * 8)?;
     dict.use_directory(slots);
     dict.owned.rows.grow(2 * row_bytes as usize)?;
     dict.rows = dict.owned.rows.as_ptr();
-    let mut groups: Groups = None;
+    let mut groups: Option<Buffer> = None;
     let mut seen = 0u64;
     let mut hashes = [0u32; BLOCK];
     for segment in &builder.segments {
@@ -256,7 +172,19 @@ unsafe fn hashed(
         (dict.filter, dict.filter_shift) = (filter.as_ptr().cast(), shift);
         dict.owned.filter = Some(filter);
     }
-    number_values(dict, value_offset, rows, &groups);
+    let numbers = Shared::<u8>::new(&dict.owned.rows);
+    // The number of its first value stands in each row, and in the one behind the last.
+    let begin = |group: usize, at: u32| {
+        let row = (group + 1) * row_bytes as usize;
+        // SAFETY: rows up to `len + 1` exist, and their number stands at `value_offset`, aligned to four.
+        unsafe { numbers.at(row + value_offset as usize).cast::<u32>().write(at) };
+    };
+    begin(dict.len(), rows as u32);
+    match &groups {
+        None => (0..dict.len()).for_each(|group| begin(group, group as u32)),
+        // SAFETY: a group for every row.
+        Some(groups) => unsafe { groups_to_places(workers, shares, groups, dict.len(), begin)? },
+    }
     Ok(groups)
 }
 
@@ -297,124 +225,6 @@ fn identity(builder: &GroupBuilder, rows: u64, seen: u64) -> Result<Buffer, OutO
     Ok(groups)
 }
 
-/// Writes the number of its first value into each row, and into the one behind the last.
-fn number_values(dict: &mut Dict, value_offset: u32, rows: u64, groups: &Groups) {
-    let row_bytes = dict.layout.row_bytes as usize;
-    // SAFETY: rows up to `len + 1` exist, and their number stands at `value_offset`, aligned to four.
-    let number = |row: usize| unsafe { dict.rows.add(row * row_bytes + value_offset as usize).cast::<u32>() };
-    let Some(groups) = groups else {
-        // SAFETY: as above.
-        (0..=dict.len()).for_each(|group| unsafe { *number(group + 1) = group as u32 });
-        return;
-    };
-    // SAFETY: there is a group for every row.
-    let groups = unsafe { std::slice::from_raw_parts(groups.as_ptr().cast::<u32>(), rows as usize) };
-    // SAFETY: groups are below `len`; rows were zero where numbers stand.
-    unsafe {
-        groups.iter().for_each(|group| *number(*group as usize + 2) += 1);
-        *number(1) = 0;
-        (1..=dict.len()).for_each(|group| *number(group + 1) += *number(group));
-    }
-}
-
-// ---- values ----
-
-/// Copies the values into columns, grouped.
-fn place_values(dict: &mut Dict, builder: &GroupBuilder, rows: u64, groups: Groups) -> Result<(), DictError> {
-    let targets = match &groups {
-        Some(groups) => {
-            // SAFETY: there is a group for every row.
-            let numbers = unsafe { std::slice::from_raw_parts_mut(groups.as_ptr().cast::<u32>(), rows as usize) };
-            groups_to_targets(dict, numbers)?;
-            Some(&*numbers)
-        }
-        None => None,
-    };
-    for (index, bytes) in builder.layout.column_bytes.iter().enumerate() {
-        let column = Buffer::zeroed(rows as usize * *bytes as usize, builder.pool().clone())?;
-        let mut first = 0;
-        for segment in &builder.segments {
-            let count = segment.rows as usize;
-            let source = segment.columns[index];
-            // SAFETY: the segment has `count` values, the column room for those of all segments; targets are a
-            // permutation of the numbers below `rows`.
-            unsafe {
-                match targets {
-                    None => copy(source, column.as_ptr().add(first * *bytes as usize), count * *bytes as usize),
-                    Some(targets) => scatter(source, column.as_ptr(), &targets[first..first + count], *bytes as usize),
-                }
-            }
-            first += count;
-        }
-        dict.owned.column_pointers.push(column.as_ptr());
-        dict.owned.columns.push(column);
-    }
-    dict.columns = dict.owned.column_pointers.as_ptr();
-    Ok(())
-}
-
-/// Turns each row's group into the place of its value: the group's first one, then the next.
-fn groups_to_targets(dict: &Dict, numbers: &mut [u32]) -> Result<(), DictError> {
-    if numbers.len() == dict.len() {
-        // Unique keys: group n has value n.
-        return Ok(());
-    }
-    let next = Buffer::zeroed(dict.len() * 4, dict.owned.rows.pool().clone())?;
-    // SAFETY: the buffer has a number for each group.
-    let next = unsafe { std::slice::from_raw_parts_mut(next.as_ptr().cast::<u32>(), dict.len()) };
-    next.iter_mut().enumerate().for_each(|(group, first)| *first = dict.first_value(group + 1) as u32);
-    for number in numbers {
-        let place = &mut next[*number as usize];
-        *number = *place;
-        *place += 1;
-    }
-    Ok(())
-}
-
-/// # Safety
-/// As for `copy_nonoverlapping`.
-unsafe fn copy(source: *const u8, target: *mut u8, bytes: usize) {
-    // SAFETY: by the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
-}
-
-/// Writes value n to place `targets[n]`.
-///
-/// # Safety
-/// There are as many values as targets, `bytes` each, and every target is a place of `target`.
-unsafe fn scatter(source: *const u8, target: *mut u8, targets: &[u32], bytes: usize) {
-    /// # Safety
-    /// As for `scatter`; values are of the size of `T`.
-    unsafe fn typed<T>(source: *const u8, target: *mut u8, targets: &[u32]) {
-        let (source, target) = (source.cast::<T>(), target.cast::<T>());
-        for (index, place) in targets.iter().enumerate() {
-            // SAFETY: by the caller's promise.
-            unsafe { target.add(*place as usize).write_unaligned(source.add(index).read_unaligned()) };
-        }
-    }
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match bytes {
-            1 => typed::<u8>(source, target, targets),
-            2 => typed::<u16>(source, target, targets),
-            4 => typed::<u32>(source, target, targets),
-            8 => typed::<u64>(source, target, targets),
-            16 => typed::<u128>(source, target, targets),
-            _ => targets.iter().enumerate().for_each(|(index, place)| {
-                copy(source.add(index * bytes), target.add(*place as usize * bytes), bytes);
-            }),
-        }
-    }
-}
-
-fn running_sum(numbers: &mut [u32]) {
-    let mut sum = 0;
-    for number in numbers {
-        sum += *number;
-        *number = sum;
-    }
-}
-
 fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(BLOCK).map(move |start| start..(start + BLOCK).min(rows))
 }
@@ -433,8 +243,10 @@ pub(crate) fn prefetch<T>(address: *const T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dict::{DictKind, KeyKind};
     use crate::hash::{hash_words, slot_hash};
     use crate::memory::{Limit, MemoryPool};
+    use crate::threads::{self, Threads};
     use std::collections::HashMap;
     use std::sync::Arc;
 
@@ -506,6 +318,33 @@ mod tests {
         Ok(())
     }
 
+    #[derive(Clone, Copy, Debug)]
+    enum On {
+        Alone,
+        Pool(u64),
+        NewThreads(u64),
+    }
+
+    impl On {
+        fn finish<K: Key>(self, builder: GroupBuilder) -> Result<Dict, DictError> {
+            // SAFETY: the functions are those of the key type.
+            unsafe {
+                match self {
+                    On::Alone => builder.finish(functions::<K>(), 1, ALONE),
+                    On::Pool(count) => threads::with(Some(Threads::shared(count as usize)), |count, work_on| {
+                        builder.finish(functions::<K>(), count, work_on)
+                    }),
+                    On::NewThreads(count) => builder.finish(functions::<K>(), count, &|work| {
+                        std::thread::scope(|scope| {
+                            let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
+                            threads.into_iter().for_each(|thread| thread.join().expect("nothing panics"));
+                        });
+                    }),
+                }
+            }
+        }
+    }
+
     /// The values of a key, read as compiled code reads them.
     fn lookup<K: Key>(dict: &Dict, key: K) -> Vec<u64> {
         let group = match dict.kind {
@@ -556,10 +395,28 @@ mod tests {
             .collect()
     }
 
+    /// Rows and columns.
+    fn contents(dict: &Dict) -> Vec<Vec<u8>> {
+        // SAFETY: row 0, `len` others, and the one behind the last; a column has all values.
+        let bytes = |from: *const u8, count: usize| unsafe { std::slice::from_raw_parts(from, count) }.to_vec();
+        let rows = (dict.len() + 1) * dict.layout.row_bytes as usize + dict.layout.value_offset as usize + 4;
+        let columns =
+            dict.columns().iter().zip([8, 1, 2, 3, 16]).map(|(from, size)| bytes(*from, dict.values() * size));
+        columns.chain([bytes(dict.rows().unwrap(), rows)]).collect()
+    }
+
     fn check<K: Key>(keys: impl IntoIterator<Item = K>, absent: &[K], kind: DictKind) {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let alone = check_on(On::Alone, &keys, absent, kind);
+        for on in [On::NewThreads(2), On::NewThreads(4)] {
+            assert!(check_on(on, &keys, absent, kind) == alone, "{on:?} {:?}", K::KIND);
+        }
+    }
+
+    fn check_on<K: Key>(on: On, keys: &[K], absent: &[K], kind: DictKind) -> Vec<Vec<u8>> {
         let pool = Arc::new(Limit::none());
         let shared: Arc<dyn MemoryPool> = pool.clone();
-        let keys: Vec<K> = keys.into_iter().collect();
+        let mut found = Vec::new();
         // The same rows from one builder, and from three that are combined.
         for parts in [1, 3] {
             let mut builder = GroupBuilder::new(layout::<K>(), &shared);
@@ -575,8 +432,7 @@ mod tests {
                 builder.combine(other);
             }
             assert_eq!(builder.rows(), keys.len() as u64);
-            // SAFETY: the functions are those of the key type.
-            let dict = unsafe { builder.finish(functions::<K>()) }.unwrap();
+            let dict = on.finish::<K>(builder).unwrap();
             assert_eq!((dict.kind(), dict.len(), dict.values()), (kind, expected.len(), keys.len()));
             for (key, values) in &expected {
                 assert_eq!(lookup(&dict, *key), *values, "{key:?}");
@@ -585,9 +441,11 @@ mod tests {
                 assert_eq!(lookup(&dict, *key), []);
             }
             check_rows::<K>(&dict, &expected);
+            found = contents(&dict);
             drop(dict);
             assert_eq!(pool.used(), 0);
         }
+        found
     }
 
     fn check_rows<K: Key>(dict: &Dict, expected: &HashMap<K, Vec<u64>>) {
@@ -650,20 +508,55 @@ mod tests {
         check(keys, &[[1, 0]], DictKind::Hashed);
     }
 
-    #[test]
-    fn a_limit_is_an_error_at_every_step() {
+    fn a_limit_is_an_error_at_every_step<K: Key>(on: On, key: fn(u64) -> K) {
         for limit in (10_000..3_000_000).step_by(70_000) {
             let pool = Arc::new(Limit::new(limit));
             let shared: Arc<dyn MemoryPool> = pool.clone();
-            let mut builder = GroupBuilder::new(layout::<i64>(), &shared);
-            let merged = scrambled(20_000).try_for_each(|i| merge(&mut builder, (i % 5000) as i64 * 1_000_003, i));
-            // SAFETY: the functions are those of the key type.
-            let dict = merged.map_err(DictError::from).and_then(|()| unsafe { builder.finish(functions::<i64>()) });
+            let mut builder = GroupBuilder::new(layout::<K>(), &shared);
+            let merged = scrambled(20_000).try_for_each(|i| merge(&mut builder, key(i % 5000), i));
+            let dict = merged.map_err(DictError::from).and_then(|()| on.finish::<K>(builder));
             match dict {
                 Ok(dict) => assert_eq!(dict.len(), 5000),
                 Err(error) => assert_eq!(error, DictError::OutOfMemory),
             }
             assert_eq!(pool.used(), 0);
         }
+    }
+
+    #[test]
+    fn limits() {
+        for on in [On::Alone, On::NewThreads(4)] {
+            a_limit_is_an_error_at_every_step(on, |i| i as i64 * 1_000_003);
+            a_limit_is_an_error_at_every_step(on, |i| i as i64 * 3);
+        }
+    }
+
+    #[test]
+    fn one_thread_is_enough_where_memory_is_short() {
+        let limits = (100_000..3_000_000).step_by(10_000);
+        let least = |on: On| {
+            limits.clone().find(|limit| {
+                let shared: Arc<dyn MemoryPool> = Arc::new(Limit::new(*limit));
+                let mut builder = GroupBuilder::new(layout::<i64>(), &shared);
+                scrambled(20_000).all(|i| merge(&mut builder, i as i64 / 2, i).is_ok())
+                    && on.finish::<i64>(builder).is_ok()
+            })
+        };
+        assert_eq!(least(On::NewThreads(4)), least(On::Alone));
+    }
+
+    #[test]
+    fn on_pools() {
+        for threads in [2, 3, 4] {
+            for keys in [20_000, 5_000] {
+                let keys: Vec<i64> = scrambled(20_000).map(|i| (i % keys) as i64).collect();
+                for (factor, kind) in [(1, DictKind::Dense), (1_000_003, DictKind::Hashed)] {
+                    let keys: Vec<i64> = keys.iter().map(|key| key * factor).collect();
+                    let alone = check_on(On::Alone, &keys, &[-1], kind);
+                    assert!(check_on(On::Pool(threads), &keys, &[-1], kind) == alone);
+                }
+            }
+        }
+        a_limit_is_an_error_at_every_step(On::Pool(4), |i| i as i64);
     }
 }

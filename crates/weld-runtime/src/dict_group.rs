@@ -68,6 +68,9 @@ impl Segment {
     }
 }
 
+// SAFETY: threads that share a segment only read it.
+unsafe impl Sync for Segment {}
+
 struct Pool(Arc<dyn MemoryPool>);
 
 impl std::fmt::Debug for Pool {

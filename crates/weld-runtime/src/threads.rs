@@ -11,11 +11,13 @@
 //! ```
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::memory::MemoryPool;
 
 /// More are of no use, and starting them takes long.
 const COUNT_MAX: usize = 256;
@@ -57,6 +59,52 @@ impl Threads {
             ThreadPoolBuilder::new().num_threads(self.count).stack_size(STACK_BYTES).thread_name(name).build().ok()
         };
         self.pool.get_or_init(start).as_ref()
+    }
+}
+
+/// Calls a function on some threads and waits for them.
+pub(crate) type WorkOn<'a> = &'a (dyn Fn(&(dyn Fn() + Sync)) + Sync);
+/// On this thread alone.
+pub(crate) const ALONE: WorkOn<'static> = &|work| work();
+
+/// Gives these threads to a function: how many they are, and who calls something on them.
+pub(crate) fn with<T>(threads: Option<Arc<Threads>>, f: impl FnOnce(u64, WorkOn<'_>) -> T) -> T {
+    match threads.as_ref().and_then(|threads| Some((threads.count() as u64, threads.pool()?))) {
+        Some((count, pool)) if count > 1 => f(count, &|work| work_on(pool, count, work)),
+        _ => f(1, ALONE),
+    }
+}
+
+/// Threads that share what the runtime has to do, and where they get memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Workers<'a> {
+    pub(crate) count: u64,
+    pub(crate) work_on: WorkOn<'a>,
+    pub(crate) pool: &'a Arc<dyn MemoryPool>,
+}
+
+impl Workers<'_> {
+    /// Calls `work` for each number below `count`.
+    pub(crate) fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        if self.count < 2 || count < 2 {
+            return (0..count).for_each(work);
+        }
+        let next = AtomicUsize::new(0);
+        (self.work_on)(&|| {
+            while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count) {
+                work(index);
+            }
+        });
+    }
+
+    /// What `work` gives for each number below `count`.
+    pub(crate) fn map<T: Send>(&self, count: usize, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+        let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+        self.each(count, &|index| {
+            let result = work(index);
+            *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 }
 
