@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use weld_core::ty::ScalarKind;
+use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
 
-use crate::value::Native;
+use crate::value::{ColumnView, Native};
 
 /// How a column's values are stored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -93,6 +93,17 @@ impl<'a> Column<'a> {
         column.abi.validity = validity.as_ptr();
         column.layout.validity = true;
         column
+    }
+
+    /// A column of a vector; `None` if it is neither of scalars nor of strings.
+    pub fn of(view: &ColumnView<'a>) -> Option<Column<'a>> {
+        let layout = match view.ty {
+            Type::Scalar(kind) => Layout::Fixed(*kind),
+            ty if ty.is_bytes() => Layout::Utf8View,
+            _ => return None,
+        };
+        let abi = ColumnAbi { values: view.data, ..ColumnAbi::EMPTY };
+        Some(Column { layout: ColumnLayout { layout, validity: false }, abi, _values: None, data: PhantomData })
     }
 
     /// Strings as views, whose long ones point straight to their bytes: what Weld itself makes, and the layout

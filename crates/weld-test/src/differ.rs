@@ -8,12 +8,14 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use weld_codegen::OptLevel;
 use weld_core::RuntimeErrorKind;
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::Program;
 use weld_core::opt;
 
+use crate::chunks::ByChunks;
 use crate::close::Rule;
 use crate::engine::{Engine, Failure};
 use crate::fault::{Fault, FaultyPool};
@@ -94,11 +96,12 @@ pub fn check(made: &Generated, thorough: bool) -> Verdict {
         }
         _ => {}
     }
-    let engines: [&dyn Fn() -> Result<(), String>; 4] = [
+    let engines: [&dyn Fn() -> Result<(), String>; 5] = [
         &|| passes(made, &expected),
         &|| if thorough { without_passes(made, &expected) } else { Ok(()) },
         &|| compiled(made, &expected, thorough),
         &|| disturbed(made, &expected),
+        &|| by_chunks(made, &expected),
     ];
     for engine in engines {
         match catch_unwind(AssertUnwindSafe(engine)) {
@@ -168,6 +171,24 @@ fn compiled(made: &Generated, expected: &Outcome, thorough: bool) -> Result<(), 
         };
         if !agree(expected, &found) {
             return Err(format!("{engine}: {} became {}", show(expected), show(&found)));
+        }
+    }
+    Ok(())
+}
+
+/// Compiled, with the rows of a stream in chunks.
+fn by_chunks(made: &Generated, expected: &Outcome) -> Result<(), String> {
+    for (optimised, level) in [(false, OptLevel::O0), (true, OptLevel::O2)] {
+        for combined in [false, true] {
+            let way = ByChunks { optimised, level, combined };
+            let found = match way.run(&made.program, &made.args) {
+                None => continue,
+                Some(Ok(value)) => Outcome::Value(value),
+                Some(Err(error)) => Outcome::Error(error.kind, error.message),
+            };
+            if !agree_but_for_the_error(expected, &found) {
+                return Err(format!("{way:?}: {} became {}", show(expected), show(&found)));
+            }
         }
     }
     Ok(())

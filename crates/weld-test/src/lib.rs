@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod chunks;
 pub mod close;
 pub mod differ;
 pub mod driver;

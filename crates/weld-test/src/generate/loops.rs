@@ -37,7 +37,7 @@ impl Generator {
         Some(build::let_in(vec![weld_core::ir::Binding { sym, value: filled }], build::strct(results)))
     }
 
-    fn new_builder(&mut self, builder: &BuilderType, depth: usize) -> Expr {
+    pub(super) fn new_builder(&mut self, builder: &BuilderType, depth: usize) -> Expr {
         match builder {
             BuilderType::Appender(_) if self.rng.one_in(4) => {
                 build::builder_with(builder.clone(), build::i64(self.rng.clone().below(5) as i64))
@@ -66,10 +66,14 @@ impl Generator {
     }
 
     fn for_loop(&mut self, builder: Expr, depth: usize) -> Expr {
-        let ty = builder.ty.clone();
-        let bound = self.scope.len();
         let mut bindings = Vec::new();
         let iter = self.iter(depth, &mut bindings);
+        build::let_in(bindings, self.loop_over(iter, builder, depth))
+    }
+
+    pub(super) fn loop_over(&mut self, iter: Iter, builder: Expr, depth: usize) -> Expr {
+        let ty = builder.ty.clone();
+        let bound = self.scope.len();
         let element = iter.element_type();
         let (b, builder_var) = self.parameter("b", &ty);
         let (i, index) = self.parameter("i", &Type::I64);
@@ -83,8 +87,7 @@ impl Generator {
         self.scope.truncate(bound);
         let func = Func { params: vec![(b, ty.clone()), (i, Type::I64), (x, element)], body: Box::new(body) };
         let made = build::for_func(iter, builder, func);
-        let made = if is_ordered(&ty) { made.annotate("strict", "true") } else { made };
-        build::let_in(bindings, made)
+        if is_ordered(&ty) { made.annotate("strict", "true") } else { made }
     }
 
     /// Vectors that an iterator needs twice are bound before the loop.

@@ -9,6 +9,7 @@ mod loops;
 pub mod rng;
 mod sorts;
 mod steps;
+mod streams;
 mod tables;
 mod types;
 mod values;
@@ -33,6 +34,12 @@ pub fn program(seed: u64, size: usize) -> Generated {
     let mut scope = Vec::new();
     let mut params = Vec::new();
     let mut args = Vec::new();
+    let stream = rng.one_in(6).then(|| {
+        let (sym, ty) = (names.fresh("rows"), Type::vec(streams::row(&mut rng)));
+        args.push(values::value(&mut rng, &ty, 60));
+        params.push(Param { sym, ty: ty.clone(), stream: true });
+        build::var(sym, ty)
+    });
     for i in 0..rng.below(4) {
         let ty = if rng.one_in(2) { Type::vec(types::value(&mut rng, 1)) } else { types::value(&mut rng, 2) };
         let sym = names.fresh(["v", "x", "s", "d"][i % 4]);
@@ -48,7 +55,10 @@ pub fn program(seed: u64, size: usize) -> Generated {
     }
     let ty = types::value(&mut rng, 2);
     let mut generator = Generator { rng, names, scope, fuel: size as i64 };
-    let body = generator.expr(&ty, 6);
+    let body = match stream {
+        Some(stream) => generator.over_stream(stream),
+        None => generator.expr(&ty, 6),
+    };
     let Generator { names, .. } = generator;
     Generated { program: Program { params, body, names }, args }
 }
