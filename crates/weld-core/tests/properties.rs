@@ -223,3 +223,49 @@ fn the_corpus_prints_and_parses() {
         exercise(&source);
     }
 }
+
+/// The source with a comment `#0`, `#1`, .. at each of some places between its tokens.
+fn with_comments(source: &str, mut at: impl FnMut(usize) -> bool) -> String {
+    let (mut text, mut in_string, mut in_comment, mut escaped, mut last) = (String::new(), false, false, false, ' ');
+    let (mut places, mut comments) = (0, 0);
+    for char in source.chars() {
+        let is_code = !in_string && !in_comment;
+        if is_code && (char.is_whitespace() || "()[]{},;|".contains(char)) && (char, last) != ('|', '|') {
+            if at(places) {
+                text.push_str(&format!(" #{comments}\n"));
+                comments += 1;
+            }
+            places += 1;
+        }
+        match char {
+            '\n' => in_comment = false,
+            '#' if is_code => in_comment = true,
+            '"' if !in_comment => in_string = !in_string || escaped,
+            _ => {}
+        }
+        escaped = in_string && char == '\\' && !escaped;
+        if !in_comment {
+            last = char;
+            text.push(char);
+        }
+    }
+    text
+}
+
+#[test]
+fn comments_stay_wherever_they_are() {
+    for (_, source) in corpus() {
+        if parse_program(&source).is_err() {
+            continue;
+        }
+        for step in [1, 7, 11, 13] {
+            let source = with_comments(&source, |place| place % step == 0);
+            let program = parse_program(&source).unwrap_or_else(|errors| panic!("{source}\n{errors:?}"));
+            formatting(&program, &source);
+            let text = syntax::format(&source).expect("it parses");
+            let found = text.lines().filter_map(|line| line.rsplit_once('#')?.1.parse::<usize>().ok());
+            let found: Vec<usize> = found.collect();
+            assert!(found.is_sorted(), "{source}\nis formatted as\n{text}");
+        }
+    }
+}

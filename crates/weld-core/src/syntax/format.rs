@@ -143,26 +143,38 @@ impl Formatter<'_> {
     }
 
     fn only_separators(&self, start: u32, end: u32) -> bool {
-        self.slice(start, end).chars().all(|c| matches!(c, ' ' | '\t' | ',' | ';' | ')'))
+        let text = self.slice(start, end);
+        // Parentheses that were added may close on a line of their own.
+        let (before, after) = text.rsplit_once(')').unwrap_or(("", text));
+        let separates = |c: char| matches!(c, ' ' | '\t' | ',' | ';');
+        before.chars().all(|c| c == ')' || c.is_whitespace() || separates(c)) && after.chars().all(separates)
     }
 
     /// Keeps a blank line that stands between two places (before the comments that lead to the second).
     fn blank_line(&mut self, last: u32, next: u32) {
         let until = self.comments.get(self.next).map_or(next, |comment| comment.start.min(next));
-        if last > 0 && self.slice(last, until).matches('\n').count() > 1 {
-            self.out.hard();
+        let mut lines = self.slice(last, until).split('\n').skip(1).peekable();
+        while let Some(line) = lines.next() {
+            if last > 0 && lines.peek().is_some() && line.trim().is_empty() {
+                return self.out.hard();
+            }
         }
     }
 
-    /// A type without blanks. Comments inside it go where the next comments go.
     fn ty(&self, ty: &TypeExpr) -> String {
+        self.copied(ty.span)
+    }
+
+    /// The source of a type or a literal, without blanks. Comments inside it go where the next comments go.
+    fn copied(&self, span: Span) -> String {
         let mut text = String::new();
-        let mut at = ty.span.start;
-        for comment in self.comments.iter().filter(|c| ty.span.start <= c.start && c.end <= ty.span.end) {
+        let mut at = span.start;
+        let first = self.comments.partition_point(|comment| comment.start < span.start);
+        for comment in self.comments[first..].iter().take_while(|comment| comment.end <= span.end) {
             text.push_str(self.slice(at, comment.start));
             at = comment.end;
         }
-        text.push_str(self.slice(at, ty.span.end));
+        text.push_str(self.slice(at, span.end));
         if text.contains('"') { text } else { text.split_whitespace().collect() }
     }
 
@@ -181,7 +193,11 @@ impl Formatter<'_> {
 
     fn expr(&mut self, e: &Expr, least: u8) {
         deep(|| {
-            self.comments_before(e.span.start);
+            // A comment behind the first `let` goes before it, and so before the parentheses.
+            self.comments_before(match &e.kind {
+                ExprKind::Block { lets, .. } => lets.first().map_or(e.span.start, |first| first.name.span.start),
+                _ => e.span.start,
+            });
             if level_of(e) >= least {
                 return self.plain(e);
             }
@@ -200,12 +216,7 @@ impl Formatter<'_> {
     fn plain(&mut self, e: &Expr) {
         match &e.kind {
             ExprKind::Literal(_) | ExprKind::Bytes { .. } | ExprKind::Name(_) | ExprKind::Error => {
-                let text: String = self.slice(e.span.start, e.span.end).to_owned();
-                // `- 5` is the literal -5.
-                self.out.text(match text.strip_prefix('-') {
-                    Some(digits) => format!("-{}", digits.trim_start()),
-                    None => text,
-                });
+                self.out.text(self.copied(e.span));
             }
             ExprKind::Block { lets, body } => {
                 self.out.open();
