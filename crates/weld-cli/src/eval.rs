@@ -85,7 +85,11 @@ fn arguments(program: &Program, args: &Json) -> std::result::Result<Vec<interp::
     let read = |(index, arg): (usize, &Json)| {
         let wrong = |message: String| complaint(ErrorKind::Type, format!("argument {}: {message}", index + 1));
         let param = &program.params[index].ty;
-        if let Some(text) = arg["type"].as_str() {
+        if !arg.is_object() {
+            return Err(wrong(r#"it must be {"type": .., "value": ..}"#.to_owned()));
+        }
+        if let Some(ty) = arg.get("type") {
+            let text = ty.as_str().ok_or_else(|| wrong("`type` must be a string".to_owned()))?;
             let ty = weld_core::parse_type(text).map_err(|errors| wrong(first(errors).message))?;
             if ty != *param {
                 return Err(wrong(format!("the parameter's type is {param}, the argument's {ty}")));

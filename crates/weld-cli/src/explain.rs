@@ -16,7 +16,7 @@ use weld_core::ir::Program;
 use crate::engine::Engine;
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::program::{self, Optimizer, pass_name};
+use crate::program::{self, Functions, Optimizer, pass_name};
 use crate::sql::{self, Source};
 
 #[derive(ClapArgs)]
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     source: Source,
     #[command(flatten)]
     optimizer: Optimizer,
+    #[command(flatten)]
+    functions: Functions,
     /// A folder of tables, as for `weld sql`; or a program, whose name ends with .weld
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
@@ -84,9 +86,12 @@ impl Args {
 fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
     let source = program::read(path)?;
     let failed = |diagnostics: Vec<Diagnostic>| program::report(&diagnostics, &source, &path.display().to_string());
-    let program = weld_core::parse_program(&source).map_err(failed)?;
+    let program = args.functions.checked(&source).map_err(failed)?;
     let optimized = args.optimized(&program);
-    let compile = || weld_codegen::compile(&optimized, &Options::default()).map_err(Failure::new);
+    let compile = || {
+        let options = Options { cudfs: args.functions.cudfs.clone(), ..Options::default() };
+        weld_codegen::compile(&optimized, &options).map_err(Failure::new)
+    };
     for level in args.levels() {
         match level {
             Level::Plan => {}

@@ -1,7 +1,7 @@
 //! `weld fmt FILE..`: lays programs of Weld's own language out anew, in place; from standard input to standard output
 //! when no file is named.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use weld_core::syntax;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    if args.files.is_empty() {
+    if args.files.is_empty() || args.files == [Path::new("-")] {
         let source = program::read_input()?;
         let text = formatted(&source, "standard input")?;
         return match args.check {
@@ -30,24 +30,22 @@ pub(crate) fn run(args: Args) -> Result<()> {
             false => output::print(&text),
         };
     }
-    let mut unformatted = Vec::new();
-    for file in &args.files {
-        let name = file.display().to_string();
-        let source = program::read(file)?;
-        let text = formatted(&source, &name)?;
-        if text == source {
-            continue;
-        }
-        if args.check {
-            unformatted.push(name);
-        } else {
-            std::fs::write(file, text).map_err(|error| Failure::new(format!("cannot write {name}: {error}")))?;
-        }
+    // One bad file does not keep the others from being formatted.
+    let failures = args.files.iter().filter_map(|path| file(path, args.check).err());
+    match failures.map(Failure::report).count() {
+        0 => Ok(()),
+        _ => Err(Failure::Reported),
     }
-    if unformatted.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("not formatted: {}", unformatted.join(", "))))
+}
+
+fn file(path: &Path, check: bool) -> Result<()> {
+    let name = path.display().to_string();
+    let source = program::read(path)?;
+    let text = formatted(&source, &name)?;
+    match check {
+        _ if text == source => Ok(()),
+        true => Err(Failure::new(format!("{name} is not formatted"))),
+        false => std::fs::write(path, text).map_err(|error| Failure::new(format!("cannot write {name}: {error}"))),
     }
 }
 

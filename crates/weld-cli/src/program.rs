@@ -34,15 +34,22 @@ pub(crate) struct Settings {
     /// Bytes that a run may use
     #[arg(long, default_value_t = 4 << 30, value_name = "BYTES")]
     memory_limit: usize,
-    /// Seconds after which a run is stopped
+    /// Seconds after which a run is stopped [default: none, 10 for eval]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     time_limit: Option<u64>,
-    /// A C function that programs may call, such as 'add_five(i64)->i64=libfive.so'; may be given many times
-    #[arg(long = "cudf", value_name = "NAME(T, ..)->R=LIBRARY", value_parser = Cudf::load)]
-    cudfs: Vec<Cudf>,
+    #[command(flatten)]
+    functions: Functions,
     /// Stops a run when it is set.
     #[arg(skip)]
     interrupt: Arc<AtomicBool>,
+}
+
+/// What programs may call beside what the language has.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Functions {
+    /// A C function that programs may call, such as 'add_five(i64)->i64=libfive.so'; may be given many times
+    #[arg(long = "cudf", value_name = "NAME(T, ..)->R=LIBRARY", value_parser = Cudf::load)]
+    pub(crate) cudfs: Vec<Cudf>,
 }
 
 /// Which of the optimizer's passes run.
@@ -69,6 +76,13 @@ pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("the passes are {}", Vec::from_iter(names).join(", ")))
+}
+
+impl Functions {
+    /// The text's program as it is written.
+    pub(crate) fn checked(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
+        Frontend { cudfs: self.cudfs.iter().map(Cudf::declaration).collect() }.parse_program(source)
+    }
 }
 
 impl Optimizer {
@@ -112,7 +126,7 @@ impl Settings {
 
     /// The text's program as it is written.
     pub(crate) fn checked(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
-        Frontend { cudfs: self.cudfs.iter().map(Cudf::declaration).collect() }.parse_program(source)
+        self.functions.checked(source)
     }
 
     /// Runs an optimised program.
@@ -120,7 +134,7 @@ impl Settings {
         let result = self.with_cancel_flag(|cancel| match self.engine {
             ProgramEngine::Interp => {
                 let limits = Limits { memory: self.memory_limit, cancel, ..Limits::default() };
-                let host = ForeignHost::new(&self.cudfs).map_err(compile_error)?;
+                let host = ForeignHost::new(&self.functions.cudfs).map_err(compile_error)?;
                 program.run(|program| interp::run_with_host(program, args, &limits, &host))
             }
             ProgramEngine::Jit => program.run(|program| self.run_compiled(program, args, cancel.clone())),
@@ -134,7 +148,8 @@ impl Settings {
         args: &[Value],
         cancel: Arc<AtomicBool>,
     ) -> std::result::Result<Value, RuntimeError> {
-        let options = Options { threads: usize::from(self.threads), cudfs: self.cudfs.clone(), ..Options::default() };
+        let options =
+            Options { threads: usize::from(self.threads), cudfs: self.functions.cudfs.clone(), ..Options::default() };
         let compiled = weld_codegen::compile(program, &options).map_err(compile_error)?;
         let native = |(value, param): (&Value, &Param)| native::Value::from_interp(&param.ty, value);
         let native: std::result::Result<Vec<_>, _> = args.iter().zip(&program.params).map(native).collect();
@@ -194,8 +209,11 @@ pub(crate) fn report(diagnostics: &[Diagnostic], source: &str, file_name: &str) 
     Failure::Reported
 }
 
-/// The text of a program's file.
+/// The text of a file; of standard input for `-`.
 pub(crate) fn read(path: &std::path::Path) -> Result<String> {
+    if path.as_os_str() == "-" {
+        return read_input();
+    }
     std::fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
 }
 

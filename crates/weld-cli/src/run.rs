@@ -1,6 +1,6 @@
-//! `weld run FILE.weld --arg JSON`: runs one program and prints its result as JSON.
+//! `weld run FILE.weld --arg JSON --arg @FILE.json`: runs one program and prints its result as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use weld_core::diag::{Diagnostic, shortened};
@@ -13,10 +13,10 @@ use crate::program::{self, Settings};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The program
+    /// The program; `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An argument of the program, as JSON; in the order of its parameters
+    /// An argument of the program, as JSON, or @FILE that holds it; in the order of its parameters
     #[arg(long = "arg", value_name = "JSON", allow_hyphen_values = true)]
     args: Vec<String>,
     #[command(flatten)]
@@ -45,6 +45,9 @@ fn arguments(program: &Program, texts: &[String]) -> Result<Vec<Value>> {
     }
     let parse = |(index, text): (usize, &String)| {
         let failed = |message: String| Failure::Usage(format!("--arg number {}: {message}", index + 1));
+        // Command lines are short: large arguments come from files.
+        let content = text.strip_prefix('@').map(|file| program::read(Path::new(file))).transpose()?;
+        let text = content.as_deref().unwrap_or(text);
         let value = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
         json::from_json(&value, &program.params[index].ty).map_err(failed)
     };

@@ -41,6 +41,15 @@ fn run_prints_the_result_as_json() {
 }
 
 #[test]
+fn arguments_and_programs_come_from_files() {
+    let folder = folder_with(&[("v.json", b"[1, 2,\n3]\n")]);
+    let arg = format!("run - --arg @{} --arg 1", folder.path().join("v.json").display());
+    assert_eq!(weld_with_input(&arg, "", std::str::from_utf8(SQUARES).unwrap()).ok(), "13\n");
+    let output = weld_with_input("run - --arg", "@no.json", "|x: i64| x");
+    assert_eq!(output.error(1), "cannot read no.json: No such file or directory (os error 2)");
+}
+
+#[test]
 fn run_shows_where_a_program_is_wrong() {
     let folder = folder_with(&[("p.weld", b"|v: vec[i64]|\nlet x = v + 1L;\n  y")]);
     let output = weld("run", folder.path().join("p.weld").to_str().unwrap());
@@ -67,6 +76,10 @@ fn eval_calls_c_functions_of_libraries() {
     );
     assert_eq!(answers[0]["value"], json!([6, 7]));
     assert_eq!((&answers[1]["error"]["kind"], &answers[2]["error"]["kind"]), (&json!("type"), &json!("type")));
+    std::fs::write(folder.path().join("p.weld"), "|x: i64| cudf[add_five,i64](x)").unwrap();
+    let program = folder.path().join("p.weld");
+    let explained = weld(&format!("explain --show optimized,llvm {option}"), program.to_str().unwrap()).ok();
+    assert!(explained.contains("cudf[add_five,i64](x)"), "{explained}");
     for (wrong, why) in [
         ("add_five".to_owned(), "expected NAME(T, ..)->R=LIBRARY"),
         ("add_five(i64)->i64=no-such.so".to_owned(), "cannot load no-such.so"),
@@ -92,6 +105,8 @@ fn eval_answers_in_order_whatever_the_lines_are() {
             json!({"id": 5, "program": "|x: i64| x", "args": []}),
             json!({"id": 6, "program": "|x: i32| x", "args": long(json!(1))}),
             json!({"program": 7}),
+            json!({"id": 9, "program": "|x: i64| x", "args": [1]}),
+            json!({"id": 10, "program": "|x: i64| x", "args": [{"type": 5, "value": 1}]}),
             json!({"id": 8, "program": "{0.0 / 0.0, [1.5f], true, 9223372036854775807L}"}),
         ],
     );
@@ -107,8 +122,10 @@ fn eval_answers_in_order_whatever_the_lines_are() {
     assert_eq!(error(4).0, "type");
     assert_eq!(error(5).0, "type");
     assert_eq!((&answers[6]["id"], error(6).0), (&Value::Null, "parse"));
-    assert_eq!(answers[7]["value"], json!(["NaN", [1.5], true, 9_223_372_036_854_775_807_i64]));
-    assert_eq!(answers[7]["type"], "{f64,vec[f32],bool,i64}");
+    assert_eq!(answers[7]["error"]["message"], r#"argument 1: it must be {"type": .., "value": ..}"#);
+    assert_eq!(answers[8]["error"]["message"], "argument 1: `type` must be a string");
+    assert_eq!(answers[9]["value"], json!(["NaN", [1.5], true, 9_223_372_036_854_775_807_i64]));
+    assert_eq!(answers[9]["type"], "{f64,vec[f32],bool,i64}");
 }
 
 #[test]
@@ -178,8 +195,9 @@ fn fmt_lays_programs_out_and_keeps_comments() {
     let folder = folder_with(&[("p.weld", SQUARES)]);
     let path = folder.path().join("p.weld");
     let path = path.to_str().unwrap();
-    assert!(weld("fmt --check", path).error(1).starts_with("not formatted: "));
-    assert_eq!(weld("fmt", path).ok(), "");
+    assert_eq!(weld("fmt --check", path).error(1), format!("{path} is not formatted"));
+    // The other files are formatted all the same.
+    assert!(weld("fmt no-such-file.weld", path).error(1).starts_with("cannot read no-such-file.weld"));
     assert_eq!(weld("fmt --check", path).ok(), "");
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.contains("\n  # sums squares\n  result(for(v, merger[i64,+], |b, i, x| if("), "{text}");
