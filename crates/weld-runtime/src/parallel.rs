@@ -425,6 +425,10 @@ mod tests {
         let region = run.region(0);
         // SAFETY: the functions are those for `Env` and `State`; the numbers are alive as long as the run.
         unsafe {
+            // Room for the first range: where memory is short, it is refused to the others.
+            let mut columns = [ptr::null_mut()];
+            state.capacity = crate::vector::grow(&mut *run, region, columns.as_mut_ptr(), [8].as_ptr(), 1, 0, 512);
+            state.numbers = columns[0].cast();
             assert!(append(&mut *run, region, &mut state, u64::MAX));
             let appender = Appender { offset: 0, columns: 1, sizes: [8].as_ptr() };
             let task = Loop {
