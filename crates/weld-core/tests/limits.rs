@@ -140,6 +140,14 @@ fn arguments_count_as_often_as_they_are_used() {
     assert_eq!(outcome(format!("{twice} macro call(g, y) = g(y); call(|z| {calls}, 1)")), large);
 }
 
+/// Each string is of `vec[?]` until the end: all of them are one unknown.
+#[test]
+fn many_unknowns() {
+    assert_eq!(outcome(format!("[{}]", vec!["\"abc\""; 400_000].join(","))), "ok");
+    let lets: String = (0..40_000).map(|i| format!("let v{} = if(true, v{i}, []); ", i + 1)).collect();
+    assert_eq!(outcome(format!("let v0 = []; {lets} v40000 == [1L]")), "ok");
+}
+
 /// What compares each name with each other, or shows a whole line for each error, takes minutes here.
 #[test]
 fn many_names_in_one_place() {

@@ -49,6 +49,8 @@ pub(super) struct Types {
     terms: Vec<Term>,
     /// How many parts a term has, and how deep they nest, as far as known when it was made.
     sizes: Vec<(u32, u32)>,
+    /// How long the ways of links to a term may be.
+    ranks: Vec<u8>,
     exported: HashMap<Ty, Type>,
 }
 
@@ -66,7 +68,7 @@ impl Types {
     pub(super) const ERROR: Ty = Ty(12);
 
     pub(super) fn new() -> Types {
-        let mut types = Types { terms: Vec::new(), sizes: Vec::new(), exported: HashMap::new() };
+        let mut types = Types { terms: Vec::new(), sizes: Vec::new(), ranks: Vec::new(), exported: HashMap::new() };
         for kind in ScalarKind::ALL {
             types.push(Term::Con(Con::Scalar(kind), Arc::new([])), (1, 1));
         }
@@ -77,6 +79,7 @@ impl Types {
     fn push(&mut self, term: Term, size: (u32, u32)) -> Ty {
         self.terms.push(term);
         self.sizes.push(size);
+        self.ranks.push(0);
         Ty(self.terms.len() as u32 - 1)
     }
 
@@ -150,6 +153,10 @@ impl Types {
         }
         match (&self.terms[a.0 as usize], &self.terms[b.0 as usize]) {
             (Term::Error, _) | (_, Term::Error) => true,
+            (Term::Unknown, Term::Unknown) => {
+                self.link_either(a, b);
+                true
+            }
             (Term::Unknown, _) => self.bind(a, b, steps),
             (_, Term::Unknown) => self.bind(b, a, steps),
             (Term::Con(x, xs), Term::Con(y, ys)) if x == y && xs.len() == ys.len() => {
@@ -157,7 +164,7 @@ impl Types {
                 let equal = xs.iter().zip(ys.iter()).all(|(x, y)| self.unify_within(*x, *y, steps));
                 if equal && !xs.is_empty() {
                     // The next comparison of the two need not look inside.
-                    self.terms[a.0 as usize] = Term::Link(b);
+                    self.link_either(a, b);
                 }
                 equal
             }
@@ -169,8 +176,23 @@ impl Types {
         if self.occurs(unknown, to, steps) {
             return false;
         }
-        self.terms[unknown.0 as usize] = Term::Link(to);
+        self.link(unknown, to);
         true
+    }
+
+    fn link(&mut self, from: Ty, to: Ty) {
+        self.terms[from.0 as usize] = Term::Link(to);
+        let least = self.ranks[from.0 as usize] + 1;
+        let rank = &mut self.ranks[to.0 as usize];
+        *rank = least.max(*rank);
+    }
+
+    /// Links the one with the shorter ways to it, so that no way gets long (union by rank).
+    fn link_either(&mut self, a: Ty, b: Ty) {
+        match self.ranks[a.0 as usize] > self.ranks[b.0 as usize] {
+            true => self.link(b, a),
+            false => self.link(a, b),
+        }
     }
 
     /// Whether a type holds the unknown, so that making them equal would give an endless type.
