@@ -29,8 +29,8 @@ const OUTER_STRIP: i64 = 64;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn emit_for(&mut self, expr: &Expr, iter: &Iter, builder: &Expr, func: &Func) -> Res<Val<'c>> {
-        let builders = self.emit(builder)?;
         let source = self.emit_iter(iter, expr.span)?;
+        let builders = self.emit(builder)?;
         let strict = self.strict;
         self.strict |= expr.annotations.get("strict") == Some("true");
         // What is inside of a loop runs on the thread that runs the loop.
