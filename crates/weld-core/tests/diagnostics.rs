@@ -38,6 +38,68 @@ fn several_parse_errors_at_once() {
     );
 }
 
+/// What the first error of each program suggests, and the text that it points at.
+#[test]
+fn hints_for_habits_from_other_languages() {
+    let cases = [
+        ("|v: vec[i64]| v[0]", "[", "an element of a vector is `lookup(v, i)`"),
+        ("|v: Vec<i64>| v", "<", "the parts of a type stand in brackets: `vec[i64]`"),
+        ("|x: int| x", "int", "integers are `i8` to `i128`, `u8` to `u64`"),
+        ("|x: f64| x ** 2.0", "*", "a power is `pow(a, b)`, of floats"),
+        ("|x: i64| x << 2L", "<", "there are no shifts: multiply or divide"),
+        ("|x: i64| if (x > 0L) 1 else 2", "if (x > 0L)", "it is written `if(condition, on_true, on_false)`"),
+        ("|x: bool| {x and true}", "and", "write `&&`"),
+        ("|x: bool| not(x)", "not", "write `!`"),
+        ("|x: i64| x = 5L", "=", "equality is `==`; a value is named with `let name = value; ..`"),
+        ("1 // one", "/", "comments begin with `#`"),
+        ("'a'", "'", "strings are written `\"..\"`"),
+        ("dictmerger[i64,+]", "+", "it is written `dictmerger[K,V,op]`"),
+        ("|v: vec[i64]| sort(v)", "sort(v)", "it is written `sort(vector, compare)`"),
+        ("|v: vec[i64]| sort(v, |a, b| a < b)", "a < b", "`compare(a, b)` gives -1, 0 or 1"),
+        ("map(zip([1], [2]), |a, b| a)", "|a, b| a", "it gets one struct: write `|p|` and use `p.$0`, `p.$1`, .."),
+        ("iterate(0, |x| x + 1)", "x + 1", "the step gives the next state and whether to go on: `{next, more}`"),
+        ("lookup([1], 0)", "0", "write `0L`"),
+        ("[1, 2.5]", "2.5", "write `1.0`"),
+        ("if(true, 1, 2.5)", "2.5", "write `1.0`"),
+        ("|x: i64| broadcast(x) + x", "broadcast(x) + x", "make it a SIMD value: `broadcast(..)`"),
+    ];
+    for (source, place, hint) in cases {
+        let errors = parse_program(source).expect_err("the program is wrong");
+        let span = errors[0].span;
+        assert_eq!(errors[0].hint.as_deref(), Some(hint), "{source}");
+        assert_eq!(&source[span.start as usize..span.end as usize], place, "{source}");
+        assert_eq!(errors.len(), 1, "{source}");
+    }
+}
+
+#[test]
+fn a_name_without_letters_in_common_suggests_nothing() {
+    let errors = parse_program("|v: vec[i64]| lookup(v, i)").expect_err("the program is wrong");
+    assert_eq!(errors[0].hint, None);
+}
+
+#[test]
+fn a_definition_without_its_end() {
+    check(
+        "macro sq(x) = x * x\n|v: vec[i64]| map(v, |x| sq(x))",
+        expect![[r#"
+            Error: parse: expected `;` after the definition, found the end of the program
+               ╭─[ test.weld:2:32 ]
+               │
+             2 │ |v: vec[i64]| map(v, |x| sq(x))
+               │                                │
+               │                                ╰─ here
+               │
+               ├─[ test.weld:2:32 ]
+               │
+             1 │ macro sq(x) = x * x
+               │ ──┬──
+               │   ╰──── the definition begins here
+            ───╯
+        "#]],
+    );
+}
+
 #[test]
 fn an_open_bracket() {
     check(
@@ -47,6 +109,8 @@ fn an_open_bracket() {
                ╭─[ test.weld:2:20 ]
                │
              2 │   map(v, |x| x + 1L
+               │      ┬             │
+               │      ╰─────────────── opened here
                │                    │
                │                    ╰─ here
             ───╯

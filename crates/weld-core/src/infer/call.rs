@@ -7,6 +7,7 @@ use super::scope::{self, Def};
 use super::types::{Con, Shape, Ty, Types};
 use crate::diag::{Diagnostic, Span};
 use crate::op::Intrinsic;
+use crate::syntax::advice;
 use crate::syntax::tree::{Expr, ExprKind, Name};
 
 impl<'a> Infer<'a> {
@@ -34,9 +35,8 @@ impl<'a> Infer<'a> {
             return self.make(ty, Some(args), span);
         }
         let mut problem = Diagnostic::ty(self.span(name.span), format!("unknown function `{}`", name.text));
-        if let Some(similar) = self.similar(&name.text) {
-            problem = problem.with_hint(format!("there is `{similar}`"));
-        }
+        let similar = || self.similar(&name.text).map(|similar| format!("there is `{similar}`"));
+        problem.hint = advice::for_function(&name.text).map(str::to_owned).or_else(similar);
         self.report(problem);
         self.error_node(span)
     }
@@ -69,7 +69,8 @@ impl<'a> Infer<'a> {
             "result" => self.with_args(name, args, span, |infer, [builder]| infer.result(builder, span)),
             "lookup" => self.with_args(name, args, span, |infer, [data, key]| {
                 let result = infer.types.unknown();
-                infer.learn(Pending::Lookup { data: data.ty, key: key.ty, result, span: key.span });
+                let (literal, key_span) = (key.literal(), key.span);
+                infer.learn(Pending::Lookup { data: data.ty, key: key.ty, literal, result, span: key_span });
                 infer.node(Head::Lookup, result, span, vec![data, key])
             }),
             "optlookup" => self.with_args(name, args, span, |infer, [data, key]| {
@@ -165,7 +166,9 @@ impl<'a> Infer<'a> {
     pub(super) fn wrong_count(&mut self, name: &str, wanted: &str, found: usize, span: Span) -> Node {
         let plural = if wanted == "1" { "" } else { "s" };
         // What a form looks like is a matter of syntax.
-        self.report(Diagnostic::parse(span, format!("`{name}` takes {wanted} argument{plural}, not {found}")));
+        let mut problem = Diagnostic::parse(span, format!("`{name}` takes {wanted} argument{plural}, not {found}"));
+        problem.hint = scope::usage(name).map(|usage| format!("it is written `{usage}`"));
+        self.report(problem);
         self.error_node(span)
     }
 
@@ -175,8 +178,8 @@ impl<'a> Infer<'a> {
             let (first, second) = (self.types.show(a.ty), self.types.show(b.ty));
             let form = if matches!(head, Head::If) { "if" } else { "select" };
             let message = format!("the branches of `{form}` have different types: {first} and {second}");
-            let mut problem = Diagnostic::ty(b.span, message).with_label(a.span, first);
-            problem.hint = self.conversion_hint(&b, a.ty);
+            let mut problem = Diagnostic::ty(b.span, message).with_label(a.span, first).with_label(b.span, second);
+            problem.hint = self.operand_hint(&a, &b);
             self.report(problem);
             return self.error_node(span);
         }

@@ -3,7 +3,7 @@
 use super::node::{Head, Node};
 use super::pending::Pending;
 use super::scope::Def;
-use super::types::{Con, Ty, Types};
+use super::types::{Con, Shape, Ty, Types};
 use super::{DEPTH_MAX, Infer};
 use crate::diag::{Diagnostic, Span};
 use crate::ir::deep;
@@ -85,7 +85,9 @@ impl<'a> Infer<'a> {
                 let elements: Vec<Node> = elements.iter().map(|element| self.expr(element)).collect();
                 let element = self.types.unknown();
                 for e in &elements {
-                    self.expect(e, element, "every element of this vector");
+                    if !self.types.unify(element, e.ty) {
+                        self.odd_element(&elements[0], e);
+                    }
                 }
                 let ty = self.con(span, Con::Vec, &[element]);
                 self.node(Head::Vector, ty, span, elements)
@@ -100,6 +102,15 @@ impl<'a> Infer<'a> {
                 node
             }
         }
+    }
+
+    /// Complains about an element of a vector that is not of the first one's type.
+    fn odd_element(&mut self, first: &Node, odd: &Node) {
+        let (wanted, found) = (self.types.show(first.ty), self.types.show(odd.ty));
+        let message = format!("every element of this vector must be {wanted}, not {found}");
+        let mut problem = Diagnostic::ty(odd.span, message).with_label(first.span, wanted).with_label(odd.span, found);
+        problem.hint = self.operand_hint(first, odd);
+        self.report(problem);
     }
 
     fn name(&mut self, name: &'a str, span: Span) -> Node {
@@ -226,12 +237,15 @@ impl<'a> Infer<'a> {
     }
 
     /// Which of two operands to convert: the integer if the other is a float, else the literal, else the right one.
-    fn operand_hint(&mut self, left: &Node, right: &Node) -> Option<String> {
+    pub(super) fn operand_hint(&mut self, left: &Node, right: &Node) -> Option<String> {
         let is_float = |infer: &mut Self, node: &Node| {
             infer.types.export(node.ty).and_then(|ty| ty.as_scalar()).is_some_and(ScalarKind::is_float)
         };
         let left_literal = matches!(left.head, Head::Literal(_)) && !matches!(right.head, Head::Literal(_));
+        let is_simd = |infer: &mut Self, node: &Node| matches!(infer.types.shape(node.ty), Shape::Con(Con::Simd, _));
         let convert_left = match (is_float(self, left), is_float(self, right)) {
+            _ if is_simd(self, right) => true,
+            _ if is_simd(self, left) => false,
             (true, false) => false,
             (false, true) => true,
             _ => left_literal,

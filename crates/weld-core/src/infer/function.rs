@@ -6,7 +6,7 @@
 use super::Infer;
 use super::node::{Head, Node, Params};
 use super::scope::Def;
-use super::types::{Con, Ty, Types};
+use super::types::{Con, Shape, Ty, Types};
 use crate::diag::{Diagnostic, Span};
 use crate::ir::deep;
 use crate::syntax::tree::{Expr, ExprKind, Name, Param};
@@ -103,8 +103,8 @@ impl<'a> Infer<'a> {
         match &func.kind {
             ExprKind::Lambda { params, body } => {
                 if params.len() != args.len() {
-                    let wanted = params.len();
-                    return self.error(span, format!("this function takes {wanted} arguments, not {}", args.len()));
+                    self.wrong_params(params, &args, func.span);
+                    return self.error_node(span);
                 }
                 let (mut syms, mut values) = (Vec::new(), Vec::new());
                 for (param, arg) in params.iter().zip(args) {
@@ -141,8 +141,28 @@ impl<'a> Infer<'a> {
                 self.expand(definition, outer, span, |infer, body| deep(|| infer.apply_to(body, args, span)))
                     .unwrap_or_else(|| self.error_node(span))
             }
-            _ => self.error(span, "this is not a function and cannot be called"),
+            _ => {
+                self.complain(self.span(func.span), "a function is needed here");
+                self.error_node(span)
+            }
         }
+    }
+
+    /// Complains about a function that is called with more or fewer arguments than it has parameters.
+    fn wrong_params(&mut self, params: &[Param], args: &[Node], span: Span) {
+        let count = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
+        let message = format!(
+            "this function has {} but is called with {}",
+            count(params.len(), "parameter"),
+            count(args.len(), "argument")
+        );
+        let mut problem = Diagnostic::ty(self.span(span), message);
+        if let [arg] = args
+            && matches!(self.shape(arg.ty), Shape::Con(Con::Struct, fields) if fields.len() == params.len())
+        {
+            problem = problem.with_hint("it gets one struct: write `|p|` and use `p.$0`, `p.$1`, ..");
+        }
+        self.report(problem);
     }
 
     /// Calls a macro by a name that was passed to another one: its parameters become variables.
@@ -164,7 +184,8 @@ impl<'a> Infer<'a> {
         let Some((params, body)) = self.function(compare, &[element, element], "the comparator of `sort`") else {
             return self.error_node(span);
         };
-        self.expect(&body, Types::I32, "the result of a comparator");
+        let hint = "`compare(a, b)` gives -1, 0 or 1";
+        self.expect_with_hint(&body, Types::I32, "the result of a comparator", hint);
         self.node(Head::Sort(params), data.ty, span, vec![data, body])
     }
 
@@ -175,7 +196,8 @@ impl<'a> Infer<'a> {
             return self.error_node(span);
         };
         let wanted = self.con(span, Con::Struct, &[init.ty, Types::BOOL]);
-        self.expect(&body, wanted, "the result of the step of `iterate`");
+        let hint = "the step gives the next state and whether to go on: `{next, more}`";
+        self.expect_with_hint(&body, wanted, "the result of the step of `iterate`", hint);
         self.node(Head::Iterate(params), init.ty, span, vec![init, body])
     }
 }

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 
 use crate::Frontend;
 use crate::diag::{Diagnostic, ErrorKind, Span};
-use crate::ir::{self, Annotations, Names, Program};
+use crate::ir::{self, Annotations, Literal, Names, Program};
 use crate::syntax::tree::{Macro, Module, TypeExpr, TypeKind};
 use crate::ty::Type;
 
@@ -228,23 +228,42 @@ impl<'a> Infer<'a> {
         if self.types.unify(wanted, node.ty) {
             return;
         }
-        let (found_text, wanted_text) = (self.types.show(node.ty), self.types.show(wanted));
-        let mut problem = Diagnostic::ty(node.span, format!("{what} must be {wanted_text}, not {found_text}"));
-        if let Some(hint) = self.conversion_hint(node, wanted) {
-            problem = problem.with_hint(hint);
+        let hint = self.conversion_hint(node, wanted);
+        self.mismatch(node, wanted, what, hint);
+    }
+
+    /// Demands a type of a node; where it has another, the hint says more than how to convert it.
+    fn expect_with_hint(&mut self, node: &Node, wanted: Ty, what: &str, hint: &str) {
+        if !self.types.unify(wanted, node.ty) {
+            self.mismatch(node, wanted, what, Some(hint.to_owned()));
         }
+    }
+
+    fn mismatch(&mut self, node: &Node, wanted: Ty, what: &str, hint: Option<String>) {
+        let (found, wanted) = (self.types.show(node.ty), self.types.show(wanted));
+        let mut problem = Diagnostic::ty(node.span, format!("{what} must be {wanted}, not {found}"));
+        problem.hint = hint;
         self.report(problem);
     }
 
-    /// How to make a scalar the scalar that is wanted.
+    /// How to make a scalar what is wanted.
     fn conversion_hint(&mut self, node: &Node, wanted: Ty) -> Option<String> {
-        let wanted = self.types.export(wanted)?.as_scalar()?;
-        self.types.export(node.ty)?.as_scalar()?;
-        if let Head::Literal(literal) = &node.head
-            && literal.kind().is_integer()
+        self.conversion(node.literal(), node.ty, wanted)
+    }
+
+    fn conversion(&mut self, literal: Option<Literal>, found: Ty, wanted: Ty) -> Option<String> {
+        let (found, wanted) = (self.types.export(found)?, self.types.export(wanted)?);
+        if let (Type::Scalar(found), Type::Simd(lane)) = (&found, &wanted)
+            && found == lane
         {
-            return Some(format!("write `{}`", ir::build::literal(wanted, literal.bits())));
+            return Some("make it a SIMD value: `broadcast(..)`".to_owned());
         }
-        Some(format!("convert it: `{wanted}(..)`"))
+        let (found, wanted) = (found.as_scalar()?, wanted.as_scalar()?);
+        match literal {
+            Some(literal) if found.is_integer() => {
+                Some(format!("write `{}`", ir::build::literal(wanted, literal.bits())))
+            }
+            _ => Some(format!("convert it: `{wanted}(..)`")),
+        }
     }
 }

@@ -19,6 +19,15 @@ pub(super) struct Node {
     pub(super) children: Vec<Node>,
 }
 
+impl Node {
+    pub(super) fn literal(&self) -> Option<Literal> {
+        match self.head {
+            Head::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+}
+
 /// A function's parameters; its body is the last child.
 pub(super) type Params = Vec<(Sym, Ty)>;
 

@@ -6,14 +6,15 @@
 use super::Infer;
 use super::types::{Con, Shape, Ty, Types};
 use crate::diag::{Diagnostic, Span};
+use crate::ir::Literal;
 use crate::op::Intrinsic;
 use crate::ty::{ScalarKind, Type};
 
 pub(super) enum Pending {
     /// `result` is field `index` of `value`.
     Field { value: Ty, index: u32, result: Ty, span: Span },
-    /// `result` is the element of `data` (a vector or dictionary) at `key`.
-    Lookup { data: Ty, key: Ty, result: Ty, span: Span },
+    /// `result` is the element of `data` (a vector or dictionary) at `key`, which may be a literal.
+    Lookup { data: Ty, key: Ty, literal: Option<Literal>, result: Ty, span: Span },
     /// `result` is `bool`, or `simd[bool]` if `operand` is a SIMD value.
     Compare { operand: Ty, result: Ty },
     /// `value` can be merged into `builder`.
@@ -101,7 +102,7 @@ impl Infer<'_> {
                 }
                 Shape::Error => self.equate(result, Types::ERROR, span),
             },
-            Pending::Lookup { data, key, result, span } => {
+            Pending::Lookup { data, key, literal, result, span } => {
                 let (wanted, element, what) = match self.types.shape(data) {
                     Shape::Unknown => return Some(fact),
                     Shape::Con(Con::Vec, parts) => (Types::I64, parts[0], "the index of a vector"),
@@ -115,8 +116,9 @@ impl Infer<'_> {
                 };
                 if !self.types.unify(key, wanted) {
                     let message = format!("{what} must be {}, not {}", self.types.show(wanted), self.types.show(key));
-                    let hint = format!("convert it: `{}(..)`", self.types.show(wanted));
-                    self.report(Diagnostic::ty(span, message).with_hint(hint));
+                    let mut problem = Diagnostic::ty(span, message);
+                    problem.hint = self.conversion(literal, key, wanted);
+                    self.report(problem);
                 }
                 self.equate(result, element, span);
             }

@@ -158,50 +158,55 @@ impl<'a> Infer<'a> {
     /// Names in scope that resemble one that is not.
     pub(super) fn similar(&self, name: &str) -> Option<String> {
         let scope = self.frames[self.frame].defs.iter().filter(|(_, defs)| !defs.is_empty()).map(|(name, _)| *name);
-        let words = self.macros.keys().copied().chain(FORMS.iter().copied()).chain(scope);
+        let words = self.macros.keys().copied().chain(FORMS.iter().map(|(form, _)| *form)).chain(scope);
         let near = words.filter(|word| word.len() > 1).map(|word| (distance(name, word), word)).min()?;
-        (near.0 <= 1 + name.len() / 5).then(|| near.1.to_owned())
+        (near.0 <= 1 + name.len() / 5 && near.0 < name.len()).then(|| near.1.to_owned())
     }
 }
 
-/// Every function of the language but the operators and intrinsics.
-const FORMS: [&str; 31] = [
-    "if",
-    "select",
-    "iterate",
-    "for",
-    "merge",
-    "result",
-    "lookup",
-    "optlookup",
-    "keyexists",
-    "len",
-    "slice",
-    "sort",
-    "tovec",
-    "update",
-    "serialize",
-    "deserialize",
-    "cudf",
-    "assert",
-    "broadcast",
-    "zip",
-    "iter",
-    "simditer",
-    "fringeiter",
-    "rangeiter",
-    "nditer",
-    "chunkiter",
-    "min",
-    "max",
-    "pow",
-    "true",
-    "false",
+/// Every function of the language but the operators and intrinsics, and how each is written.
+const FORMS: [(&str, &str); 31] = [
+    ("if", "if(condition, on_true, on_false)"),
+    ("select", "select(condition, on_true, on_false)"),
+    ("iterate", "iterate(start, |state| {next, more})"),
+    ("for", "for(data, builder, |b, i, x| ..)"),
+    ("merge", "merge(builder, value)`, a key and its value as `merge(builder, {key, value})"),
+    ("result", "result(builder)"),
+    ("lookup", "lookup(data, key)"),
+    ("optlookup", "optlookup(dict, key)"),
+    ("keyexists", "keyexists(dict, key)"),
+    ("len", "len(vector)"),
+    ("slice", "slice(vector, start, size)"),
+    ("sort", "sort(vector, compare)"),
+    ("tovec", "tovec(dict)"),
+    ("update", "update(vector, index, value)"),
+    ("serialize", "serialize(value)"),
+    ("deserialize", "deserialize[T](bytes)"),
+    ("cudf", "cudf[name,T](arguments)"),
+    ("assert", "assert(condition, \"message\")"),
+    ("broadcast", "broadcast(scalar)"),
+    ("zip", "zip(a, b, ..)"),
+    ("iter", "iter(vector, start, end, stride)"),
+    ("simditer", "simditer(vector)"),
+    ("fringeiter", "fringeiter(vector)"),
+    ("rangeiter", "rangeiter(start, end, stride)"),
+    ("nditer", "nditer(vector, start, end, stride, shape, strides)"),
+    ("chunkiter", "chunkiter(vector, size)"),
+    ("min", "min(a, b)"),
+    ("max", "max(a, b)"),
+    ("pow", "pow(a, b)"),
+    ("true", "true"),
+    ("false", "false"),
 ];
+
+/// How a form is written.
+pub(super) fn usage(name: &str) -> Option<&'static str> {
+    FORMS.iter().find(|(form, _)| *form == name).map(|(_, usage)| *usage)
+}
 
 /// Whether a macro cannot have this name. Intrinsics can be redefined: the host may add some at any time.
 fn is_form(name: &str) -> bool {
-    FORMS.contains(&name) || words::is_reserved(name) || unary_function(name).is_some()
+    usage(name).is_some() || words::is_reserved(name) || unary_function(name).is_some()
 }
 
 /// Whether a call of this name is a form, an operator or an intrinsic.

@@ -4,6 +4,7 @@ use super::Infer;
 use super::types::{Con, Ty, Types};
 use crate::diag::{Diagnostic, Span};
 use crate::ir::typing;
+use crate::syntax::advice;
 use crate::syntax::tree::{Alias, TypeExpr, TypeKind};
 
 impl<'a> Infer<'a> {
@@ -70,7 +71,9 @@ impl<'a> Infer<'a> {
     /// The type that an alias stands for, found out once.
     fn alias(&mut self, span: Span, name: &str) -> Ty {
         let Some((name, definition)) = self.aliases.get_key_value(name).map(|(name, ty)| (*name, *ty)) else {
-            self.complain(span, format!("unknown type `{name}`"));
+            let mut problem = Diagnostic::ty(span, format!("unknown type `{name}`"));
+            problem.hint = advice::for_type(name).map(str::to_owned);
+            self.report(problem);
             return Types::ERROR;
         };
         match self.alias_types.get(name) {

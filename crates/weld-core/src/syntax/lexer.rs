@@ -2,6 +2,7 @@
 //!
 //! A token is a kind and a span; what it says is read from the source when it is needed.
 
+use super::advice;
 use crate::diag::{Diagnostic, Span};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,13 +75,17 @@ impl<'a> Lexer<'a> {
             }
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => (Token::Sign(sign), sign.len(), None),
-                None => (Token::Bad, first.len_utf8(), Some(format!("unexpected character {first:?}"))),
+                None => (Token::Bad, first.len_utf8(), Some(unexpected(first))),
             },
         };
         self.at = start + length;
         let span = Span::new(start, self.at);
         match problem {
-            Some(message) => (Token::Bad, span, Some(Diagnostic::parse(span, message))),
+            Some(message) => {
+                let mut problem = Diagnostic::parse(span, message);
+                problem.hint = advice::for_character(first).map(str::to_owned);
+                (Token::Bad, span, Some(problem))
+            }
             None => (token, span, None),
         }
     }
@@ -102,6 +107,14 @@ impl<'a> Lexer<'a> {
                 _ => break,
             }
         }
+    }
+}
+
+/// Names the character as it looks, or by its number if it cannot be seen.
+fn unexpected(c: char) -> String {
+    match c {
+        '\'' => "unexpected character `'`".to_owned(),
+        _ => format!("unexpected character {c:?}"),
     }
 }
 

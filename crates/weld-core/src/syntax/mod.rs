@@ -9,6 +9,7 @@
 //! The parser reads any text whatsoever: it reports what is wrong, several errors at once, and gives the tree of the
 //! rest. Nesting, the number of nodes and the number of errors are bounded, so it needs little stack and time.
 
+pub(crate) mod advice;
 mod format;
 mod lexer;
 mod literal;

@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::advice;
 use super::lexer::{Lexer, Token};
 use super::literal;
 use super::precedence::infix;
@@ -50,7 +51,7 @@ pub(super) struct Parser<'a> {
     depth: usize,
     pub(super) type_depth: usize,
     nodes: usize,
-    errors: Vec<Diagnostic>,
+    pub(super) errors: Vec<Diagnostic>,
 }
 
 impl<'a> Parser<'a> {
@@ -147,6 +148,22 @@ impl<'a> Parser<'a> {
         self.report(Diagnostic::parse(span, format!("{expected}, found {found}")));
     }
 
+    /// Reports what was expected after an expression.
+    fn unexpected_after_operand(&mut self, expected: &str) {
+        let (before, hint) = (self.errors.len(), advice::after_operand(self.text()));
+        self.unexpected(expected);
+        self.explain(before, |problem| problem.hint = hint.map(str::to_owned));
+    }
+
+    /// Adds to the error that was reported last, if that is since there were so many.
+    pub(super) fn explain(&mut self, before: usize, add: impl FnOnce(&mut Diagnostic)) {
+        if self.errors.len() > before
+            && let Some(problem) = self.errors.last_mut()
+        {
+            add(problem);
+        }
+    }
+
     /// Reports an error after which parsing makes no sense.
     pub(super) fn stop(&mut self, span: Span, message: String) {
         self.recovering = false;
@@ -185,6 +202,7 @@ impl<'a> Parser<'a> {
     fn module(&mut self) -> Module {
         let (mut aliases, mut macros) = (Vec::new(), Vec::new());
         loop {
+            let (start, before) = (self.span, self.errors.len());
             if self.at_word("type") {
                 aliases.extend(self.alias());
             } else if self.at_word("macro") {
@@ -199,6 +217,12 @@ impl<'a> Parser<'a> {
                 }
             }
             self.expect(";", "after the definition");
+            self.explain(before, |problem| {
+                // Often found much later: `x * x |v: vec[i64]| ..` is an expression.
+                if problem.message.starts_with("expected `;`") {
+                    problem.labels.push((start, "the definition begins here".to_owned()));
+                }
+            });
         }
         let (params, body) =
             if self.at("|") || self.at("||") { (self.params(), self.expr()) } else { (Vec::new(), self.expr()) };
@@ -214,7 +238,7 @@ impl<'a> Parser<'a> {
 
     fn expect_end(&mut self) {
         if self.token != Token::End && !self.recovering {
-            self.unexpected("expected the end of the program");
+            self.unexpected_after_operand("expected the end of the program");
         }
     }
 
@@ -278,8 +302,11 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
+        let before = self.errors.len();
+        let hint = self.at("<").then_some("the parts of a type stand in brackets: `vec[i64]`");
         self.recover(&["|"]);
         self.expect("|", "after the parameters");
+        self.explain(before, |problem| problem.hint = hint.map(str::to_owned));
         params
     }
 
@@ -510,7 +537,11 @@ impl<'a> Parser<'a> {
                 // Parentheses add no node, and an error in them points at what they enclose.
                 let inner = self.expr();
                 self.recover(&[")"]);
-                self.expect(")", "to close the parenthesis");
+                if !self.accept(")") {
+                    let before = self.errors.len();
+                    self.unexpected_after_operand("expected `)` to close the parenthesis");
+                    self.explain(before, |problem| problem.labels.push((start, "opened here".to_owned())));
+                }
                 inner
             }
             Token::Sign("{") => {
@@ -527,7 +558,11 @@ impl<'a> Parser<'a> {
                 self.error_here()
             }
             _ => {
+                let (source, at) = (self.lexer.source, self.span.start as usize);
+                let hint = advice::for_operand(&source[..at], &source[at..]);
+                let before = self.errors.len();
                 self.unexpected("expected an expression");
+                self.explain(before, |problem| problem.hint = hint.map(str::to_owned));
                 self.error_here()
             }
         }
@@ -608,6 +643,11 @@ impl<'a> Parser<'a> {
             }
             _ if self.at("(") => {
                 let args = self.args();
+                // `if (c) a else b`, before the parser stumbles over `a`.
+                if word == "if" && args.len() == 1 {
+                    let problem = Diagnostic::parse(self.since(start), "`if` takes 3 arguments, not 1");
+                    self.report(problem.with_hint("it is written `if(condition, on_true, on_false)`"));
+                }
                 self.make(self.since(start), ExprKind::Call { name, args })
             }
             _ if is_reserved(word) => {
@@ -676,7 +716,11 @@ impl<'a> Parser<'a> {
         while !self.at(close) && self.token != Token::End {
             items.push(item(self));
             if !self.at(",") && !self.at(close) {
-                self.unexpected(&format!("expected `,` or `{close}`"));
+                let (before, at_end) = (self.errors.len(), self.token == Token::End);
+                self.unexpected_after_operand(&format!("expected `,` or `{close}`"));
+                if at_end {
+                    self.explain(before, |problem| problem.labels.push((start, "opened here".to_owned())));
+                }
                 self.recover(&[",", close]);
             }
             if !self.accept(",") {

@@ -3,7 +3,7 @@
 use super::lexer::Token;
 use super::parser::Parser;
 use super::tree::{TypeExpr, TypeKind};
-use super::{TYPE_DEPTH_MAX, words};
+use super::{TYPE_DEPTH_MAX, advice, words};
 use crate::diag::{Diagnostic, Span};
 use crate::op::{MergeOp, ReduceOp};
 
@@ -50,6 +50,16 @@ impl Parser<'_> {
             return TypeKind::Alias(word.into());
         }
         self.advance();
+        let before = self.errors.len();
+        let kind = self.type_with_parts(word);
+        self.explain(before, |problem| {
+            problem.hint = problem.hint.take().or(advice::form_of_type(word).map(str::to_owned));
+        });
+        kind
+    }
+
+    /// The rest of a type after its first word.
+    fn type_with_parts(&mut self, word: &str) -> TypeKind {
         match word {
             "appender" if !self.at("[") => return TypeKind::Appender(self.infer()),
             "groupbuilder" | "groupmerger" if !self.at("[") => {
