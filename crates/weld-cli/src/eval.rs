@@ -85,9 +85,9 @@ fn arguments(program: &Program, args: &Json) -> std::result::Result<Vec<interp::
     let read = |(index, arg): (usize, &Json)| {
         let wrong = |message: String| complaint(ErrorKind::Type, format!("argument {}: {message}", index + 1));
         let param = &program.params[index].ty;
-        if !arg.is_object() {
+        let Some(value) = arg.get("value") else {
             return Err(wrong(r#"it must be {"type": .., "value": ..}"#.to_owned()));
-        }
+        };
         if let Some(ty) = arg.get("type") {
             let text = ty.as_str().ok_or_else(|| wrong("`type` must be a string".to_owned()))?;
             let ty = weld_core::parse_type(text).map_err(|errors| wrong(first(errors).message))?;
@@ -95,7 +95,7 @@ fn arguments(program: &Program, args: &Json) -> std::result::Result<Vec<interp::
                 return Err(wrong(format!("the parameter's type is {param}, the argument's {ty}")));
             }
         }
-        interp::json::from_json(&arg["value"], param).map_err(wrong)
+        interp::json::from_json(value, param).map_err(wrong)
     };
     args.iter().enumerate().map(read).collect()
 }

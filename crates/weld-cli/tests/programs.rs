@@ -129,6 +129,24 @@ fn eval_answers_in_order_whatever_the_lines_are() {
 }
 
 #[test]
+fn eval_says_what_is_wrong_with_an_argument() {
+    let program = "|x: i64| x";
+    let wrong = [
+        (json!([5]), r#"argument 1: it must be {"type": .., "value": ..}"#),
+        (json!([{"type": "i64"}]), r#"argument 1: it must be {"type": .., "value": ..}"#),
+        (json!([{"type": 5, "value": 5}]), "argument 1: `type` must be a string"),
+        (json!([{"type": "f64", "value": 5}]), "argument 1: the parameter's type is i64, the argument's f64"),
+        (json!([{"type": "i64", "value": 1.5}]), "argument 1: `1.5` is no value of type i64"),
+        (json!([]), "the program takes 1 argument, not 0"),
+        (json!(5), "`args` must be an array"),
+    ];
+    let requests: Vec<Value> = wrong.iter().map(|(args, _)| json!({"program": program, "args": args})).collect();
+    for (answer, (args, message)) in eval("", &requests).iter().zip(&wrong) {
+        assert_eq!(answer["error"], json!({"kind": "type", "message": message, "line": 1, "column": 1}), "{args}");
+    }
+}
+
+#[test]
 fn lines_that_are_not_json_are_answered_too() {
     let output = weld_with_input("eval", "", "{\n\n\"x\"\n{\"id\": 1, \"program\": \"1\"}\n\u{0}\n").ok();
     let answers: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
