@@ -97,12 +97,12 @@ impl<'a> Column<'a> {
 
     /// A column of a vector; `None` if it is neither of scalars nor of strings.
     pub fn of(view: &ColumnView<'a>) -> Option<Column<'a>> {
-        let layout = match view.ty {
+        let layout = match view.ty() {
             Type::Scalar(kind) => Layout::Fixed(*kind),
             ty if ty.is_bytes() => Layout::Utf8View,
             _ => return None,
         };
-        let abi = ColumnAbi { values: view.data, ..ColumnAbi::EMPTY };
+        let abi = ColumnAbi { values: view.data(), ..ColumnAbi::EMPTY };
         Some(Column { layout: ColumnLayout { layout, validity: false }, abi, _values: None, data: PhantomData })
     }
 

@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use weld_core::ir::Literal;
@@ -25,6 +26,9 @@ pub struct Value {
 /// Rust types that are scalars of the language, with the same bytes.
 pub trait Native: Copy + Send + Sync + 'static + sealed::Sealed {
     const KIND: ScalarKind;
+
+    /// The value, if the literal is of this type.
+    fn from_literal(literal: Literal) -> Option<Self>;
 }
 
 mod sealed {
@@ -36,6 +40,18 @@ macro_rules! native {
         impl sealed::Sealed for $ty {}
         impl Native for $ty {
             const KIND: ScalarKind = ScalarKind::$kind;
+
+            fn from_literal(literal: Literal) -> Option<$ty> {
+                match literal {
+                    Literal::$kind(value) => Some(value),
+                    _ => None,
+                }
+            }
+        }
+        impl From<$ty> for Value {
+            fn from(value: $ty) -> Value {
+                Value::scalar(Literal::$kind(value))
+            }
         }
     )* };
 }
@@ -45,13 +61,26 @@ native!(bool: Bool, i8: I8, i16: I16, i32: I32, i64: I64, i128: I128, u8: U8, u1
 /// One column of a vector value.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnView<'a> {
-    /// A scalar type, a byte vector (views), or a type in row form.
-    pub ty: &'a Type,
-    pub data: *const u8,
-    pub rows: usize,
+    ty: &'a Type,
+    data: *const u8,
+    rows: usize,
 }
 
 impl<'a> ColumnView<'a> {
+    /// A scalar type, a byte vector (views), or a type in row form.
+    pub fn ty(&self) -> &'a Type {
+        self.ty
+    }
+
+    /// The first row.
+    pub fn data(&self) -> *const u8 {
+        self.data
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// The values, if they are of that scalar type.
     pub fn as_slice<T: Native>(&self) -> Option<&'a [T]> {
         // SAFETY: the column holds `rows` values of its type, which the vector's owner keeps alive and constant.
@@ -62,6 +91,26 @@ impl<'a> ColumnView<'a> {
     pub fn as_views(&self) -> Option<&'a [StringView]> {
         // SAFETY: as above.
         self.ty.is_bytes().then(|| unsafe { raw_slice(self.data.cast(), self.rows) })
+    }
+
+    /// For each row the columns of its elements, if the rows are vectors other than byte vectors.
+    pub fn as_vectors(&self) -> Option<impl Iterator<Item = Vec<ColumnView<'a>>> + use<'a>> {
+        let element = self.ty.element().filter(|_| !self.ty.is_bytes())?;
+        let types = leaves(element);
+        // SAFETY: such a row is its length and the addresses of its columns, which the vector's owner keeps alive too.
+        let words: &[u64] = unsafe { raw_slice(self.data.cast(), self.rows * (1 + types.len())) };
+        Some(words.chunks_exact(1 + types.len()).map(move |row| {
+            let columns = types.iter().zip(&row[1..]);
+            columns.map(|(ty, &word)| ColumnView { ty, data: word as *const u8, rows: row[0] as usize }).collect()
+        }))
+    }
+}
+
+/// The types of the columns of rows of this type: scalars, byte vectors, and what lies in row form.
+fn leaves(ty: &Type) -> Vec<&Type> {
+    match ty {
+        Type::Struct(fields) => fields.iter().flat_map(leaves).collect(),
+        _ => vec![ty],
     }
 }
 
@@ -136,6 +185,46 @@ impl Value {
         })
     }
 
+    /// A vector of vectors that share the memory of `values`: its elements in each of these ranges. `None` if `values` is
+    /// no vector, a range leaves it, or one of bytes is longer than 4 GiB.
+    pub fn vectors(values: &Value, ranges: impl IntoIterator<Item = Range<usize>>) -> Option<Value> {
+        let rows = values.len()?;
+        let mut ranges =
+            ranges.into_iter().map(|range| (range.start <= range.end && range.end <= rows).then_some(range));
+        let ty = Type::vec(values.ty.clone());
+        let (len, data, owner): (usize, u64, Owner) = if values.ty.is_bytes() {
+            // SAFETY: bytes, signed or not, which the owners keep alive and constant.
+            let bytes: &[u8] = unsafe { raw_slice(values.words[1] as *const u8, rows) };
+            let views: Option<Vec<StringView>> = ranges.map(|range| StringView::new(&bytes[range?])).collect();
+            let views = views?;
+            (views.len(), views.as_ptr() as u64, Arc::new(views))
+        } else {
+            let columns: Vec<(u64, u64)> =
+                values.columns().iter().map(|column| (column.data as u64, layout::row(column.ty).size)).collect();
+            let mut words = Vec::new();
+            ranges.try_for_each(|range| {
+                let range = range?;
+                words.push(range.len() as u64);
+                words.extend(columns.iter().map(|(data, size)| data + range.start as u64 * size));
+                Some(())
+            })?;
+            (words.len() / (1 + columns.len()), words.as_ptr() as u64, Arc::new(words))
+        };
+        let owners = values.owners.iter().cloned().chain([owner]).collect();
+        Some(Value { ty, words: [len as u64, data].into(), owners })
+    }
+
+    /// A vector of this element type without elements.
+    pub fn none(element: &Type) -> Value {
+        let words = vec![0; layout::flat_words(&Type::vec(element.clone()))];
+        Value { ty: Type::vec(element.clone()), words: words.into(), owners: Arc::new([]) }
+    }
+
+    /// The text's bytes, a `vec[i8]` as a string literal is one.
+    pub fn text(text: &str) -> Value {
+        Value::vector(text.bytes().map(|byte| byte as i8).collect::<Vec<i8>>())
+    }
+
     /// A struct of values.
     pub fn structure(fields: impl IntoIterator<Item = Value>) -> Value {
         let fields: Vec<Value> = fields.into_iter().collect();
@@ -172,6 +261,11 @@ impl Value {
     /// The value, if it is an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         (self.ty == Type::I64).then(|| self.words[0] as i64)
+    }
+
+    /// The value, if it is a scalar of that type.
+    pub fn get<T: Native>(&self) -> Option<T> {
+        T::from_literal(self.as_scalar()?)
     }
 
     /// The value of a scalar.
@@ -214,17 +308,9 @@ impl Value {
 
     /// The columns of a vector; none for other values. A byte vector has one column of bytes.
     pub fn columns(&self) -> Vec<ColumnView<'_>> {
-        fn visit<'a>(ty: &'a Type, out: &mut Vec<&'a Type>) {
-            match ty {
-                Type::Struct(fields) => fields.iter().for_each(|field| visit(field, out)),
-                _ => out.push(ty),
-            }
-        }
         let Some(element) = self.ty.element() else { return Vec::new() };
-        let mut types = Vec::new();
-        visit(element, &mut types);
         let rows = self.words[0] as usize;
-        types
+        leaves(element)
             .into_iter()
             .zip(&self.words[1..])
             .map(|(ty, &word)| ColumnView { ty, data: word as *const u8, rows })
@@ -270,5 +356,29 @@ mod tests {
         drop(pair);
         assert_eq!(vector.columns()[0].as_slice::<i64>(), Some(&[1, 2, 3][..]));
         assert_eq!(Value::f64(-0.5).as_scalar(), Some(Literal::F64(-0.5)));
+        assert_eq!((Value::from(7u8).get::<u8>(), Value::from(7u8).get::<i8>()), (Some(7), None));
+        assert_eq!(Value::text("ab").as_slice::<i8>(), Some(&[97, 98][..]));
+    }
+
+    #[test]
+    fn vectors_are_ranges_of_others() {
+        let rows = Value::rows([Value::vector(vec![1i64, 2, 3]), Value::vector(vec![true, false, true])]).unwrap();
+        let lists = Value::vectors(&rows, [0..2, 2..2, 1..3]).unwrap();
+        drop(rows);
+        assert_eq!(lists.ty().to_string(), "vec[vec[{i64,bool}]]");
+        let views = lists.columns();
+        let found: Vec<_> = views[0].as_vectors().unwrap().collect();
+        assert_eq!(
+            found.iter().map(|row| row[0].as_slice::<i64>().unwrap()).collect::<Vec<_>>(),
+            [&[1, 2][..], &[], &[2, 3]]
+        );
+        assert_eq!(found[2][1].as_slice::<bool>(), Some(&[false, true][..]));
+        let text = Value::text("abc");
+        assert_eq!(Value::vectors(&text, [0..0, 1..3]).unwrap().columns()[0].as_views().map(<[_]>::len), Some(2));
+        #[expect(clippy::reversed_empty_ranges, reason = "it is refused")]
+        for wrong in [0..4, 3..2, 4..4] {
+            assert!(Value::vectors(&text, std::iter::once(wrong)).is_none());
+        }
+        assert!(Value::vectors(&Value::i64(1), []).is_none());
     }
 }

@@ -28,6 +28,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A compiled program may run on several threads at once, and its results outlive it:
+//!
+//! ```
+//! use weld::{Options, Program, Value};
+//!
+//! let lengths = Program::parse("|words: vec[vec[i8]]| map(words, |word| len(word))")?;
+//! let words = Value::vectors(&Value::text("nutbolt"), [0..3, 3..7]).ok_or("the ranges leave the text")?;
+//! let compiled = lengths.compile(&Options::default())?;
+//! let results = std::thread::scope(|scope| {
+//!     let runs: Vec<_> = (0..2).map(|_| scope.spawn(|| compiled.run(&[words.clone()]))).collect();
+//!     runs.into_iter().map(|run| run.join().unwrap()).collect::<Result<Vec<_>, _>>()
+//! })?;
+//! drop(compiled);
+//! assert_eq!(results[1].as_slice::<i64>(), Some(&[3, 4][..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Scalars go in as `Value::from(1.5f32)` and come out by [`Value::get`]; a struct's fields come out by
+//! [`Value::field`], a dictionary by `tovec` in the program.
+//!
 //! Errors are values: [`Errors`] prints as a person reads it, with the lines of the text, and a [`RuntimeError`] has the
 //! place that raised it.
 //!
@@ -40,6 +60,7 @@
 //! let program = Program::parse("|x: i64| 10L / x")?.compile(&Options { threads: 2, ..Options::default() })?;
 //! let error = program.run(&[Value::i64(0)]).unwrap_err();
 //! assert_eq!((error.message.as_str(), error.span.start), ("division by zero", 9));
+//! assert!(program.show(&error).contains("program:1:10"));
 //!
 //! // With at most a megabyte of memory; `Context` also has the flag that stops a run.
 //! let large = Program::parse("|n: i64| len(map(rangeiter(0L, n, 1L), |x| [x]))")?.compile(&Options::default())?;
@@ -53,7 +74,8 @@ mod program;
 
 pub use arrays::{ArrayError, from_arrow, to_arrow};
 pub use program::{Compiled, Context, Errors, Program};
-pub use weld_codegen::{CompileError, Cpu, Cudf, Native, OptLevel, Options, Value};
-pub use weld_core::diag::Diagnostic;
-pub use weld_core::ty::Type;
+pub use weld_codegen::{ColumnView, CompileError, Cpu, Cudf, Native, OptLevel, Options, Value};
+pub use weld_core::diag::{Diagnostic, ErrorKind, Span};
+pub use weld_core::ir::Literal;
+pub use weld_core::ty::{ScalarKind, Type};
 pub use weld_core::{RuntimeError, RuntimeErrorKind};

@@ -14,6 +14,7 @@ use weld_runtime::memory::Limit;
 /// A checked program.
 #[derive(Clone, Debug)]
 pub struct Program {
+    source: Arc<str>,
     ir: ir::Program,
     cudfs: Vec<Cudf>,
 }
@@ -35,7 +36,7 @@ impl Program {
     pub fn parse_with(source: &str, cudfs: &[Cudf]) -> Result<Program, Errors> {
         let frontend = Frontend { cudfs: cudfs.iter().map(Cudf::declaration).collect() };
         let ir = frontend.parse_program(source).map_err(|diagnostics| Errors { diagnostics, source: source.into() })?;
-        Ok(Program { ir, cudfs: cudfs.to_vec() })
+        Ok(Program { source: source.into(), ir, cudfs: cudfs.to_vec() })
     }
 
     /// The types of the parameters.
@@ -53,13 +54,14 @@ impl Program {
         let options = Options { cudfs: [&self.cudfs[..], &options.cudfs].concat(), ..options.clone() };
         let program = Optimized::new(self.ir.clone(), &opt::Config::default());
         let code = weld_codegen::compile(program.program(), &options)?;
-        Ok(Compiled { program, options, code, written: OnceLock::new() })
+        Ok(Compiled { source: self.source.clone(), program, options, code, written: OnceLock::new() })
     }
 }
 
 /// Native code of a program; it may be run any number of times, by several threads at once.
 #[derive(Debug)]
 pub struct Compiled {
+    source: Arc<str>,
     program: Optimized,
     options: Options,
     code: Arc<weld_codegen::Compiled>,
@@ -83,6 +85,11 @@ impl Compiled {
             let limit = Arc::new(Limit::new(context.memory));
             code.run(&Arc::new(weld_runtime::Context::new(limit, context.cancel.clone())), args)
         })
+    }
+
+    /// An error of a run as a person reads it, with the line that raised it.
+    pub fn show(&self, error: &RuntimeError) -> String {
+        weld_core::diag::render(&[error.clone().into()], &self.source, "program")
     }
 
     fn written(&self, program: &ir::Program) -> Result<&Arc<weld_codegen::Compiled>, RuntimeError> {
@@ -170,5 +177,67 @@ mod tests {
     fn errors_print_with_their_lines() {
         let text = Program::parse("1 +\ntrue").unwrap_err().to_string();
         assert!(text.contains("true"), "{text}");
+    }
+
+    #[test]
+    fn errors_of_runs_show_their_line() {
+        let program = compiled("|x: i64|\n  10L / x");
+        let error = program.run(&[Value::i64(0)]).unwrap_err();
+        let text = program.show(&error);
+        assert!(
+            text.contains("division by zero") && text.contains("program:2:3") && text.contains("10L / x"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn programs_and_values_are_for_all_threads() {
+        fn shared<T: Send + Sync + 'static>() {}
+        shared::<Program>();
+        shared::<Compiled>();
+        shared::<Value>();
+        shared::<Context>();
+        shared::<Errors>();
+        shared::<RuntimeError>();
+        shared::<CompileError>();
+    }
+
+    #[test]
+    fn runs_at_once_do_not_disturb_each_other() {
+        let text =
+            "|v: vec[i64], k: i64| let d = result(for(v, groupbuilder[i64,i64], |b, i, x| merge(b, {x % 7L, x / k})));
+            map(sort(tovec(d), |a, b| compare(a.$0, b.$0)), |p| sum(p.$1))";
+        let program = Program::parse(text).unwrap().compile(&Options { threads: 2, ..Options::default() }).unwrap();
+        let numbers = Value::vector((0..20_000).collect::<Vec<i64>>());
+        let wanted = |k: i64| (0..7).map(|key| (key..20_000).step_by(7).map(|x| x / k).sum()).collect::<Vec<i64>>();
+        std::thread::scope(|scope| {
+            for k in 0..4 {
+                let (program, numbers) = (&program, numbers.clone());
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        match program.run(&[numbers.clone(), k.into()]) {
+                            Ok(sums) => assert_eq!(sums.as_slice(), Some(&wanted(k)[..])),
+                            Err(error) => assert_eq!((error.kind, k), (RuntimeErrorKind::DivisionByZero, 0)),
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn another_thread_stops_a_run() {
+        for threads in [1, 2] {
+            let options = Options { threads, ..Options::default() };
+            let text = "|n: i64| result(for(rangeiter(0L, n, 1L), merger[i64,+], |b, i, x| merge(b, iterate(x, |y| {y, true}))))";
+            let program = Program::parse(text).unwrap().compile(&options).unwrap();
+            let context = Context::default();
+            let error = std::thread::scope(|scope| {
+                let run = scope.spawn(|| program.run_in(&context, &[Value::i64(1_000_000)]));
+                context.cancel();
+                run.join().unwrap().unwrap_err()
+            });
+            assert_eq!(error.kind, RuntimeErrorKind::Cancelled);
+        }
     }
 }

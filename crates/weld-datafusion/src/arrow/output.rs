@@ -120,11 +120,11 @@ impl RowsReader {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let Some(width) = data_type.primitive_width() else { return mismatch(data_type, view) };
-        if view.ty.as_scalar().map(|kind| kind.bytes()) != Some(width) {
+        if view.ty().as_scalar().map(|kind| kind.bytes()) != Some(width) {
             return mismatch(data_type, view);
         }
         // SAFETY: the column holds `start + rows` values of that width.
-        let address = unsafe { view.data.add(start * width) };
+        let address = unsafe { view.data().add(start * width) };
         let Some(pointer) = NonNull::new(address.cast_mut()) else { return mismatch(data_type, view) };
         let aligned = (address as usize).is_multiple_of(width.min(align_of::<i128>()));
         let buffer = if aligned {
@@ -236,7 +236,7 @@ fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<N
 }
 
 fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
-    internal_err!("a column of the Weld type {} cannot become {data_type}", view.ty)
+    internal_err!("a column of the Weld type {} cannot become {data_type}", view.ty())
 }
 
 /// The buffers that long strings of these arrays point into.
