@@ -96,6 +96,16 @@ pub fn has_bytes(ty: &Type) -> bool {
     }
 }
 
+/// Whether values of the type hold dictionaries with bytes of strings.
+pub fn has_dicts_of_bytes(ty: &Type) -> bool {
+    match ty {
+        Type::Scalar(_) | Type::Simd(_) | Type::Builder(_) => false,
+        Type::Struct(fields) => fields.iter().any(has_dicts_of_bytes),
+        Type::Vec(element) => has_dicts_of_bytes(element),
+        Type::Dict(..) => has_bytes(ty),
+    }
+}
+
 /// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address.
 fn builder_state(builder: &BuilderType) -> RowLayout {
     match builder {

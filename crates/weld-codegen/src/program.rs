@@ -206,6 +206,11 @@ fn collect_slots(
                 }
                 _ => None,
             };
+            // What is kept of a chunk is copied, which tables are not.
+            if layout::has_dicts_of_bytes(&ty.merge_type()) {
+                let what = "dictionaries with strings that a stream's builder keeps";
+                return Err(CompileError::unsupported(what, builder.span));
+            }
             slots.push(Slot { ty: ty.clone(), start, offset: *offset });
             *offset += layout::row(&builder.ty).size.next_multiple_of(8);
             Ok(())

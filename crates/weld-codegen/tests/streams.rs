@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, Compiled, Layout, OptLevel, Options, Value, compile};
+use weld_codegen::{Chunk, Column, CompileError, Compiled, Layout, OptLevel, Options, Value, compile};
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::ir::Literal;
@@ -300,6 +300,14 @@ fn strings_inside_of_what_a_state_keeps_outlive_their_chunk() {
             assert_eq!(result, expected, "{program} {level:?}");
         }
     }
+}
+
+#[test]
+fn tables_of_strings_are_not_kept() {
+    let text = "|s: stream[vec[u8]]| len(result(for(s, appender[dict[vec[u8],i64]],
+        |b,i,r| merge(b, result(merge(dictmerger[vec[u8],i64,+], {r, 1L}))))))";
+    let refused = compile(&parse_program(text).expect("parses"), &Options::default());
+    assert!(matches!(refused, Err(CompileError::Unsupported { .. })));
 }
 
 #[test]

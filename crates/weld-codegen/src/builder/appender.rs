@@ -9,7 +9,6 @@ use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ty::Type;
 
-use crate::emit::hash::kept_dict;
 use crate::emit::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal};
 use crate::layout;
 
@@ -219,7 +218,7 @@ impl<'c> Emitter<'c, '_> {
                 })?;
                 Ok(Val::Vec(copy))
             }
-            _ => Err(kept_dict(span)),
+            _ => Ok(value.clone()),
         }
     }
 }

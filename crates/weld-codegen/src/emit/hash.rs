@@ -19,7 +19,6 @@ use weld_runtime::StringView;
 use weld_runtime::hash::{K0, K1, SEED, SPREAD};
 
 use super::{BytesVal, Demand, Emitter, Res, Unit, Val, VecVal, internal};
-use crate::error::CompileError;
 use crate::layout;
 
 /// Where memory that a key needs for itself comes from: a runtime function and its object.
@@ -253,7 +252,6 @@ impl<'c> Emitter<'c, '_> {
                 let columns = super::Columns::Dense(columns.into());
                 Ok(Val::Vec(VecVal { len: vec.len, columns, input: false }))
             }
-            (Type::Dict(..), _) if memory.copies_bytes && layout::has_bytes(ty) => Err(kept_dict(span)),
             _ => Ok(value.clone()),
         }
     }
@@ -264,11 +262,6 @@ impl<'c> Emitter<'c, '_> {
         self.trap_noted_if(self.b.build_is_null(block, "")?, span)?;
         Ok(block)
     }
-}
-
-/// A dictionary with strings of a chunk in it, which a stream's builder is to keep.
-pub(crate) fn kept_dict(span: Span) -> CompileError {
-    CompileError::unsupported("dictionaries with strings that a stream's builder keeps", span)
 }
 
 fn has_floats(ty: &Type) -> bool {
