@@ -303,6 +303,21 @@ fn strings_inside_of_what_a_state_keeps_outlive_their_chunk() {
 }
 
 #[test]
+fn bytes_go_through_stages_as_other_numbers_do() {
+    let text = "|s: stream[i8]| len(tovec(result(for(s, dictmerger[i8,i64,+], |b,i,x|
+        if(iterate({0L, i64(x)}, |t| {{t.$0 + 1L, t.$1 * 3L % 7L}, t.$0 < 4L}).$1 == 0L, merge(b, {x, 1L}), b)))))";
+    for level in LEVELS {
+        let program = compiled(text, level);
+        assert!(program.program().to_string().contains("chunkiter"));
+        let mut stream = program.stream(context(), Vec::new()).expect("starts");
+        let numbers: Vec<i8> = (-100..100).collect();
+        stream.process(&Chunk::new(numbers.len(), vec![Column::values(&numbers)])).expect("runs");
+        let multiples = numbers.iter().filter(|x| *x % 7 == 0).count();
+        assert_eq!(stream.finish().expect("finishes").to_interp(), Ok(V::i64(multiples as i64)), "{level:?}");
+    }
+}
+
+#[test]
 fn tables_of_strings_are_not_kept() {
     let text = "|s: stream[vec[u8]]| len(result(for(s, appender[dict[vec[u8],i64]],
         |b,i,r| merge(b, result(merge(dictmerger[vec[u8],i64,+], {r, 1L}))))))";

@@ -251,7 +251,7 @@ impl<'c> Emitter<'c, '_> {
             }
             (Val::Vec(vec), Type::Vec(element)) => {
                 let dense = self.materialize(vec, element)?;
-                self.flatten(&Val::Vec(dense), ty, out)?;
+                self.flatten(&self.vec_value(ty, dense)?, ty, out)?;
             }
             (Val::Bytes(bytes), _) => {
                 let (low, high) = self.bytes_view(bytes)?;

@@ -87,10 +87,13 @@ impl<'c> Emitter<'c, '_> {
 
     /// The value of a vector type that these columns are.
     pub(crate) fn vec_value(&self, ty: &Type, vec: VecVal<'c>) -> Res<Val<'c>> {
-        if ty.is_bytes() {
-            return Ok(Val::Bytes(BytesVal::Slice { ptr: dense(&vec)?[0], len: vec.len }));
+        match &vec.columns {
+            Columns::Dense(columns) if ty.is_bytes() => {
+                Ok(Val::Bytes(BytesVal::Slice { ptr: columns[0], len: vec.len }))
+            }
+            // The rows of a chunk may lie in it as they like, small integers too.
+            _ => Ok(Val::Vec(vec)),
         }
-        Ok(Val::Vec(vec))
     }
 
     /// The demanded parts of an element. If `defer`, parts that are simply loaded from a chunk are loaded where they are
