@@ -103,11 +103,11 @@ fn run_compiled(
     let native = |(arg, param): (&Value, &weld_core::ir::Param)| weld_codegen::Value::from_interp(&param.ty, arg);
     let native: Result<Vec<_>, RuntimeError> = args.iter().zip(&program.params).map(native).collect();
     let native = native.map_err(|_| Failure::Unsupported("such arguments".into()))?;
-    let result = compiled.run(context, &native).map_err(|error| match error.kind {
+    // Listing a table's entries takes memory too.
+    compiled.run(context, &native).and_then(|result| result.to_interp()).map_err(|error| match error.kind {
         RuntimeErrorKind::Internal => Failure::Broken(error.to_string()),
         _ => Failure::Runtime(error),
-    })?;
-    result.to_interp().map_err(|e| Failure::Broken(format!("the result does not convert: {e}")))
+    })
 }
 
 /// The program after the optimizer has run up to the last entry of this pass; `all` for the whole list.
