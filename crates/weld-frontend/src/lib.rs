@@ -1,0 +1,116 @@
+//! What every language that compiles to Weld shares.
+//!
+//! A language is a crate with one public type that implements [`Language`], and a line in `weld-languages`. All else follows
+//! from its [`Function`]s: `weld eval`, `weld run`, the crate `weld`, and functions in SQL.
+//!
+//! `compile` gets a [`Request`]: the text, the definition to call, what is known of each argument ([`Arg`]), the functions of
+//! the session, limits. It gives all parse errors, or else all type errors, or a [`Function`]:
+//!
+//! - `params`, **one for each argument of the request, in the order of the request**, whatever the order in the text. Where the
+//!   request has no arguments ([`Args::Declared`]), the parameters of the text in its order. [`Args::bind`] finds the parameter of
+//!   each argument, by name or position, and has the errors. What the text leaves open (an axis, a type) is taken from [`Arg`].
+//! - a [`Shape`] for each parameter and the result: how a value lies in Weld. A matrix is [`Shape::Array`]: flat and row-major.
+//!   A size that is `Some` is checked before each call; one that is `None` comes with the value. Choose the shape that suits the
+//!   argument: of `Known::Type(FLOAT)` take a scalar, of a tensor its array.
+//! - a verified `ir::Program` with those parameters ([`Shape::ty`] gives their types); [`Function::new`] makes and checks it.
+//!
+//! Expressions are made with `weld_core::ir::build`; put the text's span on every node that can fail (`Expr::at`). Run-time
+//! errors are those of the IR (bounds, division, [`build::assert`](weld_core::ir::build::assert) with a message). Statements
+//! become expressions by `flow`. Types that do not fit together give a node of type `{}` there, which `Function::new` reports
+//! as a defect of the language's crate: check types before, and name what is meant.
+//!
+//! Calls of functions of the session: [`Library::get`], then [`Sources::call`] with the arguments as expressions.
+//!
+//! Tests are files in `tests/<language>/`, run by `cargo test -p weld-test --test languages`; `weld_test::language_case` says how
+//! they look. This crate and the languages know no LLVM, Arrow or DataFusion and have no unsafe code.
+#![forbid(unsafe_code)]
+
+mod args;
+mod data_type;
+mod function;
+pub mod json;
+mod library;
+mod shape;
+mod source;
+
+pub use args::{Arg, Args, Known, Sizes, missing};
+pub use data_type::DataType;
+pub use function::{Function, Param};
+pub use library::Library;
+pub use shape::{Array, Axes, Shape};
+pub use source::{Source, Sources};
+
+use weld_core::diag::Diagnostic;
+use weld_core::ty::ScalarKind;
+
+/// A language that functions can be written in.
+pub trait Language: Sync {
+    /// What may stand after `LANGUAGE`, lower case; the first is its name.
+    fn names(&self) -> &'static [&'static str];
+
+    /// The end of its files' names, without the first dot: `ttl`, `gt.py`.
+    fn extension(&self) -> &'static str;
+
+    /// Compiles a definition of a text. All parse errors, or all type errors.
+    fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>>;
+}
+
+/// What is to be compiled.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub text: &'a str,
+    /// The definition to call; else the last of the text. One that the text does not have is an error, but where `entry` is
+    /// SQL's name of the function (`sql`): then the last is meant, too.
+    pub entry: Option<&'a str>,
+    pub args: Args<'a>,
+    /// The result's type where it is declared (SQL's RETURNS): checked, may choose how the result is given.
+    pub returns: Option<&'a DataType>,
+    pub library: &'a Library,
+    pub options: &'a Options,
+}
+
+impl<'a> Request<'a> {
+    /// Of a text alone: its last definition, with the parameters that it declares.
+    pub fn new(text: &'a str, library: &'a Library, options: &'a Options) -> Request<'a> {
+        Request { text, entry: None, args: Args::Declared, returns: None, library, options }
+    }
+}
+
+/// What a caller may ask for beside the text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// The function is made by CREATE FUNCTION: `entry` need not be in the text, and names of arguments may differ in case.
+    pub sql: bool,
+    /// Names whose gradients are asked for.
+    pub wrt: Vec<String>,
+    /// The compute domain, where the caller gives one.
+    pub domain: Option<[u64; 3]>,
+    /// What tensors hold that nothing says the element type of.
+    pub element: ScalarKind,
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sql: false, wrt: Vec::new(), domain: None, element: ScalarKind::F32, limits: Limits::default() }
+    }
+}
+
+/// What one text may cost. Each is a type or parse error with a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of a text.
+    pub text: usize,
+    /// Nested brackets, statements, definitions.
+    pub nesting: usize,
+    /// Instances of functions and unrolled copies of bodies.
+    pub instances: usize,
+    /// Nodes of the program once everything is inlined.
+    pub nodes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { text: 10_000_000, nesting: 1_000, instances: 10_000, nodes: 1_000_000 }
+    }
+}
