@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod call;
 mod data_type;
 mod function;
 pub mod json;
@@ -34,6 +35,7 @@ mod shape;
 mod source;
 
 pub use args::{Arg, Args, Known, Sizes, missing};
+pub use call::Given;
 pub use data_type::DataType;
 pub use function::{Function, Param};
 pub use library::Library;

@@ -1,6 +1,6 @@
 //! Tests of the language as data: the filetest driver, random programs, and engines side by side.
 //!
-//! `tests/weld/**/*.weld` and `queries/weld/*.weld` are run by `tests/filetests.rs`; `cargo run -p weld-test --release
+//! `tests/weld/**/*.weld` and `queries/weld/*.weld` are run by `tests/filetests.rs`, `tests/<language>/` by `tests/languages.rs`; `cargo run -p weld-test --release
 //! --bin weld-fuzz -- --minutes 30` generates programs without end.
 #![forbid(unsafe_code)]
 
@@ -13,4 +13,6 @@ pub mod engine;
 pub mod fault;
 pub mod generate;
 pub mod host;
+pub mod language_case;
+pub mod language_driver;
 pub mod shrink;

@@ -1,0 +1,51 @@
+//! A call whose arguments are JSON: what `weld eval`, `weld run` and the tests of languages do.
+//!
+//! The values say what they can before the text is looked at ([`Arg`]); the function's shapes say how to read them.
+
+use serde_json::Value as Json;
+use weld_core::diag::Diagnostic;
+use weld_core::interp::Value;
+
+use crate::{Arg, Function, json};
+
+/// The arguments of one call.
+#[derive(Clone, Default, Debug)]
+pub struct Given {
+    pub args: Vec<Arg>,
+    values: Vec<Json>,
+    /// What is wrong with them; said when the text has been found right.
+    wrong: Option<String>,
+}
+
+impl Given {
+    /// Adds an argument, by name or by position, with its type where it is written.
+    pub fn push(&mut self, name: Option<String>, written: Option<String>, value: Json) {
+        let known = json::known(&value).unwrap_or_else(|message| {
+            let which = name.clone().map_or(format!("argument {}", self.args.len() + 1), |name| format!("`{name}`"));
+            self.wrong.get_or_insert(format!("{which}: {message}"));
+            crate::Known::Nothing
+        });
+        self.args.push(Arg { name, written, known });
+        self.values.push(value);
+    }
+
+    /// Adds an error that belongs to the arguments.
+    pub fn refuse(&mut self, message: String) {
+        self.wrong.get_or_insert(message);
+    }
+
+    /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry.
+    pub fn read(&self, function: &Function) -> Result<Vec<Value>, Diagnostic> {
+        let wrong = |message: String| Diagnostic::ty(function.entry, message);
+        if let Some(message) = &self.wrong {
+            return Err(wrong(message.clone()));
+        }
+        if function.params.len() != self.values.len() {
+            return Err(wrong(format!("expected {} arguments, found {}", function.params.len(), self.values.len())));
+        }
+        let read = |(param, value): (&crate::Param, &Json)| {
+            json::read(value, &param.shape).map_err(|message| wrong(format!("argument `{}`: {message}", param.name)))
+        };
+        function.params.iter().zip(&self.values).map(read).collect()
+    }
+}
