@@ -16,7 +16,7 @@
 //!
 //! Expressions are made with `weld_core::ir::build`; put the text's span on every node that can fail (`Expr::at`). Run-time
 //! errors are those of the IR (bounds, division, [`build::assert`](weld_core::ir::build::assert) with a message). Statements
-//! become expressions by `flow`. Types that do not fit together give a node of type `{}` there, which `Function::new` reports
+//! become expressions by [`Flow`]. Types that do not fit together give a node of type `{}` there, which `Function::new` reports
 //! as a defect of the language's crate: check types before, and name what is meant.
 //!
 //! Calls of functions of the session: [`Library::get`], then [`Sources::call`] with the arguments as expressions.
@@ -28,6 +28,7 @@
 mod args;
 mod call;
 mod data_type;
+mod flow;
 mod function;
 pub mod json;
 mod library;
@@ -37,6 +38,7 @@ mod source;
 pub use args::{Arg, Args, Known, Sizes, missing};
 pub use call::Given;
 pub use data_type::DataType;
+pub use flow::Flow;
 pub use function::{Function, Param};
 pub use library::Library;
 pub use shape::{Array, Axes, Shape};
