@@ -16,7 +16,11 @@ pub use weld::Weld;
 use weld_frontend::Language;
 
 /// All of them. A language is a line here and a feature in `Cargo.toml`.
-static LANGUAGES: &[&dyn Language] = &[&Weld];
+static LANGUAGES: &[&dyn Language] = &[
+    &Weld,
+    #[cfg(feature = "ttl")]
+    &weld_ttl::Ttl,
+];
 
 /// All of them, in a fixed order.
 pub fn all() -> &'static [&'static dyn Language] {
