@@ -44,7 +44,8 @@ pub use library::Library;
 pub use shape::{Array, Axes, Shape};
 pub use source::{Source, Sources};
 
-use weld_core::diag::Diagnostic;
+use weld_core::diag::{Diagnostic, Span};
+use weld_core::ir::Expr;
 use weld_core::ty::ScalarKind;
 
 /// A language that functions can be written in.
@@ -116,5 +117,31 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits { text: 10_000_000, nesting: 1_000, instances: 10_000, nodes: 1_000_000 }
+    }
+}
+
+impl Limits {
+    /// The error of a text that is too long, before it is looked at.
+    pub fn check_text(&self, text: &str) -> Result<(), Diagnostic> {
+        match text.len() > self.text {
+            true => {
+                let message = format!("the text has {} bytes, at most {} are read", text.len(), self.text);
+                Err(Diagnostic::parse(Span::new(0, 0), message))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The error of an expression that has become too large by inlining.
+    pub fn check_nodes(&self, body: &Expr, entry: Span) -> Result<(), Diagnostic> {
+        let nodes = body.size();
+        match nodes > self.nodes {
+            true => Err(Diagnostic::ty(
+                entry,
+                format!("the function has {nodes} nodes, at most {} are compiled", self.nodes),
+            )
+            .with_hint("calls are inlined: each call of a function is a copy of it")),
+            false => Ok(()),
+        }
     }
 }

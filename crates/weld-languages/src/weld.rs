@@ -23,11 +23,7 @@ impl Language for Weld {
 
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
         let (text, entry) = (request.text, Span::new(0, 0));
-        if text.len() > request.options.limits.text {
-            let message =
-                format!("the text has {} bytes, at most {} are read", text.len(), request.options.limits.text);
-            return Err(vec![Diagnostic::parse(entry, message)]);
-        }
+        request.options.limits.check_text(text).map_err(|error| vec![error])?;
         let program = Frontend::default().parse_program(text)?;
         let names: Vec<String> = program.params.iter().map(|param| program.names.name(param.sym).to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
