@@ -321,8 +321,8 @@ impl Kernel {
         Err(match (site.status, failure) {
             (Some(status), _) => {
                 let mut error = RuntimeError::of(kind(status), site.span, run.detail.map(|word| word as i64));
-                if let Some(message) = &site.message {
-                    error.message = message.to_string();
+                if let Some(message) = site.message(run.detail) {
+                    error.message = message;
                 }
                 error
             }

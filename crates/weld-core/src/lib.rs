@@ -19,4 +19,4 @@ pub mod syntax;
 pub mod ty;
 
 pub use frontend::{Frontend, Signature, parse_program, parse_type};
-pub use runtime_error::{RuntimeError, RuntimeErrorKind};
+pub use runtime_error::{RuntimeError, RuntimeErrorKind, filled};

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::diag::{Diagnostic, ErrorKind, Span};
+use crate::ir::Literal;
 
 /// The causes. The discriminants are the status codes of compiled code; 0 is success.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,10 +37,12 @@ pub enum RuntimeErrorKind {
     StackOverflow = 14,
     /// The program breaks an invariant of the IR: a defect of this project, never of the user's program.
     Internal = 15,
+    /// `require`: an error in the words of the program.
+    Raised = 16,
 }
 
 impl RuntimeErrorKind {
-    pub const ALL: [RuntimeErrorKind; 15] = [
+    pub const ALL: [RuntimeErrorKind; 16] = [
         RuntimeErrorKind::IndexOutOfBounds,
         RuntimeErrorKind::KeyNotFound,
         RuntimeErrorKind::DivisionByZero,
@@ -55,6 +58,7 @@ impl RuntimeErrorKind {
         RuntimeErrorKind::Udf,
         RuntimeErrorKind::StackOverflow,
         RuntimeErrorKind::Internal,
+        RuntimeErrorKind::Raised,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,6 +78,7 @@ impl RuntimeErrorKind {
             RuntimeErrorKind::Udf => "Udf",
             RuntimeErrorKind::StackOverflow => "StackOverflow",
             RuntimeErrorKind::Internal => "Internal",
+            RuntimeErrorKind::Raised => "Raised",
         }
     }
 
@@ -116,6 +121,7 @@ impl RuntimeErrorKind {
             RuntimeErrorKind::Udf => "a host function failed".into(),
             RuntimeErrorKind::StackOverflow => "nested too deeply".into(),
             RuntimeErrorKind::Internal => "internal error".into(),
+            RuntimeErrorKind::Raised => "the program raised an error".into(),
         }
     }
 }
@@ -145,8 +151,45 @@ impl fmt::Display for RuntimeErrorKind {
     }
 }
 
+/// A message with `{0}`, `{1}` replaced by the values: integers in digits, floats as literals.
+pub fn filled(message: &str, values: &[Literal]) -> String {
+    let mut filled = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find('{') {
+        filled.push_str(&rest[..at]);
+        let index = match rest.as_bytes()[at..] {
+            [_, digit @ b'0'..=b'9', b'}', ..] => Some(digit),
+            _ => None,
+        };
+        match index.and_then(|digit| values.get(usize::from(digit - b'0'))) {
+            Some(value) => {
+                filled.push_str(&shown(*value));
+                rest = &rest[at + 3..];
+            }
+            None => {
+                filled.push('{');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    filled + rest
+}
+
+fn shown(value: Literal) -> String {
+    match value {
+        Literal::Bool(value) => value.to_string(),
+        Literal::F32(value) => format!("{value:?}"),
+        Literal::F64(value) => format!("{value:?}"),
+        Literal::U64(value) => value.to_string(),
+        integer => integer.bits().to_string(),
+    }
+}
+
 impl fmt::Display for RuntimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == RuntimeErrorKind::Raised {
+            return f.write_str(&self.message);
+        }
         write!(f, "{}: {}", self.kind, self.message)
     }
 }
@@ -162,6 +205,13 @@ impl From<RuntimeError> for Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_show_values() {
+        let values = [Literal::I64(-5), Literal::F32(0.5)];
+        assert_eq!(filled("{0} of {1}, {2} {x} {0", &values), "-5 of 0.5, {2} {x} {0");
+        assert_eq!(filled("{1}{0}", &[Literal::U64(u64::MAX), Literal::Bool(true)]), "true18446744073709551615");
+    }
 
     #[test]
     fn codes_are_one_to_one() {

@@ -26,10 +26,12 @@ pub enum Status {
     StackOverflow = 14,
     /// A defect of this project, never of the user's program.
     Internal = 15,
+    /// An error in the words of the program.
+    Raised = 16,
 }
 
 impl Status {
-    pub const ALL: [Status; 16] = [
+    pub const ALL: [Status; 17] = [
         Status::Ok,
         Status::IndexOutOfBounds,
         Status::KeyNotFound,
@@ -46,6 +48,7 @@ impl Status {
         Status::Udf,
         Status::StackOverflow,
         Status::Internal,
+        Status::Raised,
     ];
 
     pub fn code(self) -> u32 {

@@ -309,7 +309,9 @@ pub(crate) fn speculatable(expr: &Expr, budget: u32) -> Option<u32> {
         ExprKind::Field(of, _) => speculatable(of, budget),
         ExprKind::Struct(parts) => parts.iter().try_fold(budget, |budget, part| speculatable(part, budget)),
         ExprKind::Cast(a) => speculatable(a, budget.checked_sub(1)?),
-        ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not | UnaryOp::Sqrt, a) => speculatable(a, budget.checked_sub(1)?),
+        ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not | UnaryOp::Sqrt | UnaryOp::Abs, a) => {
+            speculatable(a, budget.checked_sub(1)?)
+        }
         ExprKind::Binary(op, a, b) => {
             let kind = a.ty.as_scalar()?;
             let cost = match op {

@@ -151,11 +151,19 @@ impl<'c> Emitter<'c, '_> {
                 let builder = self.emit(builder)?;
                 self.result(&builder, span)
             }
-            ExprKind::Assert { cond, message } => {
+            ExprKind::Assert { cond, message, values, raised } => {
                 let cond = self.emit_int(cond)?;
                 let failed = self.b.build_not(cond, "")?;
-                let site = Site { status: Some(Status::AssertionFailed), span, message: message.clone() };
-                self.trap_at(failed, site, &[])?;
+                let status = if *raised { Status::Raised } else { Status::AssertionFailed };
+                let mut site = Site { status: Some(status), span, message: message.clone(), shown: Vec::new() };
+                let mut words = Vec::new();
+                for value in values {
+                    let kind = scalar_kind(&value.ty)?;
+                    let value = self.emit(value)?.scalar()?;
+                    words.push(self.detail_word(kind, value)?);
+                    site.shown.push(kind);
+                }
+                self.trap_at(failed, site, &words)?;
                 Ok(Val::int(self.bool(true)))
             }
             ExprKind::Broadcast(of) => {

@@ -30,6 +30,17 @@ impl<'c> Emitter<'c, '_> {
             UnaryOp::Cosh => "llvm.cosh",
             UnaryOp::Tanh => "llvm.tanh",
             UnaryOp::Erf => return self.erf(kind, value),
+            UnaryOp::Log10 => "llvm.log10",
+            UnaryOp::Floor => "llvm.floor",
+            UnaryOp::Ceil => "llvm.ceil",
+            UnaryOp::Trunc => "llvm.trunc",
+            UnaryOp::Round => "llvm.round",
+            UnaryOp::Abs if kind.is_float() => "llvm.fabs",
+            UnaryOp::Abs => {
+                // The least value stays as it is.
+                let arguments = [value.into(), self.bool(false).into()];
+                return self.intrinsic("llvm.abs", &[value.get_type()], &arguments);
+            }
             UnaryOp::Neg | UnaryOp::Not => return Err(internal("no math function")),
         };
         self.intrinsic(name, &[value.get_type()], &[value.into()])

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use inkwell::IntPredicate;
-use inkwell::values::IntValue;
+use inkwell::values::{BasicValueEnum, IntValue};
 use weld_core::diag::Span;
+use weld_core::ir::{Literal, build};
+use weld_core::ty::ScalarKind;
 use weld_runtime::{Run, Status};
 
 use super::{Emitter, Res};
@@ -19,6 +21,25 @@ pub(crate) struct Site {
     pub(crate) status: Option<Status>,
     pub(crate) span: Span,
     pub(crate) message: Option<Arc<str>>,
+    /// The kinds of the details that the message shows.
+    pub(crate) shown: Vec<ScalarKind>,
+}
+
+impl Site {
+    fn new(status: Option<Status>, span: Span) -> Site {
+        Site { status, span, message: None, shown: Vec::new() }
+    }
+
+    /// The message of an assertion with the values that the run has noted.
+    pub(crate) fn message(&self, details: [u64; 2]) -> Option<String> {
+        let literal = |(kind, word): (&ScalarKind, u64)| match kind {
+            ScalarKind::F32 => Literal::F32(f32::from_bits(word as u32)),
+            ScalarKind::F64 => Literal::F64(f64::from_bits(word)),
+            _ => build::literal(*kind, word.into()),
+        };
+        let values: Vec<Literal> = self.shown.iter().zip(details).map(literal).collect();
+        self.message.as_ref().map(|message| weld_core::filled(message, &values))
+    }
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -30,17 +51,17 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
         details: &[IntValue<'c>],
     ) -> Res<()> {
-        self.trap_at(failed, Site { status: Some(status), span, message: None }, details)
+        self.trap_at(failed, Site::new(Some(status), span), details)
     }
 
     /// Traps if `failed`: a runtime function has noted why.
     pub(crate) fn trap_noted_if(&self, failed: IntValue<'c>, span: Span) -> Res<()> {
-        self.trap_at(failed, Site { status: None, span, message: None }, &[])
+        self.trap_at(failed, Site::new(None, span), &[])
     }
 
     /// The status of a failure here that a runtime function has noted.
     pub(super) fn noted_site(&self, span: Span) -> i64 {
-        self.status_of(Site { status: None, span, message: None })
+        self.status_of(Site::new(None, span))
     }
 
     fn status_of(&self, site: Site) -> i64 {
@@ -59,6 +80,20 @@ impl<'c> Emitter<'c, '_> {
         self.branch(self.exit)?;
         self.at(go_on);
         Ok(())
+    }
+
+    /// A scalar as a word of detail.
+    pub(crate) fn detail_word(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<IntValue<'c>> {
+        let word = self.unit.ll.i64_type();
+        let bits = match kind {
+            ScalarKind::F32 => self.b.build_bit_cast(value, self.unit.ll.i32_type(), "")?.into_int_value(),
+            ScalarKind::F64 => return Ok(self.b.build_bit_cast(value, word, "")?.into_int_value()),
+            _ => value.into_int_value(),
+        };
+        Ok(match kind.is_signed() {
+            true => self.b.build_int_s_extend_or_bit_cast(bits, word, "")?,
+            false => self.b.build_int_z_extend_or_bit_cast(bits, word, "")?,
+        })
     }
 
     /// Traps if `failed`, at a site with all that the error says.

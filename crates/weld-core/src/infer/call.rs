@@ -114,7 +114,7 @@ impl<'a> Infer<'a> {
                 let ty = infer.con(span, Con::Simd, &[value.ty]);
                 infer.node(Head::Broadcast, ty, span, vec![value])
             }),
-            "assert" => self.assert(name, args, span),
+            "assert" | "require" => self.assert(name, args, span),
             "for" => self.for_loop(name, args, span),
             "iterate" => self.iterate(name, args, span),
             "sort" => self.sort(name, args, span),
@@ -296,17 +296,23 @@ impl<'a> Infer<'a> {
     }
 
     fn assert(&mut self, name: &'a Name, args: &'a [Expr], span: Span) -> Node {
-        let (cond, message) = match args {
-            [cond] => (cond, None),
-            [cond, message] => match self.string_literal(message) {
-                Some(text) => (cond, Some(text)),
-                None => return self.error(message.span, "the message of `assert` must be a string literal"),
+        let raised = &*name.text == "require";
+        let (cond, message, values) = match args {
+            [cond] if !raised => (cond, None, &[][..]),
+            [cond, message, values @ ..] if values.len() <= 2 => match self.string_literal(message) {
+                Some(text) => (cond, Some(text), values),
+                None => {
+                    return self
+                        .error(message.span, format!("the message of `{}` must be a string literal", name.text));
+                }
             },
-            _ => return self.wrong_count(&name.text, "1 or 2", args.len(), span),
+            _ => return self.wrong_count(&name.text, if raised { "2 to 4" } else { "1 to 4" }, args.len(), span),
         };
         let cond = self.expr(cond);
-        self.expect(&cond, Types::BOOL, "the condition of `assert`");
-        self.node(Head::Assert(message), Types::BOOL, span, vec![cond])
+        self.expect(&cond, Types::BOOL, &format!("the condition of `{}`", name.text));
+        let mut parts = vec![cond];
+        parts.extend(values.iter().map(|value| self.expr(value)));
+        self.node(Head::Assert(message, raised), Types::BOOL, span, parts)
     }
 
     /// The text of a string literal, which may be a macro's argument.

@@ -64,7 +64,8 @@ pub(super) enum Head {
     Deserialize,
     CUdf(Arc<str>),
     Intrinsic(Intrinsic),
-    Assert(Option<Arc<str>>),
+    /// With the message, and whether the error is the message alone.
+    Assert(Option<Arc<str>>, bool),
     Broadcast,
 }
 
@@ -119,7 +120,9 @@ pub(super) fn assemble(head: Head, params: Vec<(Sym, Type)>, children: Vec<Expr>
         Head::Deserialize => ExprKind::Deserialize(parts.boxed()?),
         Head::CUdf(name) => ExprKind::CUdf { name, args: parts.0.collect() },
         Head::Intrinsic(intrinsic) => ExprKind::Intrinsic(intrinsic, parts.0.collect()),
-        Head::Assert(message) => ExprKind::Assert { cond: parts.boxed()?, message },
+        Head::Assert(message, raised) => {
+            ExprKind::Assert { cond: parts.boxed()?, message, values: parts.0.collect(), raised }
+        }
         Head::Broadcast => ExprKind::Broadcast(parts.boxed()?),
     };
     Some(kind)

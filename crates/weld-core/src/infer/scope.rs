@@ -165,7 +165,7 @@ impl<'a> Infer<'a> {
 }
 
 /// Every function of the language but the operators and intrinsics, and how each is written.
-const FORMS: [(&str, &str); 31] = [
+const FORMS: [(&str, &str); 32] = [
     ("if", "if(condition, on_true, on_false)"),
     ("select", "select(condition, on_true, on_false)"),
     ("iterate", "iterate(start, |state| {next, more})"),
@@ -184,6 +184,7 @@ const FORMS: [(&str, &str); 31] = [
     ("deserialize", "deserialize[T](bytes)"),
     ("cudf", "cudf[name,T](arguments)"),
     ("assert", "assert(condition, \"message\")"),
+    ("require", "require(condition, \"message {0} {1}\", a, b)"),
     ("broadcast", "broadcast(scalar)"),
     ("zip", "zip(a, b, ..)"),
     ("iter", "iter(vector, start, end, stride)"),

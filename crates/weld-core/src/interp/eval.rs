@@ -12,7 +12,7 @@ use crate::builder::{Failure, Handle, State};
 use crate::diag::Span;
 use crate::ir::{Expr, ExprKind, Func, Iter, Literal, Program};
 use crate::op::{BinaryOp, UnaryOp};
-use crate::runtime_error::{RuntimeError, RuntimeErrorKind};
+use crate::runtime_error::{RuntimeError, RuntimeErrorKind, filled};
 use crate::ty::{ScalarKind, Type};
 
 type Outcome = Result<Value, RuntimeError>;
@@ -361,12 +361,20 @@ impl<'a> Run<'a> {
                 let args: Result<Vec<Value>, RuntimeError> = args.iter().map(|arg| self.eval(arg)).collect();
                 intrinsic::call(*intrinsic, &args?).map_err(|kind| fail(span, (kind, [0, 0])))
             }
-            ExprKind::Assert { cond, message } => {
-                if self.eval_bool(cond)? {
+            ExprKind::Assert { cond, message, values, raised } => {
+                let holds = self.eval_bool(cond)?;
+                let values: Result<Vec<Value>, RuntimeError> = values.iter().map(|value| self.eval(value)).collect();
+                let values = values?;
+                if holds {
                     return Ok(Value::bool(true));
                 }
-                let kind = RuntimeErrorKind::AssertionFailed;
-                let message = message.as_deref().map_or_else(|| kind.message([0, 0]), str::to_string);
+                let kind = if *raised { RuntimeErrorKind::Raised } else { RuntimeErrorKind::AssertionFailed };
+                let scalar = |value: &Value| match value {
+                    Value::Scalar(literal) => Some(*literal),
+                    _ => None,
+                };
+                let values: Vec<Literal> = values.iter().filter_map(scalar).collect();
+                let message = message.as_deref().map_or_else(|| kind.message([0, 0]), |text| filled(text, &values));
                 Err(RuntimeError::new(kind, span, message))
             }
             _ => Err(broken(span, "no call")),

@@ -113,6 +113,9 @@ pub fn unary(op: UnaryOp, a: Literal) -> Option<Literal> {
         (UnaryOp::Neg, Literal::F32(v)) => Some(Literal::F32(-v)),
         (UnaryOp::Neg, Literal::F64(v)) => Some(Literal::F64(-v)),
         (UnaryOp::Neg, a) => on_integers!(a, a, |x, _y| x.wrapping_neg()),
+        (UnaryOp::Abs, a) if a.kind().is_signed() => {
+            on_integers!(a, a, |x, _y| if x < 0 as _ { x.wrapping_neg() } else { x })
+        }
         (op, Literal::F32(v)) => math_f32(op, v).map(Literal::F32),
         (op, Literal::F64(v)) => math_f64(op, v).map(Literal::F64),
         _ => None,
@@ -134,6 +137,12 @@ fn math_f32(op: UnaryOp, v: f32) -> Option<f32> {
         UnaryOp::Cosh => v.cosh(),
         UnaryOp::Tanh => v.tanh(),
         UnaryOp::Erf => libm::erff(v),
+        UnaryOp::Log10 => v.log10(),
+        UnaryOp::Floor => v.floor(),
+        UnaryOp::Ceil => v.ceil(),
+        UnaryOp::Trunc => v.trunc(),
+        UnaryOp::Round => v.round(),
+        UnaryOp::Abs => v.abs(),
         UnaryOp::Neg | UnaryOp::Not => return None,
     })
 }
@@ -153,6 +162,12 @@ fn math_f64(op: UnaryOp, v: f64) -> Option<f64> {
         UnaryOp::Cosh => v.cosh(),
         UnaryOp::Tanh => v.tanh(),
         UnaryOp::Erf => libm::erf(v),
+        UnaryOp::Log10 => v.log10(),
+        UnaryOp::Floor => v.floor(),
+        UnaryOp::Ceil => v.ceil(),
+        UnaryOp::Trunc => v.trunc(),
+        UnaryOp::Round => v.round(),
+        UnaryOp::Abs => v.abs(),
         UnaryOp::Neg | UnaryOp::Not => return None,
     })
 }

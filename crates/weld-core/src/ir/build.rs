@@ -246,7 +246,13 @@ pub fn cudf(name: &str, ty: Type, args: impl IntoIterator<Item = Expr>) -> Expr 
 }
 
 pub fn assert(cond: Expr, message: &str) -> Expr {
-    derived(ExprKind::Assert { cond: Box::new(cond), message: Some(message.into()) })
+    derived(ExprKind::Assert { cond: Box::new(cond), message: Some(message.into()), values: Vec::new(), raised: false })
+}
+
+/// `require(cond, message, values..)`: an assertion whose error is the message alone, with up to two values in it.
+pub fn require(cond: Expr, message: &str, values: impl IntoIterator<Item = Expr>) -> Expr {
+    let (cond, values) = (Box::new(cond), values.into_iter().collect());
+    derived(ExprKind::Assert { cond, message: Some(message.into()), values, raised: true })
 }
 
 // Collections.

@@ -37,7 +37,9 @@ fn same(a: &Expr, b: &Expr, pairs: &mut HashMap<Sym, Sym>) -> bool {
         (ExprKind::Lookup { checked: x, .. }, ExprKind::Lookup { checked: y, .. }) => x == y,
         (ExprKind::CUdf { name: x, .. }, ExprKind::CUdf { name: y, .. }) => x == y,
         (ExprKind::Intrinsic(x, _), ExprKind::Intrinsic(y, _)) => x == y,
-        (ExprKind::Assert { message: x, .. }, ExprKind::Assert { message: y, .. }) => x == y,
+        (ExprKind::Assert { message: x, raised: a, .. }, ExprKind::Assert { message: y, raised: b, .. }) => {
+            x == y && a == b
+        }
         (ExprKind::Let { bindings: x, .. }, ExprKind::Let { bindings: y, .. }) => {
             pairs.extend(x.iter().zip(y).map(|(x, y)| (x.sym, y.sym)));
             true

@@ -329,9 +329,13 @@ pub enum ExprKind {
         args: Vec<Expr>,
     },
     Intrinsic(Intrinsic, Vec<Expr>),
+    /// `{0}` and `{1}` in the message stand for the values, scalars of 64 bits at most, which are evaluated in any case.
+    /// `raised`: the error is the message alone ([`RuntimeErrorKind::Raised`](crate::RuntimeErrorKind::Raised)).
     Assert {
         cond: Box<Expr>,
         message: Option<Arc<str>>,
+        values: Vec<Expr>,
+        raised: bool,
     },
     /// A scalar to all lanes.
     Broadcast(Box<Expr>),

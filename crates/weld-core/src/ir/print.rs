@@ -184,11 +184,16 @@ impl Printer {
             ExprKind::Deserialize(data) => self.call(&format!("deserialize[{}]", e.ty), [data]),
             ExprKind::CUdf { name, args } => self.call(&format!("cudf[{name},{}]", e.ty), args),
             ExprKind::Intrinsic(intrinsic, args) => self.call(intrinsic.name(), args),
-            ExprKind::Assert { cond, message: None } => self.call("assert", [cond]),
-            ExprKind::Assert { cond, message: Some(message) } => {
-                self.out.text("assert(");
+            ExprKind::Assert { cond, message: None, .. } => self.call("assert", [cond]),
+            ExprKind::Assert { cond, message: Some(message), values, raised } => {
+                self.out.text(if *raised { "require(" } else { "assert(" });
                 self.expr(cond, level::LOOSE);
-                self.out.text(format!(", {})", quoted(message.as_bytes())));
+                self.out.text(format!(", {}", quoted(message.as_bytes())));
+                for value in values {
+                    self.out.text(", ");
+                    self.expr(value, level::LOOSE);
+                }
+                self.out.text(")");
             }
             ExprKind::Broadcast(value) => self.call("broadcast", [value]),
         }

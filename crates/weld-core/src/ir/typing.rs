@@ -125,9 +125,15 @@ pub fn type_of(kind: &ExprKind, declared: &Type) -> Result<Type, String> {
                 format!("`{}` does not take ({})", intrinsic.name(), types.join(", "))
             })
         }
-        ExprKind::Assert { cond, .. } => {
+        ExprKind::Assert { cond, values, .. } => {
             expect("the condition of `assert`", &cond.ty, &Type::BOOL)?;
-            Ok(Type::BOOL)
+            if values.len() > 2 {
+                return Err(format!("a message shows at most 2 values, not {}", values.len()));
+            }
+            match values.iter().find(|value| value.ty.as_scalar().is_none_or(|kind| kind.bytes() > 8)) {
+                Some(value) => Err(format!("a message cannot show {}", value.ty)),
+                None => Ok(Type::BOOL),
+            }
         }
         ExprKind::Broadcast(value) => match value.ty {
             Type::Scalar(kind) => Ok(Type::Simd(kind)),
@@ -313,6 +319,7 @@ fn unary(op: UnaryOp, value: &Type) -> Result<Type, String> {
         Some(kind) => match op {
             UnaryOp::Neg => kind != ScalarKind::Bool,
             UnaryOp::Not => kind == ScalarKind::Bool,
+            UnaryOp::Abs => kind.is_float() || kind.is_signed(),
             _ => kind.is_float(),
         },
         None => false,

@@ -26,7 +26,6 @@ macro_rules! each_child {
             | ExprKind::Result(a)
             | ExprKind::Serialize(a)
             | ExprKind::Deserialize(a)
-            | ExprKind::Assert { cond: a, .. }
             | ExprKind::Broadcast(a) => $f(a),
             ExprKind::Binary(_, a, b)
             | ExprKind::Lookup { data: a, key: b, .. }
@@ -50,6 +49,12 @@ macro_rules! each_child {
             | ExprKind::Intrinsic(_, parts) => {
                 for part in parts {
                     $f(part);
+                }
+            }
+            ExprKind::Assert { cond, values, .. } => {
+                $f(cond);
+                for value in values {
+                    $f(value);
                 }
             }
             ExprKind::Sort { data: a, compare: func } | ExprKind::Iterate { init: a, step: func } => {

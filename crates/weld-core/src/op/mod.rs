@@ -91,7 +91,8 @@ impl BinaryOp {
     }
 }
 
-/// Operators of one operand; the result has its type. The math functions are for floats.
+/// Operators of one operand; the result has its type. The math functions are for floats, `abs` for signed
+/// integers, too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnaryOp {
     Neg,
@@ -110,11 +111,21 @@ pub enum UnaryOp {
     Cosh,
     Tanh,
     Erf,
+    Log10,
+    /// The largest integer that is not larger.
+    Floor,
+    Ceil,
+    /// Toward zero.
+    Trunc,
+    /// To the nearest integer, halves away from zero.
+    Round,
+    /// Of floats and signed integers, where that of the least value is itself.
+    Abs,
 }
 
 impl UnaryOp {
     /// The math functions, which are written as calls.
-    pub const FUNCTIONS: [UnaryOp; 13] = [
+    pub const FUNCTIONS: [UnaryOp; 19] = [
         UnaryOp::Exp,
         UnaryOp::Log,
         UnaryOp::Sqrt,
@@ -128,6 +139,12 @@ impl UnaryOp {
         UnaryOp::Cosh,
         UnaryOp::Tanh,
         UnaryOp::Erf,
+        UnaryOp::Log10,
+        UnaryOp::Floor,
+        UnaryOp::Ceil,
+        UnaryOp::Trunc,
+        UnaryOp::Round,
+        UnaryOp::Abs,
     ];
 
     pub fn name(self) -> &'static str {
@@ -147,6 +164,12 @@ impl UnaryOp {
             UnaryOp::Cosh => "cosh",
             UnaryOp::Tanh => "tanh",
             UnaryOp::Erf => "erf",
+            UnaryOp::Log10 => "log10",
+            UnaryOp::Floor => "floor",
+            UnaryOp::Ceil => "ceil",
+            UnaryOp::Trunc => "trunc",
+            UnaryOp::Round => "round",
+            UnaryOp::Abs => "abs",
         }
     }
 }

@@ -146,6 +146,7 @@ pub(super) fn node_cost(e: &Expr) -> u32 {
             (BinaryOp::Pow, _) => 50,
             _ => 1,
         },
+        ExprKind::Unary(UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc, _) => 1,
         ExprKind::Unary(op, _) if UnaryOp::FUNCTIONS.contains(op) => 20,
         ExprKind::Unary(..) => 1,
         ExprKind::Intrinsic(intrinsic, _) => match intrinsic {

@@ -101,7 +101,8 @@ pub(super) fn same(a: &Expr, b: &Expr) -> bool {
 
 fn unary(op: UnaryOp, a: &mut Expr) -> Option<Expr> {
     // The math functions of the target may differ from ours in the last bit: they are not folded.
-    if matches!(op, UnaryOp::Neg | UnaryOp::Not)
+    use UnaryOp::*;
+    if matches!(op, Neg | Not | Floor | Ceil | Trunc | Round | Abs)
         && let Some(value) = literal(a)
     {
         return scalar::unary(op, value).map(build::lit);
