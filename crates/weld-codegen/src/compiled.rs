@@ -21,6 +21,7 @@ use crate::layout;
 use crate::options::{OptLevel, Options};
 use crate::program::{self, StreamProgram};
 use crate::target;
+use crate::timing::{CpuClock, Size, Timing};
 use crate::value::{ColumnView, Value};
 
 /// Native code of a program; freed when dropped.
@@ -48,6 +49,7 @@ type Variant = OnceLock<Result<Arc<Kernel>, CompileError>>;
 struct Kernel {
     code: Code,
     sites: Vec<Site>,
+    timing: Timing,
 }
 
 /// What a kernel is made of.
@@ -56,6 +58,16 @@ enum Part<'a> {
     Whole,
     Ends,
     Process(&'a [ColumnLayout]),
+}
+
+impl Part<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Whole => "run",
+            Part::Ends => "init, finish, combine",
+            Part::Process(_) => "process",
+        }
+    }
 }
 
 /// Compiles a program, which the optimizer is done with. What is not supported shows here, except for column layouts,
@@ -97,6 +109,14 @@ impl Compiled {
     /// Total over everything compiled so far.
     pub fn compile_time(&self) -> Duration {
         Duration::from_nanos(self.compile_nanos.load(Ordering::Relaxed))
+    }
+
+    /// What compiling each part took that was compiled so far.
+    pub fn timings(&self) -> Vec<Timing> {
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let loops = variants.values().filter_map(|variant| variant.get());
+        let kernels = self.whole.get().into_iter().chain(self.ends.get()).chain(loops).flatten();
+        kernels.map(|kernel| kernel.timing.clone()).collect()
     }
 
     /// Runs a program. A stream parameter takes a whole vector.
@@ -178,7 +198,7 @@ impl Compiled {
         parts.extend(layouts.iter().map(|layouts| Part::Process(layouts)));
         let mut text = String::new();
         for part in parts {
-            let shown = self.emit(part, "", |unit, machine, _| show(unit, machine));
+            let shown = self.emit(part, "", |unit, machine, _, _| show(unit, machine));
             text.push_str(&shown.unwrap_or_else(|error| format!("; {error}\n")));
         }
         text
@@ -208,10 +228,13 @@ impl Compiled {
         crate::sanitizer::check(&self.options)?;
         let jit = Jit::shared()?;
         let prefix = jit.fresh_prefix();
-        let kernel = self.emit(part, &prefix, |unit, machine, names| {
+        let kernel = self.emit(part, &prefix, |unit, machine, names, mut timing| {
+            let mut clock = CpuClock::start();
             let object = target::object(&unit.module, machine)?;
+            timing.select = clock.lap();
             let code = jit.load(object, names)?;
-            Ok(Arc::new(Kernel { code, sites: unit.sites.take() }))
+            timing.link = clock.lap();
+            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), timing }))
         });
         self.compile_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         kernel
@@ -222,8 +245,9 @@ impl Compiled {
         &self,
         part: Part<'_>,
         prefix: &str,
-        then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String]) -> Result<T, CompileError>,
+        then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String], Timing) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
+        let mut clock = CpuClock::start();
         let mut options = self.options.clone();
         let mut selection = self.options.clone();
         if let (Part::Ends, Some(stream)) = (part, &self.stream)
@@ -267,8 +291,14 @@ impl Compiled {
                 vec![name("process")]
             }
         };
+        let mut timing = Timing::new(part.name(), options.level, selection.level);
+        timing.emit = clock.lap();
+        timing.emitted = Size::of(&unit.module);
+        clock.lap();
         target::optimize(&unit.module, &machine, &options)?;
-        then(&unit, &machine, &names)
+        timing.passes = clock.lap();
+        timing.optimized = Size::of(&unit.module);
+        then(&unit, &machine, &names, timing)
     }
 
     fn check_args(&self, args: &[Value], streams: bool) -> Result<FlatWords, RuntimeError> {

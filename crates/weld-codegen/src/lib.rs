@@ -45,6 +45,7 @@ mod options;
 mod program;
 mod sanitizer;
 mod target;
+mod timing;
 mod value;
 
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
@@ -52,4 +53,5 @@ pub use compiled::{Compiled, Rows, Stream, compile};
 pub use error::CompileError;
 pub use foreign::{CValue, CVec, Cudf, ForeignHost};
 pub use options::{Cpu, OptLevel, Options};
+pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};
