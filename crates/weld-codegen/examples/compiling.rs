@@ -2,7 +2,7 @@
 //!
 //! A file holds programs as `weld explain DATA -f query.sql --show weld` prints them, or one program. `--level N` sets LLVM's
 //! effort, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds, `--passes` adds the
-//! time of each of the optimizer's passes, `--parts` a line a part. Times are milliseconds of processor time.
+//! time of each of the optimizer's passes, `--parts` a line a part, `--llvm DIR` writes LLVM IR to files. Times are milliseconds of processor time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +19,7 @@ struct Args {
     rounds: usize,
     passes: bool,
     parts: bool,
+    llvm: Option<String>,
     files: Vec<String>,
 }
 
@@ -27,6 +28,7 @@ struct Measured {
     optimize: Duration,
     passes: Vec<(&'static str, Duration)>,
     parts: Vec<Timing>,
+    llvm: String,
 }
 
 fn main() {
@@ -43,11 +45,19 @@ fn main() {
             let program = parse_program(text).unwrap_or_else(|errors| panic!("{file}: {errors:?}"));
             let rounds = (0..args.rounds).map(|_| measure(&program, &args));
             let best = rounds.min_by_key(total).expect("a round");
+            if let Some(folder) = &args.llvm {
+                write_modules(&format!("{folder}/{}-{}", stem(file), index + 1), &best.llvm);
+            }
             let columns = columns(&best);
             if args.parts {
                 line(&format!("{} {}", stem(file), index + 1), program.body.size(), &columns, &best.parts);
                 for part in &best.parts {
-                    let one = Measured { optimize: Duration::ZERO, passes: Vec::new(), parts: vec![part.clone()] };
+                    let one = Measured {
+                        optimize: Duration::ZERO,
+                        passes: Vec::new(),
+                        parts: vec![part.clone()],
+                        llvm: String::new(),
+                    };
                     line(
                         &format!("- {} {:?}/{:?}", part.part, part.passes_level, part.select_level),
                         0,
@@ -73,16 +83,26 @@ fn main() {
 }
 
 fn args() -> Args {
-    let mut args =
-        Args { options: Options::default(), narrow: false, rounds: 3, passes: false, parts: false, files: Vec::new() };
+    let mut args = Args {
+        options: Options::default(),
+        narrow: false,
+        rounds: 3,
+        passes: false,
+        parts: false,
+        llvm: None,
+        files: Vec::new(),
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).expect("a number");
+        let number = |words: &mut dyn Iterator<Item = String>| {
+            words.next().and_then(|word| word.parse::<usize>().ok()).expect("a number")
+        };
         match word.as_str() {
-            "--level" => args.options.level = [OptLevel::O0, OptLevel::O1, OptLevel::O2][number()],
-            "--rounds" => args.rounds = number().max(1),
+            "--level" => args.options.level = [OptLevel::O0, OptLevel::O1, OptLevel::O2][number(&mut words)],
+            "--rounds" => args.rounds = number(&mut words).max(1),
             "--narrow" => args.narrow = true,
             "--passes" => args.passes = true,
+            "--llvm" => args.llvm = words.next(),
             "--parts" => args.parts = true,
             _ => args.files.push(word),
         }
@@ -126,7 +146,8 @@ fn measure(program: &Program, args: &Args) -> Measured {
         };
         compiled.prepare(&layouts).unwrap_or_else(|error| panic!("{error}\n{optimized}"));
     }
-    Measured { optimize, passes: report.passes, parts: compiled.timings() }
+    let llvm = args.llvm.as_ref().map_or_else(String::new, |_| compiled.llvm_ir());
+    Measured { optimize, passes: report.passes, parts: compiled.timings(), llvm }
 }
 
 /// How a column of this type mostly comes.
@@ -142,6 +163,14 @@ fn layout(ty: &Type, narrow: bool) -> ColumnLayout {
         _ => Layout::Utf8View,
     };
     ColumnLayout { layout, validity: false }
+}
+
+/// A file a module.
+fn write_modules(name: &str, text: &str) {
+    for (index, module) in text.split("; ModuleID").skip(1).enumerate() {
+        std::fs::write(format!("{name}-{index}.ll"), format!("; ModuleID{module}"))
+            .expect("the folder can be written to");
+    }
 }
 
 fn total(measured: &Measured) -> Duration {

@@ -21,6 +21,7 @@ use crate::layout;
 use crate::options::{OptLevel, Options};
 use crate::program::{self, StreamProgram};
 use crate::target;
+use crate::tier::{Progress, Slot, Tier, Tiered, Tiers};
 use crate::timing::{CpuClock, Size, Timing};
 use crate::value::{ColumnView, Value};
 
@@ -35,20 +36,23 @@ pub struct Compiled {
     /// What the parallel loops of `run` use, if there may be any.
     threads: Option<Arc<Threads>>,
     /// `run`, compiled at once for a program without a stream.
-    whole: OnceLock<Result<Arc<Kernel>, CompileError>>,
+    whole: Slot,
     /// `init`, `finish` and `combine`.
-    ends: OnceLock<Result<Arc<Kernel>, CompileError>>,
+    ends: Tiered,
     /// `process`, for each combination of layouts.
-    variants: Mutex<HashMap<Vec<ColumnLayout>, Arc<Variant>>>,
+    variants: Mutex<HashMap<Vec<ColumnLayout>, Arc<Tiered>>>,
+    /// Of runs on cheap code.
+    progress: Progress,
     compile_nanos: AtomicU64,
 }
 
-type Variant = OnceLock<Result<Arc<Kernel>, CompileError>>;
-
 /// Loaded code and the places where it can trap.
-struct Kernel {
+pub(crate) struct Kernel {
     code: Code,
     sites: Vec<Site>,
+    tier: Tier,
+    /// Where `process` is among the functions, if it is.
+    process: usize,
     timing: Timing,
 }
 
@@ -58,6 +62,8 @@ enum Part<'a> {
     Whole,
     Ends,
     Process(&'a [ColumnLayout]),
+    /// The ends and `process` in one: what LLVM does once for every module is a third of making cheap code.
+    All(&'a [ColumnLayout]),
 }
 
 impl Part<'_> {
@@ -66,12 +72,14 @@ impl Part<'_> {
             Part::Whole => "run",
             Part::Ends => "init, finish, combine",
             Part::Process(_) => "process",
+            Part::All(_) => "init, finish, combine, process",
         }
     }
 }
 
 /// Compiles a program, which the optimizer is done with. What is not supported shows here, except for column layouts,
-/// which come with the first chunk or with [`Compiled::prepare`].
+/// which come with the first chunk or with [`Compiled::prepare`]. With [`Tiers::CheapFirst`] a program with a stream is
+/// not compiled before [`Compiled::prepare`] or [`Compiled::prepare_ends`], where what is not supported shows.
 pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, CompileError> {
     let started = Instant::now();
     let stream = program::split(program)?;
@@ -83,11 +91,16 @@ pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, Co
         stream,
         threads: (options.threads > 1).then(|| Threads::shared(options.threads)),
         whole: OnceLock::new(),
-        ends: OnceLock::new(),
+        ends: Tiered::default(),
         variants: Mutex::default(),
+        progress: Progress::default(),
         compile_nanos: AtomicU64::new(started.elapsed().as_nanos() as u64),
     };
-    if compiled.stream.is_some() { compiled.ends() } else { compiled.whole() }?;
+    match (&compiled.stream, options.tiers) {
+        (Some(_), Tiers::Single) => compiled.ends().map(drop)?,
+        (Some(_), Tiers::CheapFirst | Tiers::Alternate) => {}
+        (None, _) => compiled.whole().map(drop)?,
+    }
     Ok(Arc::new(compiled))
 }
 
@@ -114,9 +127,15 @@ impl Compiled {
     /// What compiling each part took that was compiled so far.
     pub fn timings(&self) -> Vec<Timing> {
         let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let loops = variants.values().filter_map(|variant| variant.get());
-        let kernels = self.whole.get().into_iter().chain(self.ends.get()).chain(loops).flatten();
-        kernels.map(|kernel| kernel.timing.clone()).collect()
+        let mut kernels: Vec<&Arc<Kernel>> = self.whole.get().into_iter().flatten().collect();
+        kernels.extend(self.ends.kernels());
+        for kernel in variants.values().flat_map(|variant| variant.kernels()) {
+            // Cheap code of the ends and of the loop may be one.
+            if !kernels.iter().any(|known| Arc::ptr_eq(known, kernel)) {
+                kernels.push(kernel);
+            }
+        }
+        kernels.into_iter().map(|kernel| kernel.timing.clone()).collect()
     }
 
     /// Runs a program. A stream parameter takes a whole vector.
@@ -161,6 +180,7 @@ impl Compiled {
             ends: kernel,
             variant: None,
             used: Vec::new(),
+            chunks: 0,
             args,
             words,
             run,
@@ -171,7 +191,58 @@ impl Compiled {
 
     /// Compiles the loop over the stream for chunks of these layouts, ahead of their arrival.
     pub fn prepare(&self, layouts: &[ColumnLayout]) -> Result<(), CompileError> {
-        self.variant(layouts).map(|_| ())
+        let variant = self.variant(layouts);
+        if self.options.tiers == Tiers::Single {
+            return self.full(&variant, layouts).map(drop);
+        }
+        if variant.improved().is_none() {
+            self.cheap(&variant, layouts)?;
+        }
+        self.prepare_ends()
+    }
+
+    /// Compiles what does not depend on layouts.
+    pub fn prepare_ends(&self) -> Result<(), CompileError> {
+        self.ends().map(drop)
+    }
+
+    /// Whether optimised code would repay what it takes to make, if a run has so many rows in all: only then is it worth
+    /// calling [`Compiled::improve`], and only for the one caller who is told so.
+    pub fn improvement_pays(&self, rows_expected: Option<u64>) -> bool {
+        self.options.tiers == Tiers::CheapFirst
+            && self.progress.repays(self.cheap_time(), rows_expected)
+            && self.claim_improvement()
+    }
+
+    /// Whether there is cheap code to improve and the caller is the one to do it.
+    pub fn claim_improvement(&self) -> bool {
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let lacking = variants.values().any(|variant| variant.lacks_full());
+        lacking && self.progress.claim()
+    }
+
+    /// Makes optimised code of all that has cheap code: runs go over to it with their next chunk. After an error they
+    /// stay on cheap code, and nobody is asked to try again.
+    pub fn improve(&self) -> Result<(), CompileError> {
+        let variants: Vec<_> = {
+            let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+            variants.iter().map(|(layouts, variant)| (layouts.clone(), Arc::clone(variant))).collect()
+        };
+        for (layouts, variant) in variants.iter().filter(|(_, variant)| variant.lacks_full()) {
+            self.full(variant, layouts)?;
+        }
+        if self.ends.lacks_full() {
+            self.ends.full.get_or_init(|| self.build(Part::Ends, Tier::Full)).clone()?;
+        }
+        self.progress.reset();
+        Ok(())
+    }
+
+    /// What the cheap code took to make that has no better yet.
+    fn cheap_time(&self) -> Duration {
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let lacking = variants.values().filter(|variant| variant.lacks_full());
+        lacking.filter_map(|variant| variant.cheap.get()?.as_ref().ok()).map(|kernel| kernel.timing.total()).sum()
     }
 
     /// LLVM IR of everything compiled so far, after its passes.
@@ -194,47 +265,85 @@ impl Compiled {
         drop(variants);
         let mut parts = Vec::new();
         parts.extend(self.whole.get().map(|_| Part::Whole));
-        parts.extend(self.ends.get().map(|_| Part::Ends));
+        parts.extend(self.ends.kernels().next().map(|_| Part::Ends));
         parts.extend(layouts.iter().map(|layouts| Part::Process(layouts)));
         let mut text = String::new();
         for part in parts {
-            let shown = self.emit(part, "", |unit, machine, _, _| show(unit, machine));
+            let shown = self.emit(part, Tier::Full, "", |unit, machine, _, _| show(unit, machine));
             text.push_str(&shown.unwrap_or_else(|error| format!("; {error}\n")));
         }
         text
     }
 
     fn whole(&self) -> Result<Arc<Kernel>, CompileError> {
-        self.whole.get_or_init(|| self.build(Part::Whole)).clone()
+        self.whole.get_or_init(|| self.build(Part::Whole, Tier::Full)).clone()
     }
 
+    /// The best code that there is.
     fn ends(&self) -> Result<Arc<Kernel>, CompileError> {
-        self.ends.get_or_init(|| self.build(Part::Ends)).clone()
+        if let Some(kernel) = self.ends.improved() {
+            return Ok(kernel.clone());
+        }
+        match self.options.tiers {
+            Tiers::CheapFirst => self.ends.cheap.get_or_init(|| self.build(Part::Ends, Tier::Cheap)).clone(),
+            Tiers::Single | Tiers::Alternate => {
+                self.ends.full.get_or_init(|| self.build(Part::Ends, Tier::Full)).clone()
+            }
+        }
     }
 
-    fn variant(&self, layouts: &[ColumnLayout]) -> Result<Arc<Kernel>, CompileError> {
+    fn variant(&self, layouts: &[ColumnLayout]) -> Arc<Tiered> {
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let variant = match variants.get(layouts) {
+        // Compile without the lock, so that other partitions go on with what is there.
+        match variants.get(layouts) {
             Some(variant) => variant.clone(),
             None => variants.entry(layouts.to_vec()).or_default().clone(),
-        };
-        // Compile without the lock, so that other partitions go on with what is there.
-        drop(variants);
-        variant.get_or_init(|| self.build(Part::Process(layouts))).clone()
+        }
     }
 
-    fn build(&self, part: Part<'_>) -> Result<Arc<Kernel>, CompileError> {
+    fn full(&self, variant: &Tiered, layouts: &[ColumnLayout]) -> Result<Arc<Kernel>, CompileError> {
+        variant.full.get_or_init(|| self.build(Part::Process(layouts), Tier::Full)).clone()
+    }
+
+    fn cheap(&self, variant: &Tiered, layouts: &[ColumnLayout]) -> Result<Arc<Kernel>, CompileError> {
+        let build = || {
+            if self.ends.kernels().next().is_some() {
+                return self.build(Part::Process(layouts), Tier::Cheap);
+            }
+            let kernel = self.build(Part::All(layouts), Tier::Cheap)?;
+            // Somebody may have been faster.
+            let _ = self.ends.cheap.set(Ok(kernel.clone()));
+            Ok(kernel)
+        };
+        variant.cheap.get_or_init(build).clone()
+    }
+
+    /// Code for a chunk, whose number in its run decides when tiers alternate.
+    fn code_for(&self, variant: &Tiered, layouts: &[ColumnLayout], chunk: u64) -> Result<Arc<Kernel>, CompileError> {
+        match self.options.tiers {
+            Tiers::Single => self.full(variant, layouts),
+            Tiers::Alternate if chunk % 2 == 1 => self.full(variant, layouts),
+            Tiers::Alternate => self.cheap(variant, layouts),
+            Tiers::CheapFirst => match variant.improved() {
+                Some(kernel) => Ok(kernel.clone()),
+                None => self.cheap(variant, layouts),
+            },
+        }
+    }
+
+    fn build(&self, part: Part<'_>, tier: Tier) -> Result<Arc<Kernel>, CompileError> {
         let started = Instant::now();
         crate::sanitizer::check(&self.options)?;
         let jit = Jit::shared()?;
         let prefix = jit.fresh_prefix();
-        let kernel = self.emit(part, &prefix, |unit, machine, names, mut timing| {
+        let kernel = self.emit(part, tier, &prefix, |unit, machine, names, mut timing| {
             let mut clock = CpuClock::start();
             let object = target::object(&unit.module, machine)?;
             timing.select = clock.lap();
             let code = jit.load(object, names)?;
             timing.link = clock.lap();
-            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), timing }))
+            let process = if matches!(part, Part::All(_)) { PROCESS } else { 0 };
+            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), tier, process, timing }))
         });
         self.compile_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         kernel
@@ -244,6 +353,7 @@ impl Compiled {
     fn emit<T>(
         &self,
         part: Part<'_>,
+        tier: Tier,
         prefix: &str,
         then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String], Timing) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
@@ -258,6 +368,9 @@ impl Compiled {
             options.level = options.level.min(OptLevel::O1);
             selection.level = OptLevel::O0;
         }
+        if tier == Tier::Cheap {
+            options.level = OptLevel::O0;
+        }
         options.level = options.level.min(self.affordable);
         selection.level = selection.level.min(options.level);
         let machine = target::machine(&selection)?;
@@ -266,29 +379,18 @@ impl Compiled {
         unit.demands.clone_from(&self.demands);
         unit.cudfs.clone_from(&self.options.cudfs);
         let name = |name: &str| format!("{prefix}{name}");
-        let stream = || self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"));
         let names = match part {
             Part::Whole => {
                 unit.parallel = self.threads.as_ref().map(|_| Parallel { grain: self.options.grain });
                 program::emit_run(&unit, &name("run"), &self.program)?;
                 vec![name("run")]
             }
-            Part::Ends => {
-                let stream = stream()?;
-                program::emit_init(&unit, &name("init"), &self.program, stream)?;
-                program::emit_finish(&unit, &name("finish"), &self.program, stream)?;
-                program::emit_combine(&unit, &name("combine"), stream)?;
-                vec![name("init"), name("finish"), name("combine")]
-            }
-            Part::Process(layouts) => {
-                let stream = stream()?;
-                let element = self.program.params[stream.param].ty.element().cloned();
-                if !element.is_some_and(|element| stream.accepts(&element, layouts)) {
-                    let what = format!("a stream in columns of the layouts {layouts:?}");
-                    return Err(CompileError::unsupported(what, self.program.body.span));
-                }
-                program::emit_process(&unit, &name("process"), &self.program, stream, layouts)?;
-                vec![name("process")]
+            Part::Ends => self.emit_ends(&unit, &name)?.to_vec(),
+            Part::Process(layouts) => vec![self.emit_process(&unit, &name, layouts)?],
+            Part::All(layouts) => {
+                let mut names = self.emit_ends(&unit, &name)?.to_vec();
+                names.push(self.emit_process(&unit, &name, layouts)?);
+                names
             }
         };
         let mut timing = Timing::new(part.name(), options.level, selection.level);
@@ -299,6 +401,34 @@ impl Compiled {
         timing.passes = clock.lap();
         timing.optimized = Size::of(&unit.module);
         then(&unit, &machine, &names, timing)
+    }
+
+    fn emit_ends(&self, unit: &Unit<'_>, name: &dyn Fn(&str) -> String) -> Result<[String; 3], CompileError> {
+        let stream = self.shape()?;
+        program::emit_init(unit, &name("init"), &self.program, stream)?;
+        program::emit_finish(unit, &name("finish"), &self.program, stream)?;
+        program::emit_combine(unit, &name("combine"), stream)?;
+        Ok([name("init"), name("finish"), name("combine")])
+    }
+
+    fn emit_process(
+        &self,
+        unit: &Unit<'_>,
+        name: &dyn Fn(&str) -> String,
+        layouts: &[ColumnLayout],
+    ) -> Result<String, CompileError> {
+        let stream = self.shape()?;
+        let element = self.program.params[stream.param].ty.element().cloned();
+        if !element.is_some_and(|element| stream.accepts(&element, layouts)) {
+            let what = format!("a stream in columns of the layouts {layouts:?}");
+            return Err(CompileError::unsupported(what, self.program.body.span));
+        }
+        program::emit_process(unit, &name("process"), &self.program, stream, layouts)?;
+        Ok(name("process"))
+    }
+
+    fn shape(&self) -> Result<&StreamProgram, CompileError> {
+        self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"))
     }
 
     fn check_args(&self, args: &[Value], streams: bool) -> Result<FlatWords, RuntimeError> {
@@ -330,10 +460,11 @@ impl Compiled {
     }
 }
 
-/// Places of the entry points in a kernel of `Part::Ends`.
+/// Places of the entry points in a kernel of `Part::Ends` or `Part::All`.
 const INIT: usize = 0;
 const FINISH: usize = 1;
 const COMBINE: usize = 2;
+const PROCESS: usize = 3;
 
 impl Kernel {
     /// The error that a status stands for.
@@ -419,10 +550,12 @@ impl FlatWords {
 pub struct Stream {
     compiled: Arc<Compiled>,
     ends: Arc<Kernel>,
-    /// The variant of the last chunk.
-    variant: Option<(Vec<ColumnLayout>, Arc<Kernel>)>,
+    /// Layouts and code of the last chunk.
+    variant: Option<(Vec<ColumnLayout>, Arc<Tiered>, Arc<Kernel>)>,
     /// Variants that have run: constants of theirs may be in the state.
     used: Vec<Arc<Kernel>>,
+    /// How many chunks there were.
+    chunks: u64,
     args: Vec<Value>,
     words: FlatWords,
     run: Box<Run>,
@@ -437,32 +570,70 @@ impl Stream {
     /// Strings that the stream's builders keep are copied, except in [`Stream::rows`].
     pub fn process(&mut self, chunk: &Chunk<'_>) -> Result<(), RuntimeError> {
         self.check_state()?;
-        let kernel = self.variant(chunk)?;
+        let kernel = self.kernel(chunk)?;
+        let started = (kernel.tier == Tier::Cheap).then(Instant::now);
         let columns: Vec<ColumnAbi> = chunk.columns.iter().map(|column| column.abi).collect();
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64, u64, *const ColumnAbi) -> u32;
         // SAFETY: `process` was emitted with this signature for these layouts; the columns are valid for their rows.
         let status = unsafe {
-            let entry: Entry = std::mem::transmute(kernel.code.address(0));
+            let entry: Entry = std::mem::transmute(kernel.code.address(kernel.process));
             let rows = chunk.rows as u64;
             entry(&mut *self.run, self.words.as_ptr(), self.state.as_mut_ptr(), rows, columns.as_ptr())
         };
+        if let Some(started) = started {
+            self.compiled.progress.note(chunk.rows, started.elapsed());
+        }
         let result = kernel.check(status, &mut self.run);
         self.note(result)
     }
 
-    fn variant(&mut self, chunk: &Chunk<'_>) -> Result<Arc<Kernel>, RuntimeError> {
-        if let Some((layouts, kernel)) = &self.variant
-            && layouts.iter().eq(chunk.columns.iter().map(|column| column.layout()))
-        {
-            return Ok(kernel.clone());
-        }
-        let layouts = chunk.layouts();
-        let kernel = self.compiled.variant(&layouts).map_err(|error| self.compiled.uncompiled(error))?;
-        if !self.used.iter().any(|used| Arc::ptr_eq(used, &kernel)) {
+    /// The code for a chunk: that of the last one, if its layouts are the same and there is no better by now.
+    fn kernel(&mut self, chunk: &Chunk<'_>) -> Result<Arc<Kernel>, RuntimeError> {
+        let number = self.chunks;
+        self.chunks += 1;
+        let known = self
+            .variant
+            .take()
+            .filter(|(layouts, ..)| layouts.iter().eq(chunk.columns.iter().map(|column| column.layout())));
+        let (layouts, variant, last) = match known {
+            Some((layouts, variant, kernel)) => (layouts, variant, Some(kernel)),
+            None => {
+                let layouts = chunk.layouts();
+                let variant = self.compiled.variant(&layouts);
+                (layouts, variant, None)
+            }
+        };
+        let alternates = self.compiled.options.tiers == Tiers::Alternate;
+        let is_best = |kernel: &Kernel| !alternates && (kernel.tier == Tier::Full || variant.improved().is_none());
+        let kernel = match last.filter(|kernel| is_best(kernel)) {
+            Some(kernel) => kernel,
+            None => {
+                let kernel = self.compiled.code_for(&variant, &layouts, number);
+                let kernel = kernel.map_err(|error| self.compiled.uncompiled(error))?;
+                self.keep(&kernel);
+                kernel
+            }
+        };
+        self.variant = Some((layouts, variant, kernel.clone()));
+        Ok(kernel)
+    }
+
+    /// Keeps code alive whose constants may be in the state.
+    fn keep(&mut self, kernel: &Arc<Kernel>) {
+        if !self.used.iter().any(|used| Arc::ptr_eq(used, kernel)) {
             self.used.push(kernel.clone());
         }
-        self.variant = Some((layouts, kernel.clone()));
-        Ok(kernel)
+    }
+
+    /// The best code for what comes after the chunks.
+    fn last_ends(&mut self) -> Arc<Kernel> {
+        match self.compiled.ends.improved().cloned() {
+            Some(better) if !Arc::ptr_eq(&better, &self.ends) => {
+                self.keep(&better);
+                better
+            }
+            _ => self.ends.clone(),
+        }
     }
 
     fn check_state(&self) -> Result<(), RuntimeError> {
@@ -538,42 +709,42 @@ impl Stream {
         if !Arc::ptr_eq(&self.compiled, &other.compiled) {
             return Err(self.compiled.misuse("streams of two programs cannot be combined"));
         }
-        let Stream { run, mut state, used, .. } = other;
+        let Stream { run, mut state, used, ends, .. } = other;
         // What the other built stays alive with this run, before this one's builders refer to it.
         if !self.run.adopt(run) {
             let message = self.run.take_failure().map_or_else(String::new, |failure| failure.message);
             let span = self.compiled.program.body.span;
             return self.note(Err(RuntimeError::new(RuntimeErrorKind::OutOfMemory, span, message)));
         }
-        for kernel in used {
-            if !self.used.iter().any(|mine| Arc::ptr_eq(mine, &kernel)) {
-                self.used.push(kernel);
-            }
-        }
+        used.iter().for_each(|kernel| self.keep(kernel));
+        self.keep(&ends);
+        let kernel = self.last_ends();
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64, *mut u64) -> u32;
-        // SAFETY: `combine` was emitted with this signature; both states were made by `init` of the same kernel.
+        // SAFETY: `combine` was emitted with this signature; both states were made by `init` of the same program, and all
+        // code of a program has one layout of the state.
         let status = unsafe {
-            let entry: Entry = std::mem::transmute(self.ends.code.address(COMBINE));
+            let entry: Entry = std::mem::transmute(kernel.code.address(COMBINE));
             entry(&mut *self.run, self.words.as_ptr(), self.state.as_mut_ptr(), state.as_mut_ptr())
         };
-        let result = self.ends.check(status, &mut self.run);
+        let result = kernel.check(status, &mut self.run);
         self.note(result)
     }
 
     /// Evaluates what stands after the loop.
     pub fn finish(mut self) -> Result<Value, RuntimeError> {
         self.check_state()?;
+        let kernel = self.last_ends();
         let ty = &self.compiled.program.body.ty;
         let mut out = FlatWords::new(layout::flat_words(ty));
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64, *mut u64) -> u32;
         // SAFETY: `finish` was emitted with this signature; the result has the words of its type.
         let status = unsafe {
-            let entry: Entry = std::mem::transmute(self.ends.code.address(FINISH));
+            let entry: Entry = std::mem::transmute(kernel.code.address(FINISH));
             entry(&mut *self.run, self.words.as_ptr(), self.state.as_mut_ptr(), out.as_mut_ptr())
         };
         // The result may keep the run for long, but not the threads.
         self.run.set_threads(None);
-        self.ends.check(status, &mut self.run)?;
+        kernel.check(status, &mut self.run)?;
         Ok(finished(ty, out, self.run, &self.ends, Some(self.used), &self.args))
     }
 }

@@ -45,6 +45,7 @@ mod options;
 mod program;
 mod sanitizer;
 mod target;
+mod tier;
 mod timing;
 mod value;
 
@@ -53,5 +54,6 @@ pub use compiled::{Compiled, Rows, Stream, compile};
 pub use error::CompileError;
 pub use foreign::{CValue, CVec, Cudf, ForeignHost};
 pub use options::{Cpu, OptLevel, Options};
+pub use tier::Tiers;
 pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};

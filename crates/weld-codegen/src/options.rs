@@ -1,6 +1,7 @@
 //! How a program is compiled.
 
 use crate::foreign::Cudf;
+use crate::tier::Tiers;
 
 /// How much work LLVM does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
@@ -27,6 +28,8 @@ pub enum Cpu {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
     pub level: OptLevel,
+    /// Whether programs with a stream start on code that is made with less effort.
+    pub tiers: Tiers,
     pub cpu: Cpu,
     /// Threads that parallel loops may use; 1 is sequential.
     pub threads: usize,
@@ -44,6 +47,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             level: OptLevel::default(),
+            tiers: Tiers::default(),
             cpu: Cpu::default(),
             threads: 1,
             grain: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, CompileError, Compiled, Layout, OptLevel, Options, Value, compile};
+use weld_codegen::{Chunk, Column, CompileError, Compiled, Layout, OptLevel, Options, Tiers, Value, compile};
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::ir::Literal;
@@ -10,17 +10,24 @@ use weld_core::ty::ScalarKind;
 use weld_core::{opt, parse_program};
 use weld_runtime::{ColumnAbi, Context, Threads};
 
-fn compiled(text: &str, level: OptLevel) -> Arc<Compiled> {
+fn compiled(text: &str, (level, tiers): (OptLevel, Tiers)) -> Arc<Compiled> {
     let mut program = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
     opt::optimize(&mut program, &opt::Config::default());
-    compile(&program, &Options { level, ..Options::default() }).unwrap_or_else(|error| panic!("{error}\n{program}"))
+    compile(&program, &Options { level, tiers, ..Options::default() })
+        .unwrap_or_else(|error| panic!("{error}\n{program}"))
 }
 
 fn context() -> Arc<Context> {
     Arc::new(Context::unlimited())
 }
 
-const LEVELS: [OptLevel; 3] = [OptLevel::O0, OptLevel::O1, OptLevel::O2];
+const LEVELS: [(OptLevel, Tiers); 5] = [
+    (OptLevel::O0, Tiers::Single),
+    (OptLevel::O1, Tiers::Single),
+    (OptLevel::O2, Tiers::Single),
+    (OptLevel::O2, Tiers::CheapFirst),
+    (OptLevel::O2, Tiers::Alternate),
+];
 
 #[test]
 fn a_filter_gives_its_rows_chunk_by_chunk() {
@@ -96,7 +103,7 @@ fn mergers_live_across_chunks_and_combine() {
 fn large_tables_are_combined_on_several_threads() {
     let text = "|s: stream[i64]| tovec(result(for(s, dictmerger[{i64,vec[i8]},{i64,i64},{+,max}], |b,i,x|
         merge(b, {{x, if(x % 3L == 0L, \"more than twelve bytes\", serialize(x))}, {1L, i}}))))";
-    let program = compiled(text, OptLevel::O2);
+    let program = compiled(text, (OptLevel::O2, Tiers::Single));
     let combined = |threads: usize| {
         let parts = [0..60_000, 40_000..100_000i64].map(|range| {
             let mut stream = program.stream(context(), Vec::new()).expect("starts");
@@ -378,7 +385,10 @@ fn bounds_are_exact_at_every_stored_width() {
 
 #[test]
 fn an_error_stops_a_stream_for_good() {
-    let program = compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, 10L / x)))", OptLevel::O2);
+    let program = compiled(
+        "|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, 10L / x)))",
+        (OptLevel::O2, Tiers::Single),
+    );
     let mut stream = program.stream(context(), vec![]).expect("starts");
     let error = stream.process(&Chunk::new(2, vec![Column::values(&[1i64, 0])])).expect_err("divides by zero");
     assert_eq!(error.kind, weld_core::RuntimeErrorKind::DivisionByZero);
@@ -388,7 +398,8 @@ fn an_error_stops_a_stream_for_good() {
 
 #[test]
 fn layouts_that_do_not_fit_are_refused() {
-    let program = compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, x)))", OptLevel::O0);
+    let program =
+        compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, x)))", (OptLevel::O0, Tiers::Single));
     let mut stream = program.stream(context(), vec![]).expect("starts");
     assert!(stream.process(&Chunk::new(1, vec![Column::values(&[1.5f64])])).is_err());
     assert!(stream.process(&Chunk::new(1, vec![])).is_err());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, CompileError, Compiled, OptLevel, Options, Stream, Value as Native, compile};
+use weld_codegen::{Chunk, Column, CompileError, Compiled, OptLevel, Options, Stream, Tiers, Value as Native, compile};
 use weld_core::interp::Value;
 use weld_core::ir::{ExprKind, Iter, Program};
 use weld_core::{RuntimeError, opt};
@@ -16,6 +16,7 @@ const ROWS: [usize; 5] = [0, 1, 5, 2, 16];
 pub struct ByChunks {
     pub optimised: bool,
     pub level: OptLevel,
+    pub tiers: Tiers,
     /// By two runs that share the chunks and are combined then.
     pub combined: bool,
 }
@@ -35,6 +36,7 @@ impl ByChunks {
         let program = program.program();
         let options = Options {
             level: self.level,
+            tiers: self.tiers,
             sanitize: cfg!(weld_asan),
             cudfs: crate::host::functions(),
             ..Options::default()
@@ -120,7 +122,7 @@ mod tests {
     fn most_generated_streams_are_run() {
         let made: Vec<_> = (0..60).map(|seed| generate::program(seed, 12)).collect();
         let streams = made.iter().filter(|made| made.program.params.iter().any(|param| param.stream));
-        let way = ByChunks { optimised: false, level: OptLevel::O0, combined: false };
+        let way = ByChunks { optimised: false, level: OptLevel::O0, tiers: Tiers::Single, combined: false };
         let (run, all) = streams.fold((0, 0), |(run, all), made| {
             (run + usize::from(way.run(&made.program, &made.args).is_some()), all + 1)
         });

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use weld_codegen::OptLevel;
+use weld_codegen::{OptLevel, Tiers};
 use weld_core::RuntimeErrorKind;
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value};
@@ -178,9 +178,15 @@ fn compiled(made: &Generated, expected: &Outcome, thorough: bool) -> Result<(), 
 
 /// Compiled, with the rows of a stream in chunks.
 fn by_chunks(made: &Generated, expected: &Outcome) -> Result<(), String> {
-    for (optimised, level) in [(false, OptLevel::O0), (true, OptLevel::O2)] {
+    let ways = [
+        (false, OptLevel::O0, Tiers::Single),
+        (true, OptLevel::O2, Tiers::Single),
+        (true, OptLevel::O2, Tiers::CheapFirst),
+        (true, OptLevel::O2, Tiers::Alternate),
+    ];
+    for (optimised, level, tiers) in ways {
         for combined in [false, true] {
-            let way = ByChunks { optimised, level, combined };
+            let way = ByChunks { optimised, level, tiers, combined };
             let found = match way.run(&made.program, &made.args) {
                 None => continue,
                 Some(Ok(value)) => Outcome::Value(value),

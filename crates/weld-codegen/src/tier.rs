@@ -1,0 +1,122 @@
+//! Two efforts for one program: cheap code runs first, optimised code takes its place between two chunks.
+//!
+//! Both come of the same emission, so they share the layout of the state; only what LLVM does after it differs. Compiling
+//! optimised code takes about [`FULL_COST`] times as long, which the rows still to come must repay.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::compiled::Kernel;
+use crate::error::CompileError;
+
+/// Which code a program with a stream runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Tiers {
+    /// Code of the level that the options name, from the start.
+    #[default]
+    Single,
+    /// Cheap code first; that of the level once [`Compiled::improve`](crate::Compiled::improve) has made it.
+    CheapFirst,
+    /// Cheap code for every other chunk, that of the level for the rest: for tests.
+    Alternate,
+}
+
+/// The effort behind a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tier {
+    Cheap,
+    Full,
+}
+
+pub(crate) type Slot = OnceLock<Result<Arc<Kernel>, CompileError>>;
+
+/// One part of a program, compiled with either effort.
+#[derive(Default)]
+pub(crate) struct Tiered {
+    pub(crate) cheap: Slot,
+    pub(crate) full: Slot,
+}
+
+impl Tiered {
+    /// Optimised code, if it is there.
+    pub(crate) fn improved(&self) -> Option<&Arc<Kernel>> {
+        self.full.get()?.as_ref().ok()
+    }
+
+    /// Whether there is cheap code and nobody has tried to make better.
+    pub(crate) fn lacks_full(&self) -> bool {
+        matches!(self.cheap.get(), Some(Ok(_))) && self.full.get().is_none()
+    }
+
+    /// Everything that was compiled.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Arc<Kernel>> {
+        [&self.cheap, &self.full].into_iter().filter_map(|slot| slot.get()?.as_ref().ok())
+    }
+}
+
+/// How much longer optimised code takes to make than cheap code. Measured over the pipelines of TPC-H: 3.4 (Q16) to 5.5 (Q1).
+const FULL_COST: f64 = 4.5;
+
+/// The share of its time that cheap code loses to optimised code: it runs for about twice as long.
+const FULL_GAIN: f64 = 0.5;
+
+/// What cheap code has done since there was last something to improve.
+#[derive(Default, Debug)]
+pub(crate) struct Progress {
+    rows: AtomicU64,
+    nanos: AtomicU64,
+    /// Somebody makes better code, or has failed to.
+    claimed: AtomicBool,
+}
+
+impl Progress {
+    pub(crate) fn note(&self, rows: usize, time: Duration) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether optimised code, for which `cheap` is what the cheap code took to make, repays its making. So many rows
+    /// are expected in all; where nobody knows, as many more as there were.
+    pub(crate) fn repays(&self, cheap: Duration, rows_expected: Option<u64>) -> bool {
+        let (rows, nanos) = (self.rows.load(Ordering::Relaxed), self.nanos.load(Ordering::Relaxed) as f64);
+        if rows == 0 {
+            return false;
+        }
+        let left = rows_expected.map_or(rows, |expected| expected.saturating_sub(rows));
+        nanos / rows as f64 * left as f64 * FULL_GAIN > cheap.as_nanos() as f64 * FULL_COST
+    }
+
+    /// Whether the caller is the one to make better code.
+    pub(crate) fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Begins anew: better code is there.
+    pub(crate) fn reset(&self) {
+        self.rows.store(0, Ordering::Relaxed);
+        self.nanos.store(0, Ordering::Relaxed);
+        self.claimed.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_to_come_decide() {
+        let (progress, cheap) = (Progress::default(), Duration::from_millis(4));
+        assert!(!progress.repays(cheap, Some(1_000_000)));
+        progress.note(10_000, Duration::from_millis(1));
+        assert!(!progress.repays(cheap, None));
+        assert!(!progress.repays(cheap, Some(100_000)));
+        assert!(progress.repays(cheap, Some(1_000_000)));
+        progress.note(490_000, Duration::from_millis(49));
+        assert!(progress.repays(cheap, None));
+        assert!(!progress.repays(cheap, Some(500_000)));
+        assert!(progress.claim() && !progress.claim());
+        progress.reset();
+        assert!(!progress.repays(cheap, None) && progress.claim());
+    }
+}
