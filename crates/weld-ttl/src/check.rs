@@ -30,7 +30,6 @@ pub(crate) fn check(module: &tree::Module<'_>) -> Result<Module, Vec<Diagnostic>
     }
     let Checker { done, mut errors, .. } = checker;
     errors.sort_by_key(|error| error.span.start);
-    errors.truncate(ERRORS_MAX);
     if errors.is_empty() { Ok(Module { functions: done }) } else { Err(errors) }
 }
 
@@ -56,11 +55,13 @@ struct Body<'a> {
 
 impl<'a> Checker<'a> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.errors.push(Diagnostic::ty(span, message));
+        self.report(Diagnostic::ty(span, message));
     }
 
     fn report(&mut self, error: Diagnostic) {
-        self.errors.push(error);
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
     }
 
     // Functions.
@@ -79,6 +80,7 @@ impl<'a> Checker<'a> {
         let vars = std::mem::take(&mut self.here.vars);
         self.done.push(Function {
             name: function.name.text.to_owned(),
+            span: function.span,
             name_span: function.name.span,
             result: function.result.ty.clone(),
             params: function.params.len(),
@@ -144,7 +146,9 @@ impl<'a> Checker<'a> {
         {
             let message = format!("the {role} `{}` is declared twice in one scope", name.text);
             let error = Diagnostic::ty(name.span, message).with_label(*first, "first here");
-            self.errors.push(error);
+            if self.errors.len() < ERRORS_MAX {
+                self.errors.push(error);
+            }
         }
         known.push((var, scope, name.span));
         if let Some(names) = self.here.scopes.last_mut() {

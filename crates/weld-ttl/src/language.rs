@@ -86,7 +86,9 @@ fn function(module: &typed::Module, entry: usize, request: &Request<'_>) -> Resu
     }
     let (body, names) = lower.body(args);
     let params = bound.iter().map(|index| params[*index].clone()).collect();
-    let source = Arc::new(Source::new(request.entry.unwrap_or(&callee.name), request.text));
+    let definitions = module.functions.iter().map(|function| (function.span, function.name.clone())).collect();
+    let source = Source::new(request.entry.unwrap_or(&callee.name), request.text).with_definitions(definitions);
+    let source = Arc::new(source);
     Ok(Function::new(params, result, body, names, source)?.typed(callee.result.to_string()).at(place))
 }
 

@@ -81,7 +81,7 @@ impl<'a> Lower<'a> {
 
     /// An error here unless the condition holds. `{0}` and `{1}` in the message are the values.
     fn check(&mut self, cond: Expr, message: &str, values: Vec<Expr>, span: Span) {
-        let assertion = crate::message::assert(cond, message, values).at(span);
+        let assertion = build::require(cond, message, values).at(span);
         self.flow.keep("checked", assertion);
     }
 }

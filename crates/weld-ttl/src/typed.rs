@@ -20,6 +20,7 @@ pub(crate) struct Var(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,
+    pub(crate) span: Span,
     /// The place of the name.
     pub(crate) name_span: Span,
     pub(crate) result: Type,
