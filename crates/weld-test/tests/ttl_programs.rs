@@ -282,7 +282,7 @@ impl Generator {
         let loops: Vec<String> =
             self.scope.iter().filter(|v| v.below.is_some_and(|below| below <= size)).map(|v| v.name.clone()).collect();
         match self.below(20) {
-            0 => self.expr(&Ty::Int, 1).replace('(', "(0 * 0 + "),
+            0 => self.expr(&Ty::Int, 1),
             1..14 if !loops.is_empty() => loops[self.below(loops.len())].clone(),
             _ => self.below(size.max(1)).to_string(),
         }

@@ -4,12 +4,14 @@
 
 mod calls;
 mod expr;
+mod session;
 mod sizes;
 mod stmt;
 
 use std::collections::HashMap;
 
 use weld_core::diag::{Diagnostic, Span};
+use weld_frontend::Library;
 
 use crate::tree;
 use crate::typed::{Expr, Function, Module, Var, VarInfo};
@@ -19,12 +21,12 @@ use crate::types::{Type, elements};
 const ERRORS_MAX: usize = 50;
 
 /// Checks a module; all errors in the order of the text.
-pub(crate) fn check(module: &tree::Module<'_>) -> Result<Module, Vec<Diagnostic>> {
+pub(crate) fn check(module: &tree::Module<'_>, library: &Library) -> Result<Module, Vec<Diagnostic>> {
     let mut names: HashMap<&str, usize> = HashMap::new();
     for (i, function) in module.functions.iter().enumerate() {
         names.entry(function.name.text).or_insert(i);
     }
-    let mut checker = Checker { module, names, done: Vec::new(), errors: Vec::new(), here: Body::default() };
+    let mut checker = Checker { module, library, names, done: Vec::new(), errors: Vec::new(), here: Body::default() };
     for (i, function) in module.functions.iter().enumerate() {
         checker.function(i, function);
     }
@@ -35,6 +37,7 @@ pub(crate) fn check(module: &tree::Module<'_>) -> Result<Module, Vec<Diagnostic>
 
 struct Checker<'a> {
     module: &'a tree::Module<'a>,
+    library: &'a Library,
     /// The first function of each name.
     names: HashMap<&'a str, usize>,
     /// The functions before the one that is checked.

@@ -2,6 +2,8 @@
 //!
 //! Scopes are gone: each variable of a function has a number of its own.
 
+use std::sync::Arc;
+
 use weld_core::diag::Span;
 
 use crate::tree::BinaryOp;
@@ -101,6 +103,11 @@ pub(crate) enum ExprKind {
     Var(Var),
     Call {
         function: usize,
+        args: Vec<Expr>,
+    },
+    /// A function of the session, whatever its language. The arguments are converted to what it takes.
+    SessionCall {
+        function: Arc<weld_frontend::Function>,
         args: Vec<Expr>,
     },
     List(Vec<Expr>),
