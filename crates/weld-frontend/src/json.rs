@@ -278,10 +278,13 @@ fn write_labels(labels: &[Option<String>], batch: usize, output: usize) -> Json 
     Json::Object(given.collect())
 }
 
-/// Nested lists of these sizes. Without elements the sizes are written beside the data, unless there is one axis.
+/// Nested lists of these sizes, a number of none. Without elements the sizes are written beside the data, unless there is one axis.
 fn nested(items: &[Value], sizes: &[u64]) -> Json {
     if items.is_empty() && sizes.len() > 1 {
         return json!({"shape": sizes, "data": []});
+    }
+    if let ([], [number]) = (sizes, items) {
+        return plain::to_json(number);
     }
     let mut level: Vec<Json> = items.iter().map(plain::to_json).collect();
     for size in sizes.iter().skip(1).rev() {
@@ -355,6 +358,7 @@ mod tests {
         let Ok(Known::Sizes(sizes)) = known(&json(text)) else { panic!("sizes are known") };
         assert_eq!((sizes.output, sizes.input, sizes.labels), (vec![2], vec![1], vec![None, Some("q".into())]));
         assert!(wrong(text, &tensor(&[2, 1], 0, 2, &[])).contains("0 batch and 1 output"));
+        round_trip(r#"{"batch":[],"output":[],"input":[],"data":2.5}"#, &tensor(&[], 0, 0, &[]));
         assert_eq!(read(&json("5"), &tensor(&[1], 0, 1, &[])).unwrap(), Value::vec([Value::Scalar(Literal::F32(5.0))]));
     }
 

@@ -28,7 +28,7 @@ pub enum Shape {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
     pub element: ScalarKind,
-    /// Outermost first, at least one. `None`: open, it comes with the value.
+    /// Outermost first; none only in a tensor of one cell. `None`: open, it comes with the value.
     pub sizes: Vec<Option<u64>>,
     pub axes: Axes,
 }

@@ -73,13 +73,40 @@ pub fn contract(
     outer: &[Size],
     inner: &[Size],
     views: Vec<View>,
-    mut fold: Fold<'_>,
+    fold: Fold<'_>,
     term: Term<'_>,
     finish: Finish<'_>,
 ) -> Expr {
     let mut nest = Nest::new(element, outer, inner, views);
-    let (inner, first) = (nest.inner.clone(), nest.outer.len());
-    let mut value = |names: &mut Names, views: &[View], elements: &[Option<Expr>]| {
+    let mut value = reduced(element, nest.inner.clone(), nest.outer.len(), fold, term, finish);
+    nest.outer(names, &mut value)
+}
+
+/// [`contract`] without outer axes: the one number.
+pub fn reduce(
+    names: &mut Names,
+    element: ScalarKind,
+    inner: &[Size],
+    views: Vec<View>,
+    fold: Fold<'_>,
+    term: Term<'_>,
+    finish: Finish<'_>,
+) -> Expr {
+    let nest = Nest::new(element, &[], inner, views);
+    let mut value = reduced(element, nest.inner.clone(), nest.outer.len(), fold, term, finish);
+    nest.cell(names, &mut value)
+}
+
+/// What makes an element: the reduction of the inner axes, finished.
+fn reduced<'f, 't, 'g>(
+    element: ScalarKind,
+    inner: Vec<Size>,
+    first: usize,
+    mut fold: Fold<'f>,
+    term: Term<'t>,
+    finish: Finish<'g>,
+) -> impl FnMut(&mut Names, &[View], &[Option<Expr>]) -> Expr + use<'f, 't, 'g> {
+    move |names, views, elements| {
         let zero = || build::number(element, 0);
         let outside: Vec<Expr> = elements.iter().map(|e| e.clone().unwrap_or_else(zero)).collect();
         let reduced = match &mut fold {
@@ -87,7 +114,7 @@ pub fn contract(
             Fold::Merge { op, start } => {
                 let ty = BuilderType::Merger { value: Type::Scalar(element).into(), op: MergeOp::All(*op) };
                 let merger = build::builder_with(ty, start.clone());
-                build::result(reduce(names, &inner, first, views.to_vec(), elements, merger, term))
+                build::result(inner_loops(names, &inner, first, views.to_vec(), elements, merger, term))
             }
             Fold::Steps { start, step } => {
                 let start = start(names, &outside);
@@ -98,8 +125,7 @@ pub fn contract(
             }
         };
         finish(names, reduced, &outside)
-    };
-    nest.outer(names, &mut value)
+    }
 }
 
 /// Loops over the outer axes; made with the axes joined that can be.
@@ -129,12 +155,16 @@ impl Nest {
         }
         let views = self.views.clone();
         let Some(last) = self.outer.len().checked_sub(1) else {
-            return with_elements(names, &views, 0, |names, elements| {
-                build::vector(ty, [value(names, &views, elements)])
-            });
+            let cell = self.cell(names, value);
+            return build::vector(ty, [cell]);
         };
         let appender = build::appender_sized(ty, Size::product(&self.outer).expr());
         build::result(self.level(names, 0, last, views, appender, value))
+    }
+
+    /// The value at the only point of the outer axes.
+    fn cell(&self, names: &mut Names, value: Value<'_>) -> Expr {
+        with_elements(names, &self.views, 0, |names, elements| value(names, &self.views, elements))
     }
 
     /// The loop over outer axis `axis` and those after it, into `builder`.
@@ -261,7 +291,7 @@ fn row(
 }
 
 /// The loops over the inner axes, into a merger. `outside` are the elements that are known already.
-fn reduce(
+fn inner_loops(
     names: &mut Names,
     inner: &[Size],
     first: usize,
@@ -292,7 +322,7 @@ fn reduce(
         [size, rest @ ..] => range(names, size, builder, |names, builder, at| {
             let mut views: Vec<View> = views.iter().map(|view| view.moved(first, at)).collect();
             views.iter_mut().for_each(|view| drop(view.strides.remove(first)));
-            reduce(names, rest, first, views, outside, builder, term)
+            inner_loops(names, rest, first, views, outside, builder, term)
         }),
     }
 }

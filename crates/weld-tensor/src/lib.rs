@@ -36,7 +36,7 @@ mod scatter;
 mod size;
 mod view;
 
-pub use contract::{Finish, Fold, Term, contract, map};
+pub use contract::{Finish, Fold, Term, contract, map, reduce};
 pub use scatter::{Place, scatter};
 pub use size::Size;
 pub use view::{Index, View};

@@ -27,7 +27,7 @@ impl Index {
 /// A flat array seen from an iteration space.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// A variable of type `vec[T]`.
+    /// A variable of type `vec[T]`; or a `T`, which is the element at every point.
     pub data: Expr,
     /// The place of the space's first point.
     pub offset: Option<Expr>,
@@ -40,6 +40,9 @@ pub struct View {
 impl View {
     /// Of a row-major array with these sizes: the element at `indices`, one for each of its axes, in a space of `rank` axes.
     pub fn of(data: Expr, sizes: &[Size], indices: &[Index], rank: usize) -> View {
+        if data.ty.element().is_none() {
+            return View::value(data, rank);
+        }
         let mut strides: Vec<Vec<Size>> = vec![Vec::new(); rank];
         let mut offset: Option<Expr> = None;
         let mut stride = Size::known(1);
@@ -53,6 +56,11 @@ impl View {
             stride = size.times(&stride);
         }
         View { data, offset, strides: strides.into_iter().map(sum).collect(), total: Size::product(sizes) }
+    }
+
+    /// Of a number, which is the element at every point of a space of `rank` axes.
+    pub fn value(value: Expr, rank: usize) -> View {
+        View { data: value, offset: None, strides: vec![Size::known(0); rank], total: Size::known(1) }
     }
 
     /// Of a row-major array in a space of its own axes.
@@ -74,7 +82,10 @@ impl View {
     }
 
     /// The element at the first point.
-    pub(crate) fn element(&self) -> Expr {
+    pub fn element(&self) -> Expr {
+        if self.data.ty.element().is_none() {
+            return self.data.clone();
+        }
         build::lookup(self.data.clone(), self.offset.clone().unwrap_or_else(|| build::i64(0)))
     }
 
@@ -87,13 +98,9 @@ impl View {
             true => Iter::Vector(build::slice(self.data.clone(), start, size.expr())),
             false => {
                 let last = build::mul(build::sub(size.expr(), build::i64(1)), stride.expr());
-                let mut start = start;
                 let mut end = build::add(build::add(start.clone(), last), build::i64(1));
                 if size.as_known().is_none() {
-                    // Of no elements there is no first one, wherever its place would be.
-                    let is_any = build::gt(size.expr(), build::i64(0));
-                    end = build::select(is_any.clone(), end, build::i64(0));
-                    start = build::select(is_any, start, build::i64(0));
+                    end = build::select(build::gt(size.expr(), build::i64(0)), end, start.clone());
                 }
                 Iter::Strided { data: self.data.clone(), start, end, stride: stride.expr() }
             }

@@ -16,6 +16,7 @@ mod check;
 mod language;
 mod lexer;
 mod lower;
+mod message;
 mod parser;
 mod tree;
 mod typed;

@@ -1,0 +1,788 @@
+//! A definition of a text as a typed Weld function.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use weld_core::diag::{Diagnostic, Span};
+use weld_core::ir::{Expr, Names, build};
+use weld_core::ty::{ScalarKind, Type};
+use weld_frontend::{Arg, Array, Axes, DataType, Function, Known, Language, Request, Shape, Source, missing};
+use weld_tensor::{Size, View, map};
+
+use crate::annotation;
+use crate::dims::Extent;
+use crate::elaborate::{Elaborated, elaborate};
+use crate::emit::Emitter;
+use crate::graph::{NodeId, Op, Step};
+use crate::infer::{Given, infer};
+use crate::parser::parse;
+use crate::shape::written;
+use crate::tree::{Annotation, Definition, Module};
+
+/// OCANNL's `%cd` and `%op`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ocannl;
+
+type Wrong<T> = Result<T, Vec<Diagnostic>>;
+
+impl Language for Ocannl {
+    fn names(&self) -> &'static [&'static str] {
+        &["ocannl"]
+    }
+
+    fn extension(&self) -> &'static str {
+        "ml"
+    }
+
+    fn compile(&self, request: &Request<'_>) -> Wrong<Function> {
+        request.options.limits.check_text(request.text).map_err(|error| vec![error])?;
+        let module = parse(request.text, &request.options.limits).map_err(|error| vec![error])?;
+        let index = entry(&module, request)?;
+        let given = request.args.given().unwrap_or_default();
+        let gradients = given.iter().filter_map(|arg| arg.name.as_deref()?.strip_suffix(".grad")).collect();
+        let elaborated = elaborate(&module, index, &gradients, request.options.limits.instances)?;
+        compile(&module.definitions[index], elaborated, request)
+    }
+}
+
+fn one<T>(message: String, span: Span) -> Wrong<T> {
+    Err(vec![Diagnostic::ty(span, message)])
+}
+
+/// The definition that is called.
+fn entry(module: &Module, request: &Request<'_>) -> Wrong<usize> {
+    let definitions = &module.definitions;
+    let named = |name: &str| definitions.iter().rposition(|definition| &*definition.name.text == name);
+    let last =
+        definitions.iter().rposition(|definition| &*definition.name.text != "_").unwrap_or(definitions.len() - 1);
+    let Some(name) = request.entry else { return Ok(last) };
+    let in_any_case = || {
+        let same = |definition: &Definition| definition.name.text.eq_ignore_ascii_case(name);
+        request.options.sql.then(|| definitions.iter().rposition(same).unwrap_or(last))
+    };
+    named(name).or_else(in_any_case).ok_or_else(|| {
+        let names: Vec<&str> = definitions.iter().map(|definition| &*definition.name.text).collect();
+        let error = Diagnostic::ty(Span::new(0, 0), format!("no definition is called `{name}`"));
+        vec![error.with_hint(format!("the definitions are `{}`", names.join("`, `")))]
+    })
+}
+
+/// What an argument of the request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Value(NodeId),
+    Gradient(NodeId),
+    Config,
+}
+
+/// A parameter of the function.
+struct Bound {
+    name: String,
+    role: Role,
+    shape: Shape,
+    written: String,
+    variable: Expr,
+}
+
+struct Compiler<'a, 'r> {
+    definition: &'a Definition,
+    elaborated: &'a Elaborated,
+    request: &'a Request<'r>,
+    element: ScalarKind,
+    names: Names,
+    bound: Vec<Bound>,
+    given: HashMap<NodeId, Given>,
+    open: Vec<Expr>,
+}
+
+fn compile(definition: &Definition, elaborated: Elaborated, request: &Request<'_>) -> Wrong<Function> {
+    let element = element(request);
+    let mut compiler = Compiler {
+        definition,
+        elaborated: &elaborated,
+        request,
+        element,
+        names: Names::default(),
+        bound: Vec::new(),
+        given: HashMap::new(),
+        open: Vec::new(),
+    };
+    compiler.bind()?;
+    compiler.body()
+}
+
+/// The type of all tensors' cells: DOUBLE where a declared type has it.
+fn element(request: &Request<'_>) -> ScalarKind {
+    let declared = request.args.given().unwrap_or_default().iter().filter_map(|arg| match &arg.known {
+        Known::Type(ty) => Some(ty),
+        _ => None,
+    });
+    let types: Vec<&DataType> = declared.chain(request.returns).collect();
+    fn holds(ty: &DataType, kind: ScalarKind) -> bool {
+        match ty {
+            DataType::Scalar(own) => *own == kind,
+            DataType::Text => false,
+            DataType::List(element) | DataType::FixedList(element, _) => holds(element, kind),
+            DataType::Struct(fields) => fields.iter().any(|(_, ty)| holds(ty, kind)),
+        }
+    }
+    let any = |kind: ScalarKind| types.iter().any(|ty| holds(ty, kind));
+    match (any(ScalarKind::F64), any(ScalarKind::F32)) {
+        (true, _) => ScalarKind::F64,
+        (false, true) => ScalarKind::F32,
+        (false, false) if request.options.element.is_float() => request.options.element,
+        _ => ScalarKind::F32,
+    }
+}
+
+impl<'a> Compiler<'a, '_> {
+    fn entry(&self) -> Span {
+        self.definition.name.span
+    }
+
+    fn name_of(&self, id: NodeId) -> &'a str {
+        self.elaborated.graph.node(id).name.as_deref().unwrap_or("_")
+    }
+
+    // Parameters.
+
+    /// Finds the tensor of each argument.
+    fn bind(&mut self) -> Wrong<()> {
+        let arguments = &self.elaborated.arguments;
+        let mut roles: Vec<(String, Role)> =
+            arguments.iter().map(|id| (self.name_of(*id).to_owned(), Role::Value(*id))).collect();
+        let Some(given) = self.request.args.given() else {
+            for (name, role) in roles {
+                self.param(name, role, &Arg::default(), true)?;
+            }
+            return Ok(());
+        };
+        if self.definition.config.is_some() {
+            roles.push(("config".into(), Role::Config));
+        }
+        // Gradients that the caller gives.
+        for arg in given {
+            if let Some(of) = arg.name.as_deref().and_then(|name| name.strip_suffix(".grad"))
+                && let Some(id) = arguments.iter().find(|id| self.name_of(**id) == of)
+            {
+                roles.push((format!("{of}.grad"), Role::Gradient(*id)));
+            }
+        }
+        let names: Vec<&str> = roles.iter().map(|(name, _)| name.as_str()).collect();
+        let places = self.request.args.bind(&names, self.entry(), self.request.options.sql)?;
+        let own: Vec<&str> = self.definition.params.iter().map(|param| &*param.name.text).collect();
+        let found: Vec<usize> = places.iter().copied().filter(|place| *place < own.len()).collect();
+        if let Some(error) = missing(&own, &found, self.entry()) {
+            return Err(vec![error]);
+        }
+        for (arg, place) in given.iter().zip(places) {
+            let (name, role) = roles[place].clone();
+            self.param(name, role, arg, false)?;
+        }
+        Ok(())
+    }
+
+    fn param(&mut self, name: String, role: Role, arg: &Arg, declared: bool) -> Wrong<()> {
+        let wrong = |message: String, span: Span| vec![Diagnostic::ty(span, format!("argument `{name}`: {message}"))];
+        let id = match role {
+            Role::Config => {
+                let shape = Shape::Record(vec![("label".into(), Shape::List(Box::new(Shape::Text)))]);
+                let variable = build::param(&mut self.names, &name, shape.ty());
+                self.bound.push(Bound { name, role, shape, written: String::new(), variable });
+                return Ok(());
+            }
+            Role::Value(id) | Role::Gradient(id) => id,
+        };
+        let node = self.elaborated.graph.node(id);
+        let mut shape_text = match &node.op {
+            Op::Argument(argument) => argument.shape.clone(),
+            _ => None,
+        };
+        if let Some(text) = &arg.written {
+            let read = annotation::parse(text)
+                .map_err(|bad| wrong(format!("its type `{text}`: {}", bad.message), self.entry()))?;
+            if let Some(own) = &shape_text
+                && !agree(own, &read)
+            {
+                return Err(wrong(
+                    format!("its type is `{text}`, the parameter is annotated `{}`", own.text()),
+                    node.span,
+                ));
+            }
+            shape_text = Some(shape_text.map_or(read.clone(), |own| narrowed(own, &read)));
+        }
+        let known = match (&arg.known, declared) {
+            (Known::Nothing, true) => match &shape_text {
+                Some(annotation) => tensor(annotation),
+                None if is_inline_with_init(&node.op) => return Ok(()),
+                None => {
+                    return one(
+                        format!("the shape of `{name}` is not known: annotate it, as in `({name} : 3 -> 2)`"),
+                        node.span,
+                    );
+                }
+            },
+            (known, _) => known_array(known).map_err(|message| wrong(message, node.span))?,
+        };
+        let (shape, variable) = self.variable(&name, &known);
+        let rows = self.rows(&known, shape_text.as_ref(), &variable).map_err(|message| wrong(message, node.span))?;
+        let written = match &rows {
+            Given::Shape(rows) => written(
+                &rows
+                    .each_ref()
+                    .map(|row| row.iter().map(|(extent, _)| extent_text(*extent)).collect::<Vec<_>>().join(" ")),
+            ),
+            _ => String::new(),
+        };
+        if let Role::Value(_) = role {
+            self.given.insert(id, rows);
+        }
+        self.bound.push(Bound { name, role, shape, written, variable });
+        Ok(())
+    }
+
+    /// How an argument is passed.
+    fn variable(&mut self, name: &str, known: &Incoming) -> (Shape, Expr) {
+        let kind = known.kind.unwrap_or(self.element);
+        let shape = match &known.axes {
+            None => Shape::scalar(kind),
+            Some(axes) => {
+                let is_number = known.kinds.is_none() && known.sizes.is_empty();
+                let sizes = if is_number { vec![Some(1)] } else { known.sizes.clone() };
+                Shape::Array(Array { element: kind, sizes, axes: axes.clone() })
+            }
+        };
+        let variable = build::param(&mut self.names, name, shape.ty());
+        (shape, variable)
+    }
+
+    /// The axes of an argument, as far as its value and its annotation say them.
+    fn rows(&mut self, known: &Incoming, annotation: Option<&Annotation>, variable: &Expr) -> Result<Given, String> {
+        let open_before = self.open.len();
+        let mut carried = 0;
+        let count = known.sizes.len();
+        let extents: Vec<Extent> = known
+            .sizes
+            .iter()
+            .map(|size| match size {
+                Some(size) => Extent::Known(*size),
+                None => {
+                    carried += 1;
+                    self.open.push(match count {
+                        1 => build::len(variable.clone()),
+                        _ => build::field(variable.clone(), carried),
+                    });
+                    Extent::Open(open_before + carried - 1)
+                }
+            })
+            .collect();
+        let label = |axis: usize| known.labels.get(axis).cloned().flatten().map(|label| Arc::from(label.as_str()));
+        let labelled = |first: usize, extents: &[Extent]| {
+            extents.iter().enumerate().map(|(i, extent)| (*extent, label(first + i))).collect::<Vec<_>>()
+        };
+        let counts = match (known.kinds, annotation) {
+            (Some(kinds), Some(annotation)) => {
+                let wanted = [annotation.batch.len(), annotation.output.len(), annotation.input.len()];
+                if kinds != wanted {
+                    return Err(format!("expected `{}`, found `{}`", annotation.text(), known.text()));
+                }
+                Some(kinds)
+            }
+            (Some(kinds), None) => Some(kinds),
+            (None, Some(annotation)) => {
+                let wanted = [annotation.batch.len(), annotation.output.len(), annotation.input.len()];
+                let rank: usize = wanted.iter().sum();
+                if count == 0 && annotation.all().iter().all(|size| size.is_none_or(|size| size == 1)) {
+                    // A number for a tensor of one cell.
+                    let one = |count: usize| vec![(Extent::Known(1), None); count];
+                    return Ok(Given::Shape(wanted.map(one)));
+                }
+                if rank != count {
+                    return Err(format!("expected `{}`, found the sizes {}", annotation.text(), known.sizes_text()));
+                }
+                Some(wanted)
+            }
+            (None, None) => None,
+        };
+        if let Some(annotation) = annotation {
+            for (wanted, found) in annotation.all().into_iter().zip(&extents) {
+                if let (Some(wanted), Extent::Known(found)) = (wanted, found)
+                    && wanted != *found
+                {
+                    return Err(format!("expected `{}`, found `{}`", annotation.text(), known.with(annotation).text()));
+                }
+            }
+        }
+        let Some([batch, output, _]) = counts else { return Ok(Given::Flat(extents)) };
+        let (first, rest) = extents.split_at(batch);
+        let (second, third) = rest.split_at(output);
+        Ok(Given::Shape([labelled(0, first), labelled(batch, second), labelled(batch + output, third)]))
+    }
+
+    // The program.
+
+    fn body(mut self) -> Wrong<Function> {
+        let elaborated = self.elaborated;
+        let wrong = |error: Diagnostic| vec![error];
+        let wrt = self.wanted_gradients()?;
+        let inferred = infer(&elaborated.graph, &self.given).map_err(wrong)?;
+        let mut emitter = Emitter {
+            graph: &elaborated.graph,
+            inferred: &inferred,
+            element: self.element,
+            names: std::mem::take(&mut self.names),
+            bindings: Vec::new(),
+            open: self.open.clone(),
+            values: HashMap::new(),
+            grads: HashMap::new(),
+        };
+        self.check_sizes(&mut emitter);
+        for bound in &self.bound {
+            self.take(bound, &mut emitter).map_err(wrong)?;
+        }
+        let output = match elaborated.root {
+            _ if elaborated.wildcard => {
+                Output { value: build::bool(false), result: Shape::Void, ty: "unit".into(), gradients: Vec::new() }
+            }
+            Some(root) => self.tensor(root, &wrt, &mut emitter)?,
+            None => self.code(&mut emitter)?,
+        };
+        let Emitter { names, bindings, .. } = emitter;
+        let body = build::let_in(bindings, output.value);
+        self.request.options.limits.check_nodes(&body, self.entry()).map_err(wrong)?;
+        let source = Arc::new(Source::new(&*self.definition.name.text, self.request.text));
+        let entry = self.entry();
+        let params = self.bound.iter().map(|bound| (bound.name.clone(), bound.shape.clone(), bound.variable.clone()));
+        let mut function = Function::new(params.collect(), output.result, body, names, source)?;
+        for (param, bound) in function.params.iter_mut().zip(self.bound) {
+            param.written = bound.written;
+        }
+        Ok(function.typed(output.ty).with_gradients(output.gradients).at(entry))
+    }
+
+    /// Sizes that only the run knows are compared before all else.
+    fn check_sizes(&self, emitter: &mut Emitter<'_>) {
+        for (a, b, span) in &emitter.inferred.dims.checks {
+            let (a, b) = (emitter.extent(*a).expr(), emitter.extent(*b).expr());
+            let name = &self.definition.name.text;
+            let message = format!("{name}: sizes differ: found {{0}}, expected {{1}}");
+            let equal = build::eq(a.clone(), b.clone());
+            let checked = build::require(equal, &message, [a, b]).at(*span);
+            let sym = emitter.names.fresh("sizes");
+            emitter.bindings.push(weld_core::ir::Binding { sym, value: checked });
+        }
+    }
+
+    /// What an argument holds, as a vector of the element type, or a number where there is one cell.
+    fn take(&self, bound: &Bound, emitter: &mut Emitter<'_>) -> Result<(), Diagnostic> {
+        let (Role::Value(id) | Role::Gradient(id)) = bound.role else { return Ok(()) };
+        let mut data = bound.variable.clone();
+        if let Shape::Array(array) = &bound.shape
+            && array.carries_sizes()
+        {
+            data = build::field(data, 0);
+        }
+        let name = bound.name.as_str();
+        if matches!(emitter.graph.node(id).op, Op::Argument(_)) && emitter.inferred.shape(id).is_none() {
+            return Ok(());
+        }
+        let sizes = emitter.sizes(id)?;
+        let total = Size::product(&sizes);
+        if data.ty.element().is_some() && total.is_one() {
+            data = build::lookup(data, build::i64(0));
+        }
+        let data = match data.ty.as_scalar() {
+            Some(_) => build::cast(data, self.element),
+            None if data.ty == Type::vec(Type::Scalar(self.element)) => data,
+            None => {
+                let view = View::whole(emitter.bind(name, data), std::slice::from_ref(&total));
+                let element = self.element;
+                map(&mut emitter.names, element, &[total], vec![view], &mut |_, e| build::cast(e[0].clone(), element))
+            }
+        };
+        let data = emitter.bind(name, data);
+        match bound.role {
+            Role::Gradient(_) => emitter.grads.insert(id, data),
+            _ => emitter.values.insert(id, data),
+        };
+        Ok(())
+    }
+
+    /// The arguments whose gradients are asked for, with the names of the answer.
+    fn wanted_gradients(&self) -> Wrong<Vec<(String, NodeId)>> {
+        let options = self.request.options;
+        let mut wanted: Vec<String> = options.wrt.clone();
+        if let (Some(DataType::Struct(fields)), Some(_), true) =
+            (self.request.returns, self.elaborated.root, wanted.is_empty())
+        {
+            match fields.split_first() {
+                Some(((first, _), rest)) if first.eq_ignore_ascii_case("value") => {
+                    wanted = rest.iter().map(|(name, _)| name.clone()).collect();
+                }
+                _ => return one("a `%op` returns a tensor, or a struct of `value` and gradients".into(), self.entry()),
+            }
+        }
+        if self.elaborated.root.is_none() && !wanted.is_empty() {
+            return one(
+                format!("`{}` is a `%cd` code: gradients are those of a `%op` tensor", self.definition.name.text),
+                self.entry(),
+            );
+        }
+        let mut seen = HashSet::new();
+        wanted.retain(|name| seen.insert(name.clone()));
+        wanted.into_iter().map(|name| self.wanted_gradient(name)).collect()
+    }
+
+    fn wanted_gradient(&self, name: String) -> Wrong<(String, NodeId)> {
+        let arguments = &self.elaborated.arguments;
+        let exact = arguments.iter().find(|id| self.name_of(**id) == name);
+        let same =
+            || arguments.iter().find(|id| self.request.options.sql && self.name_of(**id).eq_ignore_ascii_case(&name));
+        if let Some(id) = exact.or_else(same) {
+            return Ok((name, *id));
+        }
+        let names: Vec<&str> = arguments.iter().map(|id| self.name_of(*id)).collect();
+        let message = format!("no gradient of `{name}`: it is no parameter of `{}`", self.definition.name.text);
+        let hint = match names[..] {
+            [] => "there are no parameters: numbers and literals have no gradient".into(),
+            _ => format!("there are gradients of `{}`", names.join("`, `")),
+        };
+        Err(vec![Diagnostic::ty(self.entry(), message).with_hint(hint)])
+    }
+
+    fn tensor(&self, root: NodeId, wrt: &[(String, NodeId)], emitter: &mut Emitter<'_>) -> Wrong<Output> {
+        let wrong = |error: Diagnostic| vec![error];
+        let value = emitter.value(root).map_err(wrong)?;
+        if !wrt.is_empty() {
+            emitter.backprop(root).map_err(wrong)?;
+        }
+        let fields = match self.request.returns {
+            Some(DataType::Struct(fields)) => Some(fields),
+            _ => None,
+        };
+        let declared = |name: &str| match fields {
+            Some(fields) => fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, ty)| ty),
+            None if name == "value" => self.request.returns,
+            None => None,
+        };
+        let (shape, result) = self.output("value", root, value, declared("value"), emitter)?;
+        let mut parts = vec![result];
+        let mut gradients = Vec::new();
+        for (name, id) in wrt {
+            let gradient = emitter.grads.get(id).cloned().unwrap_or_else(|| emitter.number(0.0));
+            let (shape, gradient) = self.output(name, *id, gradient, declared(name), emitter)?;
+            gradients.push((name.clone(), shape));
+            parts.push(gradient);
+        }
+        let ty = emitter.inferred.shape(root).map(|shape| shape.text(&emitter.inferred.dims)).unwrap_or_default();
+        let value = if wrt.is_empty() { parts.remove(0) } else { build::strct(parts) };
+        Ok(Output { value, result: shape, ty, gradients })
+    }
+
+    fn code(&self, emitter: &mut Emitter<'_>) -> Wrong<Output> {
+        let assigned = emitter.run().map_err(|error| vec![error])?;
+        let fields = match self.request.returns {
+            Some(DataType::Struct(fields)) => Some(fields),
+            _ => None,
+        };
+        if let (Some(ty), None) = (self.request.returns, fields) {
+            let [(_, id, grad)] = &assigned[..] else {
+                return one(
+                    format!(
+                        "`{}` assigns {} tensors: it returns a struct of them",
+                        self.definition.name.text,
+                        assigned.len()
+                    ),
+                    self.entry(),
+                );
+            };
+            let value = emitter.now(*id, *grad);
+            let (result, value) = self.output("value", *id, value, Some(ty), emitter)?;
+            return Ok(Output { value, ty: result.described(), result, gradients: Vec::new() });
+        }
+        let mut parts = Vec::new();
+        let mut shapes = Vec::new();
+        let mut types = Vec::new();
+        for (name, id, grad) in assigned {
+            let declared = match fields {
+                Some(fields) => match fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(&name)) {
+                    Some((_, ty)) => Some(ty),
+                    None => continue,
+                },
+                None => None,
+            };
+            let value = emitter.now(id, grad);
+            let (shape, value) = self.output(&name, id, value, declared, emitter)?;
+            let text = emitter.inferred.shape(id).map(|shape| shape.text(&emitter.inferred.dims)).unwrap_or_default();
+            types.push(format!("{name}: {text}"));
+            shapes.push((name, shape));
+            parts.push(value);
+        }
+        if let Some(fields) = fields {
+            let place = |name: &str| fields.iter().position(|(field, _)| field.eq_ignore_ascii_case(name));
+            if let Some((field, _)) =
+                fields.iter().find(|(field, _)| !shapes.iter().any(|(name, _)| name.eq_ignore_ascii_case(field)))
+            {
+                return one(format!("`{}` assigns no tensor `{field}`", self.definition.name.text), self.entry());
+            }
+            let mut order: Vec<usize> = (0..shapes.len()).collect();
+            order.sort_by_key(|i| place(&shapes[*i].0));
+            parts = order.iter().map(|i| parts[*i].clone()).collect();
+            shapes = order.iter().map(|i| shapes[*i].clone()).collect();
+        }
+        let ty = format!("{{{}}}", types.join(", "));
+        Ok(Output { value: build::strct(parts), result: Shape::Record(shapes), ty, gradients: Vec::new() })
+    }
+
+    /// A tensor as a result: of the declared type, or with its kinds of axes.
+    fn output(
+        &self,
+        name: &str,
+        id: NodeId,
+        value: Expr,
+        declared: Option<&DataType>,
+        emitter: &mut Emitter<'_>,
+    ) -> Wrong<(Shape, Expr)> {
+        let sizes = emitter.sizes(id).map_err(|error| vec![error])?;
+        let Some(shape) = emitter.inferred.shape(id) else { return one("a shape is not known".into(), self.entry()) };
+        let dims = &emitter.inferred.dims;
+        let axes = shape.axes();
+        let known: Vec<Option<u64>> = sizes.iter().map(Size::as_known).collect();
+        let labels = axes.iter().map(|dim| dims.label(*dim).map(|label| label.to_string())).collect();
+        let text = shape.text(dims);
+        let Some(declared) = declared else {
+            let tensor = Axes::Tensor { batch: shape.rows[0].len(), output: shape.rows[1].len(), labels };
+            let shape = Shape::Array(Array { element: self.element, sizes: known.clone(), axes: tensor });
+            let cells = emitter.cells(value, &sizes);
+            return Ok((shape, with_sizes(cells, &sizes, &known)));
+        };
+        let found = || format!("`{name}` is `{text}`, which is no {declared}");
+        let Some((kind, wanted)) = declared.as_array() else { return one(found(), self.entry()) };
+        if !kind.is_float() {
+            return one(found(), self.entry());
+        }
+        let Some(axes) = matching(&known, &wanted) else { return one(found(), self.entry()) };
+        let convert = |emitter: &mut Emitter<'_>, cells: Expr| match kind == self.element {
+            true => cells,
+            false => {
+                let total = Size::product(&sizes);
+                let view = View::whole(emitter.bind(name, cells), std::slice::from_ref(&total));
+                map(&mut emitter.names, kind, &[total], vec![view], &mut |_, e| build::cast(e[0].clone(), kind))
+            }
+        };
+        if wanted.is_empty() {
+            let value = match value.ty.element() {
+                Some(_) => build::lookup(value, build::i64(0)),
+                None => value,
+            };
+            return Ok((Shape::scalar(kind), build::cast(value, kind)));
+        }
+        let sizes_of: Vec<Size> =
+            axes.iter().map(|axis| axis.map_or(Size::known(1), |axis| sizes[axis].clone())).collect();
+        let cells = emitter.cells(value, &sizes);
+        let cells = convert(emitter, cells);
+        let known: Vec<Option<u64>> = sizes_of.iter().map(Size::as_known).collect();
+        Ok((Shape::array(kind, known.clone()), with_sizes(cells, &sizes_of, &known)))
+    }
+}
+
+/// What a function gives.
+struct Output {
+    value: Expr,
+    result: Shape,
+    ty: String,
+    gradients: Vec<(String, Shape)>,
+}
+
+/// Flat data with the sizes that the type leaves open.
+fn with_sizes(cells: Expr, sizes: &[Size], known: &[Option<u64>]) -> Expr {
+    if known.len() < 2 || !known.contains(&None) {
+        return cells;
+    }
+    let open = sizes.iter().zip(known).filter(|(_, known)| known.is_none()).map(|(size, _)| size.expr());
+    build::strct(std::iter::once(cells).chain(open))
+}
+
+/// The axis of each declared size: axes of 1 may be left out or put in. `None`: they do not go together.
+fn matching(found: &[Option<u64>], wanted: &[Option<u64>]) -> Option<Vec<Option<usize>>> {
+    let agree = |a: &Option<u64>, b: &Option<u64>| a.is_none() || b.is_none() || a == b;
+    if found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| agree(a, b)) {
+        return Some((0..found.len()).map(Some).collect());
+    }
+    let mut axes = (0..found.len()).filter(|axis| found[*axis] != Some(1));
+    let mut places = Vec::new();
+    for size in wanted {
+        if *size == Some(1) {
+            places.push(None);
+            continue;
+        }
+        let axis = axes.next()?;
+        if !agree(&found[axis], size) {
+            return None;
+        }
+        places.push(Some(axis));
+    }
+    axes.next().is_none().then_some(places)
+}
+
+/// How an argument's value lies.
+struct Incoming {
+    /// Of declared types.
+    kind: Option<ScalarKind>,
+    sizes: Vec<Option<u64>>,
+    /// How many batch, output and input axes, where the value says so.
+    kinds: Option<[usize; 3]>,
+    /// `None`: a number.
+    axes: Option<Axes>,
+    labels: Vec<Option<String>>,
+}
+
+impl Incoming {
+    fn sizes_text(&self) -> String {
+        let size = |size: &Option<u64>| size.map_or("?".into(), |size| size.to_string());
+        format!("[{}]", self.sizes.iter().map(size).collect::<Vec<String>>().join(", "))
+    }
+
+    /// As an annotation; output axes where the kinds are not known.
+    fn text(&self) -> String {
+        let [batch, output, _] = self.kinds.unwrap_or([0, self.sizes.len(), 0]);
+        let (batch, rest) = self.sizes.split_at(batch);
+        let (output, input) = rest.split_at(output);
+        Annotation { batch: batch.to_vec(), output: output.to_vec(), input: input.to_vec() }.text()
+    }
+
+    fn with(&self, annotation: &Annotation) -> Incoming {
+        let kinds = [annotation.batch.len(), annotation.output.len(), annotation.input.len()];
+        Incoming { kind: self.kind, sizes: self.sizes.clone(), kinds: Some(kinds), axes: None, labels: Vec::new() }
+    }
+}
+
+fn known_array(known: &Known) -> Result<Incoming, String> {
+    match known {
+        Known::Nothing => Ok(number()),
+        Known::Sizes(sizes) if sizes.tensor => {
+            let kinds = [sizes.batch.len(), sizes.output.len(), sizes.input.len()];
+            let axes = Axes::Tensor { batch: kinds[0], output: kinds[1], labels: sizes.labels.clone() };
+            let all = sizes.all().into_iter().map(Some).collect();
+            Ok(Incoming { kind: None, sizes: all, kinds: Some(kinds), axes: Some(axes), labels: sizes.labels.clone() })
+        }
+        Known::Sizes(sizes) if sizes.all().is_empty() => Ok(number()),
+        Known::Sizes(sizes) => {
+            let all = sizes.all().into_iter().map(Some).collect();
+            Ok(Incoming { kind: None, sizes: all, kinds: None, axes: Some(Axes::Plain), labels: Vec::new() })
+        }
+        Known::Type(ty) => {
+            let (kind, sizes) =
+                ty.as_array().ok_or_else(|| format!("a tensor is a number or a list of numbers, found {ty}"))?;
+            if kind == ScalarKind::Bool {
+                return Err(format!("a tensor holds numbers, found {ty}"));
+            }
+            let axes = (!sizes.is_empty()).then_some(Axes::Plain);
+            Ok(Incoming { kind: Some(kind), sizes, kinds: None, axes, labels: Vec::new() })
+        }
+    }
+}
+
+/// A number as JSON has it: a tensor of output dimension 1, of which one need not say more.
+fn number() -> Incoming {
+    let axes = Axes::Tensor { batch: 0, output: 1, labels: Vec::new() };
+    Incoming { kind: None, sizes: Vec::new(), kinds: None, axes: Some(axes), labels: Vec::new() }
+}
+
+/// A parameter that only its annotation describes.
+fn tensor(annotation: &Annotation) -> Incoming {
+    let kinds = [annotation.batch.len(), annotation.output.len(), annotation.input.len()];
+    let axes = Axes::Tensor { batch: kinds[0], output: kinds[1], labels: Vec::new() };
+    Incoming { kind: None, sizes: annotation.all(), kinds: Some(kinds), axes: Some(axes), labels: Vec::new() }
+}
+
+fn is_inline_with_init(op: &Op) -> bool {
+    matches!(op, Op::Argument(argument) if argument.inline && argument.init.is_some())
+}
+
+fn extent_text(extent: Extent) -> String {
+    match extent {
+        Extent::Known(size) => size.to_string(),
+        Extent::Open(_) => "?".into(),
+    }
+}
+
+/// Whether a tensor can have both shapes.
+fn agree(a: &Annotation, b: &Annotation) -> bool {
+    let row = |a: &[Option<u64>], b: &[Option<u64>]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_none() || b.is_none() || a == b)
+    };
+    row(&a.batch, &b.batch) && row(&a.output, &b.output) && row(&a.input, &b.input)
+}
+
+/// The sizes that one of the two says.
+fn narrowed(mut own: Annotation, other: &Annotation) -> Annotation {
+    let rows = [(&mut own.batch, &other.batch), (&mut own.output, &other.output), (&mut own.input, &other.input)];
+    for (row, other) in rows {
+        row.iter_mut().zip(other).for_each(|(size, other)| *size = size.or(*other));
+    }
+    own
+}
+
+impl Annotation {
+    /// All sizes in the order of the data.
+    fn all(&self) -> Vec<Option<u64>> {
+        [&self.batch[..], &self.output, &self.input].concat()
+    }
+}
+
+impl Emitter<'_> {
+    /// Runs the steps of a code; gives what was assigned, in order, and whether it was the gradient.
+    fn run(&mut self) -> Result<Vec<(String, NodeId, bool)>, Diagnostic> {
+        let graph = self.graph;
+        let mut assigned: Vec<(String, NodeId, bool)> = Vec::new();
+        for (index, step) in graph.steps.iter().enumerate() {
+            match step {
+                Step::Nothing => {}
+                Step::Forward(id) => {
+                    for node in graph.reachable([*id]) {
+                        if matches!(graph.node(node).op, Op::Apply(_)) {
+                            self.values.remove(&node);
+                        }
+                    }
+                    self.value(*id)?;
+                }
+                Step::Backprop(id) => self.backprop(*id)?,
+                Step::ZeroGrads(id) => {
+                    for node in graph.reachable([*id]) {
+                        self.grads.remove(&node);
+                    }
+                }
+                Step::Assign(assignment) if assignment.constraint => {}
+                Step::Assign(assignment) => {
+                    let Some(projection) = self.inferred.steps[index].clone() else { continue };
+                    let id = assignment.target;
+                    let old = match assignment.init && assignment.accum != crate::tree::Accum::Set {
+                        true => None,
+                        false => Some(self.now(id, assignment.grad)),
+                    };
+                    let sizes = self.sizes(id)?;
+                    let apply = &assignment.apply;
+                    let value = self.apply(apply, &projection, sizes, assignment.accum, old, assignment.op_span)?;
+                    let value = self.bind(&assignment.target_name, value);
+                    let held = if assignment.grad { &mut self.grads } else { &mut self.values };
+                    held.insert(id, value);
+                    if !assigned.iter().any(|(_, known, grad)| (*known, *grad) == (id, assignment.grad)) {
+                        assigned.push((assignment.target_name.to_string(), id, assignment.grad));
+                    }
+                }
+            }
+        }
+        Ok(assigned)
+    }
+
+    /// What a tensor or its gradient holds now; zero where it was never assigned or computed.
+    fn now(&mut self, id: NodeId, grad: bool) -> Expr {
+        let held = match (grad, &self.graph.node(id).op) {
+            (false, Op::Apply(_)) => self.value(id).ok(),
+            (false, _) => self.values.get(&id).cloned(),
+            (true, _) => self.grads.get(&id).cloned(),
+        };
+        held.unwrap_or_else(|| self.number(0.0))
+    }
+}

@@ -1,0 +1,75 @@
+(* O23 *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [2.5]} *)
+(* type: 1 *)
+let%op f () = 2.5
+---
+(* O24 *)
+(* expect: {"batch": [], "output": [], "input": [3], "data": [1, 2, 3]} *)
+(* type: 3 -> *)
+let%op f () = (1, 2, 3)
+---
+(* O25 *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [1, -2]} *)
+let%op f () = [1; -2]
+---
+(* O26 *)
+(* expect: {"batch": [2], "output": [], "input": [], "data": [1, 2]} *)
+(* type: 2 | *)
+let%op f () = [|1; 2|]
+---
+(* O27 *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [14, 32]} *)
+(* type: 2 *)
+let%op f () = [ (1, 2, 3); (4, 5, 6) ] * [1; 2; 3]
+---
+(* axes come in the order batch, output, input *)
+(* expect: {"batch": [2], "output": [1], "input": [2], "data": [[[1, 2]], [[3, 4]]]} *)
+(* type: 2 | 2 -> 1 *)
+let%op f () = [| [(1, 2)]; [(3, 4)] |]
+---
+(* expect: {"batch": [], "output": [2], "input": [3], "data": [[1, 3, 5], [2, 4, 6]]} *)
+let%op f () = ([1; 2], [3; 4], [5; 6])
+---
+(* O28: labels spread *)
+(* call: y {"hey": {"batch": [], "output": [1], "input": [1], "data": [[3]]}} *)
+(* wrt: ["hey"] *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [7], "labels": {"output": ["p"]}} *)
+(* grads: {"hey": {"batch": [], "output": [1], "input": [1], "data": [[2]], "labels": {"output": ["p"], "input": ["q"]}}} *)
+let%op y = ("hey" * 'q' 2.0) + 'p' 1.0
+---
+(* error: type: their output axes differ in their labels: `q` and `p` *)
+let%op f () = 'q' 2.0 + 'p' 1.0
+---
+(* a label agrees with none *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [3], "labels": {"output": ["q"]}} *)
+let%op f () = 'q' 2.0 + 1.0
+---
+(* call: f {"x": {"batch": [], "output": [2], "input": [], "data": [1, 2], "labels": {"output": ["a"]}}, "y": {"batch": [], "output": [2], "input": [], "data": [1, 2], "labels": {"output": ["b"]}}} *)
+(* error: type: `a` and `b` *)
+let%op f x y = x + y
+---
+(* error: type: the literal is ragged: expected 2 elements as in the first part, found 1 *)
+(* at: [3] *)
+let%op f () = [[1; 2]; [3]]
+---
+(* error: type: the literal mixes kinds of axes: expected an output axis of 2, found an input axis of 2 *)
+let%op f () = [[1; 2]; (3, 4)]
+---
+(* error: type: the literal is ragged: expected a number, found an output axis of 1 *)
+let%op f () = [1; [2]]
+---
+(* error: parse: at least one element *)
+let%op f () = []
+---
+(* error: parse: the elements of a literal are numbers or literals *)
+let%op f x = [x; 1]
+---
+(* error: parse: expected a number behind the label 'q' *)
+let%op f x = 'q' x
+---
+(* error: type: too large *)
+let%op f () = 1e39 + 1
+---
+(* embedded numbers *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [5]} *)
+let%op f () = !. 2.0 + !.. 3

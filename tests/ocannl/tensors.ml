@@ -1,0 +1,193 @@
+(* O1, O22, O35: the tensor product, a parameter of the caller's *)
+(* call: miss {"x": [3, 1], "y": 4, "w": {"batch": [], "output": [1], "input": [2], "data": [[1, 2]]}} *)
+(* wrt: ["w", "x", "y"] *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [1]} *)
+(* type: 1 *)
+(* grads: {"w": {"batch": [], "output": [1], "input": [2], "data": [[6, 2]]}, "x": {"batch": [], "output": [2], "input": [], "data": [2, 4]}, "y": {"batch": [], "output": [1], "input": [], "data": [-2]}} *)
+(* call: miss {"x": [3, 1], "y": 4, "w": [1, 2]} *)
+(* wrt: ["w"] *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [1]} *)
+let%op miss x y = ("w" * x - y) **. 2.0
+---
+(* O22: pointwise *)
+(* call: f {"a": [1, 2], "b": [3, 5]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [3, 10]} *)
+let%op f a b = a *. b
+---
+(* call: f {"a": [1, 2], "b": [4, 5]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [0.25, 0.4]} *)
+let%op f a b = a /. b
+---
+(* call: f {"a": [1, 2]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [1, 8]} *)
+let%op f a = a **. 3
+---
+(* O6, O7 *)
+(* call: f {"a": [1, -2], "b": [3, 4]} *)
+(* wrt: ["a", "b"] *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [4, 0]} *)
+(* grads: {"a": {"batch": [], "output": [2], "input": [], "data": [1, 0]}, "b": {"batch": [], "output": [2], "input": [], "data": [1, 0]}} *)
+let%op f a b = !/a + (a -?/ b)
+---
+(* the gradient of relu at 0 is 0 *)
+(* call: f {"a": [0, 1]} *)
+(* wrt: ["a"] *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [0, 1]} *)
+(* grads: {"a": {"batch": [], "output": [2], "input": [], "data": [0, 1]}} *)
+let%op f a = relu a
+---
+(* gradients are summed over broadcast axes *)
+(* call: f {"a": [1, 2, 3], "b": 5} *)
+(* wrt: ["b"] *)
+(* expect: {"batch": [], "output": [3], "input": [], "data": [5, 10, 15]} *)
+(* grads: {"b": {"batch": [], "output": [1], "input": [], "data": [6]}} *)
+let%op f a b = a *. b
+---
+(* a dense layer *)
+(* call: layer {"x": [1, 2], "w": {"batch": [], "output": [3], "input": [2], "data": [[1, 1], [1, -1], [0, 2]]}, "b": [0.5, 0.5, -5]} *)
+(* wrt: ["w", "b"] *)
+(* expect: {"batch": [], "output": [3], "input": [], "data": [3.5, 0, 0]} *)
+(* grads: {"w": {"batch": [], "output": [3], "input": [2], "data": [[1, 2], [0, 0], [0, 0]]}, "b": {"batch": [], "output": [3], "input": [], "data": [1, 0, 0]}} *)
+let%op layer x = relu ("w" * x + "b")
+---
+(* softmax *)
+(* call: softmax {"x": [0, 0]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [0.5, 0.5]} *)
+let%op softmax x = let e = exp x in e /. (e ++ "i=>")
+---
+(* functions *)
+(* call: f {"a": [4]} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [1.7135063]} *)
+let%op f a = exp (log a) - sqrt a + tanh a - sin a + cos a *. neg a + recip a - 4.0 - 0.5 + 1.0 - 1.4072
+---
+(* earlier definitions apply *)
+(* call: g {"x": [1, 2], "w": {"batch": [], "output": [2], "input": [2], "data": [[1, 0], [0, 1]]}} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [4, 8]} *)
+let%op double x = x + x
+let%op g x = double ("w" * (double x))
+---
+(* O36: a tensor for each configuration *)
+(* call: net {"x": [1], "w_a": {"batch": [], "output": [1], "input": [1], "data": [[2]]}, "w_b": {"batch": [], "output": [1], "input": [1], "data": [[3]]}} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [6]} *)
+let%op layer ~config x = "w" * x
+let%op net x = layer ~config:{label=["a"]} (layer ~config:{label=["b"]} x)
+---
+(* O36: the entry's own configuration *)
+(* call: mlp {"x": [1], "config": {"label": ["mlp"]}, "w": 4} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [5]} *)
+(* call: mlp {"x": [1], "w": 4} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [5]} *)
+let%op mlp ~config x = "w" + x
+---
+(* an initial value *)
+(* call: f {"x": [1, 2]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [3, 6]} *)
+(* call: f {"x": [1, 2], "s": 2} *)
+(* wrt: ["s"] *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [2, 4]} *)
+(* grads: {"s": {"batch": [], "output": [1], "input": [], "data": [3]}} *)
+let%op f x = "s" 3.0 *. x
+---
+(* O30: the string and the name mean the same; O31 *)
+(* call: f {"w": [1, 2]} *)
+(* wrt: ["w"] *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [3, 8]} *)
+(* grads: {"w": {"batch": [], "output": [2], "input": [], "data": [4, 6]}} *)
+let%op f () = w *. "w" + "w" *. 2
+---
+(* annotations *)
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]], "x": [1, 1, 1]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [6, 15]} *)
+let%op f (w : 3 -> 2) (x : ?) = w * x
+---
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]]} *)
+(* error: type: argument `w`: expected `2 -> 2`, found `3 -> 2` *)
+let%op f (w : 2 -> 2) = w
+---
+(* kinds of axes come from the product *)
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]], "x": [1, 1, 1]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [6, 15]} *)
+let%op f w x = w * x
+---
+(* O29 *)
+(* call: f {"x": [1, 2]} *)
+(* error: type: their output axes differ: 2 and 3 *)
+let%cd f x = let%op _ = x + [1; 2; 3] in "c" =: x
+---
+(* call: f {"x": [1, 2, 3]} *)
+(* expect: {"c": {"batch": [], "output": [3], "input": [], "data": [1, 2, 3]}} *)
+let%cd f x = let%op _ = x + [1; 2; 3] in "c" =: x
+---
+(* call: f {"x": [1, 2]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [1, 2]}} *)
+let%cd f x = let%cd _ = "d" =: x * 2 in "c" =: x
+---
+(* expect: null *)
+let%op _ = [1; 2] + 1
+---
+(* O19, O39: a step of training *)
+(* call: step {"x": [3, 1], "y": 4, "w": {"batch": [], "output": [1], "input": [2], "data": [[1, 2]]}} *)
+(* expect: {"w": {"batch": [], "output": [1], "input": [2], "data": [[0.4, 1.8]]}, "after": {"batch": [], "output": [1], "input": [], "data": [1]}} *)
+let%cd step x y =
+  let%op loss = ("w" * x - y) **. 2.0 in
+  loss.forward; loss.zero_grads; loss.backprop;
+  w =- 0.1 * w.grad ~logic:".";
+  "after" =: loss
+---
+(* gradients add up until they are set to zero *)
+(* call: f {"x": [3]} *)
+(* expect: {"a": {"batch": [], "output": [1], "input": [], "data": [12]}, "b": {"batch": [], "output": [1], "input": [], "data": [0]}, "c": {"batch": [], "output": [1], "input": [], "data": [1]}} *)
+let%cd f x =
+  let%op y = x *. x in
+  y.backprop; y.backprop; "a" =: x.grad; "c" =: y.grad;
+  y.zero_grads; "b" =: x.grad
+---
+(* a gradient that is given *)
+(* call: f {"p": [1, 2], "lr": 0.5, "p.grad": [4, 8]} *)
+(* expect: {"p": {"batch": [], "output": [2], "input": [], "data": [3, 6]}} *)
+let%cd f p lr = p =+ lr * p.grad ~logic:"."
+---
+(* call: f {"p": [1, 2]} *)
+(* error: type: `p` has no gradient here *)
+let%cd f p = "c" =: p.grad
+---
+(* call: f {"p": [1, 2]} *)
+(* error: type: `c` is declared in `%cd`, so it is non-differentiable *)
+let%cd f p = "c" =: p; "d" =: c.grad
+---
+(* call: f {"p": [1, 2]} *)
+(* wrt: ["q"] *)
+(* error: type: no gradient of `q` *)
+let%op f p = p
+---
+(* call: f {"p": [1, 2]} *)
+(* error: type: no value is given for `w` *)
+let%op f p = p + "w"
+---
+(* call: f {"p": [1, 2], "e": 2} *)
+(* error: type: `**.` needs a constant exponent *)
+let%op f p e = p **. e
+---
+(* call: f {"p": [1, 2]} *)
+(* error: type: the input axes of the number `2` are none, the output axes of `p` are `2` *)
+let%op f p = 2 * p
+---
+(* error: type: `f` is recursive *)
+let%op f p = f p
+---
+(* call: f {"p": [1]} *)
+(* error: parse: `/` is the operation of a `%cd` assignment only *)
+(* at: / *)
+let%op f p = p / 2
+---
+(* call: f {"p": [1]} *)
+(* error: type: unknown function `gelu` *)
+let%op f p = gelu p
+---
+(* call: f {"p": [1]} *)
+(* error: type: `relu` takes 1 argument, found 2 *)
+let%op f p = relu p p
+---
+(* call: f {"p": [1]} *)
+(* error: type: `p` is declared, but it is a parameter *)
+let%op f p = "p" + 1
