@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weld_core::diag::Span;
+use weld_core::RuntimeError;
+use weld_core::diag::{Diagnostic, Span, line_column, shortened};
 use weld_core::ir::{Binding, Expr, ExprKind, Names, Param, Sym, build};
 
 use crate::Function;
@@ -17,13 +18,36 @@ pub struct Source {
     /// What the text is called in errors: a function's name, a file's.
     pub name: String,
     pub text: Arc<str>,
+    /// The places of the text's definitions with their names, none inside another, in order.
+    definitions: Vec<(Span, String)>,
     /// With the place at which each begins.
     inlined: Vec<(u32, Arc<Source>)>,
 }
 
 impl Source {
     pub fn new(name: impl Into<String>, text: &str) -> Source {
-        Source { name: name.into(), text: text.into(), inlined: Vec::new() }
+        Source { name: name.into(), text: text.into(), definitions: Vec::new(), inlined: Vec::new() }
+    }
+
+    /// With the definitions that run-time errors are said to be in: each with its place, in the order of the text.
+    pub fn with_definitions(mut self, definitions: Vec<(Span, String)>) -> Source {
+        self.definitions = definitions;
+        self
+    }
+
+    /// A run-time error of the program as a diagnostic with its place in a text, and that text. The message begins with the
+    /// definition and the line, as far as the text has them: ``net, line 6: integer overflow``.
+    pub fn diagnostic(&self, error: RuntimeError) -> (&Source, Diagnostic) {
+        let (source, span) = self.locate(error.span);
+        let at = source.definitions.partition_point(|(place, _)| place.start <= span.start);
+        let definition = at.checked_sub(1).map(|at| &source.definitions[at]);
+        let mut diagnostic = Diagnostic::from(error);
+        diagnostic.span = span;
+        if let Some((_, name)) = definition.filter(|(place, _)| span.start < place.end) {
+            let (line, _) = line_column(&source.text, span.start);
+            diagnostic.message = shortened(format!("{name}, line {line}: {}", diagnostic.message));
+        }
+        (source, diagnostic)
     }
 
     /// The text that a place of the program is in, and the place there.
@@ -120,7 +144,8 @@ mod tests {
     fn calls_are_inlined_with_their_places() {
         let inner = function("|x: i64| let y = x + 1L; 10L / y");
         let mut names = Names::default();
-        let mut sources = Sources::new(Source::new("g", "f f"));
+        let definitions = vec![(Span::new(0, 3), "g".to_owned())];
+        let mut sources = Sources::new(Source::new("g", "f f").with_definitions(definitions));
         let x = build::param(&mut names, "x", Type::I64);
         let once = sources.call(&inner, vec![x.clone()], &mut names);
         let twice = sources.call(&inner, vec![once], &mut names);
@@ -132,5 +157,8 @@ mod tests {
         let (found, place) = source.locate(span);
         assert_eq!((found.name.as_str(), &found.text[place.start as usize..place.end as usize]), ("f", "10L / y"));
         assert_eq!(source.locate(Span::new(2, 3)).0.name, "g");
+        let error = RuntimeError::new(weld_core::RuntimeErrorKind::Overflow, Span::new(2, 3), "integer overflow");
+        let (found, diagnostic) = source.diagnostic(error);
+        assert_eq!((found.name.as_str(), diagnostic.message.as_str()), ("g", "g, line 1: Overflow: integer overflow"));
     }
 }

@@ -20,6 +20,8 @@ static LANGUAGES: &[&dyn Language] = &[
     &Weld,
     #[cfg(feature = "ttl")]
     &weld_ttl::Ttl,
+    #[cfg(feature = "gtscript")]
+    &weld_gtscript::GtScript,
     #[cfg(feature = "ocannl")]
     &weld_ocannl::Ocannl,
 ];

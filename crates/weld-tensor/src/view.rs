@@ -98,9 +98,13 @@ impl View {
             true => Iter::Vector(build::slice(self.data.clone(), start, size.expr())),
             false => {
                 let last = build::mul(build::sub(size.expr(), build::i64(1)), stride.expr());
+                let mut start = start;
                 let mut end = build::add(build::add(start.clone(), last), build::i64(1));
                 if size.as_known().is_none() {
-                    end = build::select(build::gt(size.expr(), build::i64(0)), end, start.clone());
+                    // Of no elements there is no first one, wherever its place would be.
+                    let is_any = build::gt(size.expr(), build::i64(0));
+                    end = build::select(is_any.clone(), end, build::i64(0));
+                    start = build::select(is_any, start, build::i64(0));
                 }
                 Iter::Strided { data: self.data.clone(), start, end, stride: stride.expr() }
             }

@@ -160,9 +160,8 @@ fn check_outcome(
             call.error.as_deref().unwrap_or("")
         )),
         (Err(Failure::Runtime(error)), _) => {
-            let (source, span) = function.source.locate(error.span);
+            let (source, diagnostic) = function.source.diagnostic(error);
             let text = source.text.clone();
-            let diagnostic = Diagnostic { span, ..Diagnostic::from(error) };
             // Errors in other texts have their lines there.
             expect_error(case, call, &[diagnostic], &text)
         }

@@ -4,12 +4,14 @@
 
 mod calls;
 mod expr;
+mod session;
 mod sizes;
 mod stmt;
 
 use std::collections::HashMap;
 
 use weld_core::diag::{Diagnostic, Span};
+use weld_frontend::Library;
 
 use crate::tree;
 use crate::typed::{Expr, Function, Module, Var, VarInfo};
@@ -19,23 +21,23 @@ use crate::types::{Type, elements};
 const ERRORS_MAX: usize = 50;
 
 /// Checks a module; all errors in the order of the text.
-pub(crate) fn check(module: &tree::Module<'_>) -> Result<Module, Vec<Diagnostic>> {
+pub(crate) fn check(module: &tree::Module<'_>, library: &Library) -> Result<Module, Vec<Diagnostic>> {
     let mut names: HashMap<&str, usize> = HashMap::new();
     for (i, function) in module.functions.iter().enumerate() {
         names.entry(function.name.text).or_insert(i);
     }
-    let mut checker = Checker { module, names, done: Vec::new(), errors: Vec::new(), here: Body::default() };
+    let mut checker = Checker { module, library, names, done: Vec::new(), errors: Vec::new(), here: Body::default() };
     for (i, function) in module.functions.iter().enumerate() {
         checker.function(i, function);
     }
     let Checker { done, mut errors, .. } = checker;
     errors.sort_by_key(|error| error.span.start);
-    errors.truncate(ERRORS_MAX);
     if errors.is_empty() { Ok(Module { functions: done }) } else { Err(errors) }
 }
 
 struct Checker<'a> {
     module: &'a tree::Module<'a>,
+    library: &'a Library,
     /// The first function of each name.
     names: HashMap<&'a str, usize>,
     /// The functions before the one that is checked.
@@ -56,11 +58,13 @@ struct Body<'a> {
 
 impl<'a> Checker<'a> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.errors.push(Diagnostic::ty(span, message));
+        self.report(Diagnostic::ty(span, message));
     }
 
     fn report(&mut self, error: Diagnostic) {
-        self.errors.push(error);
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
     }
 
     // Functions.
@@ -79,6 +83,7 @@ impl<'a> Checker<'a> {
         let vars = std::mem::take(&mut self.here.vars);
         self.done.push(Function {
             name: function.name.text.to_owned(),
+            span: function.span,
             name_span: function.name.span,
             result: function.result.ty.clone(),
             params: function.params.len(),
@@ -144,7 +149,9 @@ impl<'a> Checker<'a> {
         {
             let message = format!("the {role} `{}` is declared twice in one scope", name.text);
             let error = Diagnostic::ty(name.span, message).with_label(*first, "first here");
-            self.errors.push(error);
+            if self.errors.len() < ERRORS_MAX {
+                self.errors.push(error);
+            }
         }
         known.push((var, scope, name.span));
         if let Some(names) = self.here.scopes.last_mut() {

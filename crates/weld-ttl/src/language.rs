@@ -1,10 +1,8 @@
 //! The language as the rest of the project sees it: a text in, a function out.
 
-use std::sync::Arc;
-
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::{Names, build};
-use weld_frontend::{Arg, Function, Known, Language, Request, Shape, Source, missing};
+use weld_frontend::{Arg, Function, Known, Language, Request, Shape, Source, Sources, missing};
 
 use crate::lower::{Lower, scalar_kind, too_large};
 use crate::parser::{DEPTH_MAX, parse};
@@ -31,7 +29,7 @@ impl Language for Ttl {
             return Err(vec![Diagnostic::parse(Span::new(0, 0), message)]);
         }
         let tree = parse(text, (limits.nesting as u32).min(DEPTH_MAX))?;
-        let module = crate::check::check(&tree)?;
+        let module = crate::check::check(&tree, request.library)?;
         let entry = entry(&module, request)?;
         if let Some(error) = too_large(&module, entry, limits.nodes) {
             return Err(vec![error]);
@@ -75,19 +73,20 @@ fn function(module: &typed::Module, entry: usize, request: &Request<'_>) -> Resu
         let wrong = |message| vec![Diagnostic::ty(place, format!("the result of `{}`: {message}", callee.name))];
         result.fits(declared).map_err(wrong)?;
     }
-    let mut lower = Lower::new(module, callee, Names::default());
+    let definitions = module.functions.iter().map(|function| (function.span, function.name.clone())).collect();
+    let source = Source::new(request.entry.unwrap_or(&callee.name), request.text).with_definitions(definitions);
+    let mut lower = Lower::new(module, callee, Names::default(), Sources::new(source));
     let mut params = Vec::new();
     let mut args = Vec::new();
     for (ty, name) in types.iter().zip(&names) {
         let shape = shape(ty);
         let variable = build::param(lower.names(), name, shape.ty());
         params.push(((*name).to_owned(), shape, variable.clone()));
-        args.push(lower.param(variable, ty));
+        args.push(lower.value_of(variable, ty));
     }
-    let (body, names) = lower.body(args);
+    let (body, names, sources) = lower.body(args);
     let params = bound.iter().map(|index| params[*index].clone()).collect();
-    let source = Arc::new(Source::new(request.entry.unwrap_or(&callee.name), request.text));
-    Ok(Function::new(params, result, body, names, source)?.typed(callee.result.to_string()).at(place))
+    Ok(Function::new(params, result, body, names, sources.finish())?.typed(callee.result.to_string()).at(place))
 }
 
 /// The types of the parameters in the order of the text. A column's sizes take the place of `?`.

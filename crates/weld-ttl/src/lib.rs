@@ -16,7 +16,6 @@ mod check;
 mod language;
 mod lexer;
 mod lower;
-mod message;
 mod parser;
 mod tree;
 mod typed;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, Names, build};
-use weld_frontend::Flow;
+use weld_frontend::{Flow, Sources};
 
 use crate::typed::{Function, Module, Var};
 use crate::types::Type;
@@ -29,19 +29,20 @@ pub(crate) struct Lower<'a> {
     /// same each time.
     vars: BTreeMap<Var, Value>,
     function: &'a Function,
+    sources: Sources,
 }
 
 impl<'a> Lower<'a> {
-    pub(crate) fn new(module: &'a Module, function: &'a Function, names: Names) -> Lower<'a> {
-        Lower { module, flow: Flow::new(names), vars: BTreeMap::new(), function }
+    pub(crate) fn new(module: &'a Module, function: &'a Function, names: Names, sources: Sources) -> Lower<'a> {
+        Lower { module, flow: Flow::new(names), vars: BTreeMap::new(), function, sources }
     }
 
     pub(crate) fn names(&mut self) -> &mut Names {
         self.flow.names()
     }
 
-    /// The value of a parameter that lies as its type says: the variable, or the data with its sizes.
-    pub(crate) fn param(&mut self, variable: Expr, ty: &Type) -> Value {
+    /// The value of a variable that lies as its type says: it is the data, or the struct of that and its sizes.
+    pub(crate) fn value_of(&mut self, variable: Expr, ty: &Type) -> Value {
         let fields = match variable.ty.fields() {
             Some(fields) => (0..fields.len()).map(|index| build::field(variable.clone(), index)).collect(),
             None => vec![variable],
@@ -49,8 +50,8 @@ impl<'a> Lower<'a> {
         self.unpacked(ty, &mut fields.into_iter())
     }
 
-    /// The body for these arguments.
-    pub(crate) fn body(mut self, args: Vec<Value>) -> (Expr, Names) {
+    /// The body for these arguments, its names and its texts.
+    pub(crate) fn body(mut self, args: Vec<Value>) -> (Expr, Names, Sources) {
         let function = self.function;
         let value = match self.inlined(function, args) {
             Some(value) => {
@@ -60,7 +61,7 @@ impl<'a> Lower<'a> {
             None => build::bool(false),
         };
         let body = self.flow.finish(value);
-        (body, self.flow.into_names())
+        (body, self.flow.into_names(), self.sources)
     }
 
     /// The statements of a function here, with its parameters bound to the arguments; what it returns.
@@ -81,7 +82,7 @@ impl<'a> Lower<'a> {
 
     /// An error here unless the condition holds. `{0}` and `{1}` in the message are the values.
     fn check(&mut self, cond: Expr, message: &str, values: Vec<Expr>, span: Span) {
-        let assertion = crate::message::assert(cond, message, values).at(span);
+        let assertion = build::require(cond, message, values).at(span);
         self.flow.keep("checked", assertion);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Scopes are gone: each variable of a function has a number of its own.
 
+use std::sync::Arc;
+
 use weld_core::diag::Span;
 
 use crate::tree::BinaryOp;
@@ -20,6 +22,7 @@ pub(crate) struct Var(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,
+    pub(crate) span: Span,
     /// The place of the name.
     pub(crate) name_span: Span,
     pub(crate) result: Type,
@@ -100,6 +103,11 @@ pub(crate) enum ExprKind {
     Var(Var),
     Call {
         function: usize,
+        args: Vec<Expr>,
+    },
+    /// A function of the session, whatever its language. The arguments are converted to what it takes.
+    SessionCall {
+        function: Arc<weld_frontend::Function>,
         args: Vec<Expr>,
     },
     List(Vec<Expr>),

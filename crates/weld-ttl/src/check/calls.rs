@@ -32,6 +32,11 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, name: Name<'a>, args: &'a [tree::Expr<'a>], span: Span) -> Expr {
         let args: Vec<Expr> = args.iter().map(|arg| self.expr(arg)).collect();
+        if !self.names.contains_key(name.text)
+            && let Some(function) = self.library.get(name.text)
+        {
+            return self.session_call(name, function.clone(), args, span);
+        }
         let Some(function) = self.callee(name) else { return wrong(span) };
         let callee = &self.module.functions[function];
         if callee.params.len() != args.len() {

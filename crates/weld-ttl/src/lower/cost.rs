@@ -77,6 +77,10 @@ impl Cost<'_> {
                 self.add(self.known.get(*function).copied().unwrap_or(u64::MAX));
                 args.iter().for_each(|arg| self.expr(arg));
             }
+            ExprKind::SessionCall { function, args } => {
+                self.add(function.program.body.size() as u64);
+                args.iter().for_each(|arg| self.expr(arg));
+            }
             ExprKind::List(items) => items.iter().for_each(|item| self.expr(item)),
             ExprKind::Element { data, indices } => {
                 self.expr(data);

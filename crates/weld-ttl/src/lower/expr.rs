@@ -6,7 +6,7 @@ use weld_core::op::Intrinsic;
 use weld_core::ty::{ScalarKind, Type as IrType};
 
 use super::Lower;
-use super::value::Value;
+use super::value::{Value, packed};
 use crate::tree::BinaryOp;
 use crate::typed::{self, ExprKind};
 
@@ -21,6 +21,10 @@ impl<'a> Lower<'a> {
             ExprKind::Call { function, args } => {
                 let value = self.call(*function, args);
                 value.unwrap_or_else(|| Value::Scalar(build::bool(false)))
+            }
+            ExprKind::SessionCall { function, args } => {
+                let result = self.session_call(function, args, e.span);
+                self.value_of(result, &e.ty)
             }
             _ if e.ty.as_matrix().is_some() => Value::Matrix(self.matrix_expr(e)),
             _ => Value::Scalar(self.scalar_here(e)),
@@ -118,9 +122,26 @@ impl<'a> Lower<'a> {
     // Calls.
 
     pub(super) fn call_statement(&mut self, e: &'a typed::Expr) {
-        if let ExprKind::Call { function, args } = &e.kind {
-            self.call(*function, args);
+        match &e.kind {
+            ExprKind::Call { function, args } => {
+                self.call(*function, args);
+            }
+            ExprKind::SessionCall { function, args } => {
+                self.session_call(function, args, e.span);
+            }
+            _ => {}
         }
+    }
+
+    /// What a function of the session gives, as its shape says. Its errors keep their places in its text.
+    fn session_call(&mut self, function: &weld_frontend::Function, args: &'a [typed::Expr], span: Span) -> Expr {
+        let mut given = Vec::new();
+        for arg in args {
+            let mut parts = packed(&self.expr(arg), &arg.ty);
+            given.push(if parts.len() == 1 { parts.remove(0) } else { build::strct(parts) });
+        }
+        let result = self.sources.call(function, given, self.flow.names()).at(span);
+        self.flow.keep(&function.source.name, result)
     }
 
     fn call(&mut self, function: usize, args: &'a [typed::Expr]) -> Option<Value> {

@@ -349,6 +349,7 @@ impl<'a> Lower<'a> {
         match &e.kind {
             ExprKind::Var(var) => self.function.vars[var.0 as usize].name.clone(),
             ExprKind::Call { function, .. } => format!("{}(..)", self.module.functions[*function].name),
+            ExprKind::SessionCall { function, .. } => format!("{}(..)", function.source.name),
             _ => "(..)".to_owned(),
         }
     }

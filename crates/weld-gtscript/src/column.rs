@@ -1,0 +1,418 @@
+//! One column: the units of a group, one after the other, over its levels.
+//!
+//! A unit writes a column of each of its fields: what the field held below the interval, the new values, what it held above.
+//! The last unit that writes a field appends to the field itself; others make a vector of the column, which later units read.
+
+use std::collections::HashMap;
+
+use weld_core::ir::{Expr, ExprKind, Func, Iter, build};
+use weld_core::ty::Type;
+
+use crate::lower::{Column, Lower, bind, pack, slice_iter};
+use crate::plan::{Unit, UnitKind};
+use crate::point::Point;
+use crate::sizes::Int;
+use crate::tree::{FieldId, Offset, Stmt, StmtKind};
+
+/// Where the values of a field at an offset are, for a column.
+pub(crate) enum Values {
+    /// Never written: zeros.
+    None,
+    /// The same for all levels.
+    One(Expr),
+    /// A vector, and its index of the first level.
+    Levels(Expr, Int),
+}
+
+impl<'s> Lower<'s> {
+    /// All units over a column; `builders` are those of the targets' data.
+    pub(crate) fn column(
+        &mut self,
+        units: &[Unit<'s>],
+        bounds: &[[Int; 2]],
+        targets: &[FieldId],
+        builders: Vec<Expr>,
+        at: [Option<Expr>; 2],
+    ) -> Vec<Expr> {
+        let mut column = Column { at, written: HashMap::new(), bases: HashMap::new(), inside: HashMap::new() };
+        let mut open: HashMap<FieldId, Expr> = targets.iter().copied().zip(builders).collect();
+        let mut done: HashMap<FieldId, Expr> = HashMap::new();
+        for (u, unit) in units.iter().enumerate() {
+            let later = &units[u + 1..];
+            let mut outs: Vec<(FieldId, Option<Expr>)> = Vec::new();
+            for field in unit.targets() {
+                let read_later = later.iter().any(|unit| unit.reads_of(&|read| read == field));
+                let written_later = later.iter().any(|unit| unit.targets().contains(&field));
+                let has_levels = self.stencil.fields[field].axes[2];
+                if !has_levels {
+                    continue;
+                }
+                if !read_later && !written_later {
+                    if let Some(builder) = open.remove(&field) {
+                        outs.push((field, Some(builder)));
+                    }
+                } else if read_later || open.contains_key(&field) {
+                    outs.push((field, None));
+                }
+            }
+            let results = match unit.kind {
+                UnitKind::Points => self.points(unit, &bounds[u], &mut column, outs),
+                UnitKind::Levels { backward } => self.levels(unit, &bounds[u], &mut column, outs, backward),
+            };
+            done.extend(results);
+        }
+        // What is not appended yet: columns that were read after they were written, values without levels.
+        for (field, builder) in open {
+            let builder = match column.written.get(&field).cloned() {
+                Some(value) if !self.stencil.fields[field].axes[2] => build::merge(builder, value),
+                Some(levels) => self.loop_over(build::over(levels), builder, |_, builder, x| build::merge(builder, x)),
+                None => builder,
+            };
+            done.insert(field, builder);
+        }
+        targets.iter().filter_map(|field| done.remove(field)).collect()
+    }
+
+    /// Where a column begins in a field's data, moved by horizontal offsets.
+    fn base(&mut self, column: &mut Column, field: FieldId, offset: [i32; 2]) -> Int {
+        if let Some(known) = column.bases.get(&(field, offset)) {
+            return known.clone();
+        }
+        let frame = self.frame(field);
+        let axes = self.stencil.fields[field].axes;
+        let along = |axis: usize| match (&column.at[axis], axes[axis]) {
+            (Some(at), true) => frame.origin[axis].plus(i64::from(offset[axis])).add(&Int::Expr(at.clone())),
+            // A field with an axis that the group does not have lies at the domain's first point.
+            (None, true) => frame.origin[axis].plus(i64::from(offset[axis])),
+            _ => Int::Known(0),
+        };
+        let base = along(0).mul(&frame.size[1]).add(&along(1)).mul(&frame.size[2]);
+        let base = bind(&mut self.flow, "base", base);
+        column.bases.insert((field, offset), base.clone());
+        base
+    }
+
+    /// Where the values of a field at an offset are.
+    pub(crate) fn values(&mut self, column: &mut Column, field: FieldId, offset: Offset) -> Values {
+        let has_levels = self.stencil.fields[field].axes[2];
+        let horizontal = self.horizontal(field, offset);
+        let above = self.frame(field).origin[2].plus(i64::from(offset[2]));
+        if horizontal == [0; 2]
+            && let Some(written) = column.written.get(&field).cloned()
+        {
+            return if has_levels { Values::Levels(written, above) } else { Values::One(written) };
+        }
+        let Some(data) = self.arrays[field].as_ref().map(|array| array.data.clone()) else { return Values::None };
+        let base = self.base(column, field, horizontal);
+        match has_levels {
+            true => Values::Levels(data, bind(&mut self.flow, "first", base.add(&above))),
+            false => Values::One(self.flow.bind("value", build::lookup(data, base.expr()))),
+        }
+    }
+
+    /// The horizontal offset along the axes that the field has.
+    fn horizontal(&self, field: FieldId, offset: Offset) -> [i32; 2] {
+        let axes = self.stencil.fields[field].axes;
+        [if axes[0] { offset[0] } else { 0 }, if axes[1] { offset[1] } else { 0 }]
+    }
+
+    /// Appends what a column of a field holds between two levels of its own coordinates.
+    fn keep(&mut self, column: &mut Column, field: FieldId, builder: Expr, from: &Int, to: &Int) -> Expr {
+        if let (Some(from), Some(to)) = (from.known(), to.known())
+            && from >= to
+        {
+            return builder;
+        }
+        if let (Int::Expr(a), Int::Expr(b)) = (from, to)
+            && a.same_as(b)
+        {
+            return builder;
+        }
+        let own = self.frame(field).origin[2].clone();
+        match self.values(column, field, [0; 3]) {
+            Values::Levels(data, first) => {
+                let index = |level: &Int| first.sub(&own).add(level).expr();
+                let iter = slice_iter(data, index(from), index(to));
+                self.loop_over(iter, builder, |_, builder, x| build::merge(builder, x))
+            }
+            _ => {
+                let zero = build::zero(&self.stencil.dtype(field).ty());
+                let iter = build::range(from.expr(), to.expr(), build::i64(1));
+                self.loop_over(iter, builder, |_, builder, _| build::merge(builder, zero))
+            }
+        }
+    }
+
+    /// The builders of a unit's columns, with what the fields hold below the interval.
+    fn begin(&mut self, column: &mut Column, outs: &[(FieldId, Option<Expr>)], start: &Int) -> Vec<Expr> {
+        outs.iter()
+            .map(|(field, builder)| {
+                let frame = self.frame(*field);
+                let builder = builder
+                    .clone()
+                    .unwrap_or_else(|| build::appender_sized(self.stencil.dtype(*field).ty(), frame.size[2].expr()));
+                self.keep(column, *field, builder, &Int::Known(0), &frame.origin[2].add(start))
+            })
+            .collect()
+    }
+
+    /// Appends what the fields hold above the interval. Columns that later units read get their names.
+    fn end(
+        &mut self,
+        column: &mut Column,
+        outs: Vec<(FieldId, Option<Expr>)>,
+        builders: Vec<Expr>,
+        end: &Int,
+    ) -> Vec<(FieldId, Expr)> {
+        let (mut results, mut columns) = (Vec::new(), Vec::new());
+        for ((field, out), builder) in outs.into_iter().zip(builders) {
+            let frame = self.frame(field);
+            let builder = self.keep(column, field, builder, &frame.origin[2].add(end), &frame.size[2]);
+            match out {
+                Some(_) => results.push((field, builder)),
+                None => {
+                    let name = format!("{} column", self.stencil.fields[field].name);
+                    columns.push((field, self.flow.keep(&name, build::result(builder))));
+                }
+            }
+        }
+        column.written.extend(columns);
+        results
+    }
+
+    /// All levels of an interval, each by itself: a loop over slices.
+    fn points(
+        &mut self,
+        unit: &Unit<'s>,
+        [start, end]: &[Int; 2],
+        column: &mut Column,
+        outs: Vec<(FieldId, Option<Expr>)>,
+    ) -> Vec<(FieldId, Expr)> {
+        if outs.is_empty() {
+            return Vec::new();
+        }
+        let builders = self.begin(column, &outs, start);
+        let mut point = Point::new(unit.extent);
+        let mut slices: Vec<(FieldId, Offset, Iter)> = Vec::new();
+        for (field, offset) in unit_reads(unit) {
+            match self.values(column, field, offset) {
+                Values::None => {
+                    point.reads.insert((field, offset), build::zero(&self.stencil.dtype(field).ty()));
+                }
+                Values::One(value) => {
+                    point.reads.insert((field, offset), value);
+                }
+                Values::Levels(data, first) => {
+                    let iter = slice_iter(data, first.add(start).expr(), first.add(end).expr());
+                    slices.push((field, offset, iter));
+                }
+            }
+        }
+        let keys: Vec<(FieldId, Offset)> = slices.iter().map(|(field, offset, _)| (*field, *offset)).collect();
+        let mut iters: Vec<Iter> = slices.into_iter().map(|(_, _, iter)| iter).collect();
+        let iter = match iters.len() {
+            0 => build::range(start.expr(), end.expr(), build::i64(1)),
+            1 => iters.remove(0),
+            _ => Iter::Zip(iters),
+        };
+        let fields: Vec<FieldId> = outs.iter().map(|(field, _)| *field).collect();
+        let count = fields.len();
+        let done = self.loop_with(iter, pack(builders), |lower, builder, i, element| {
+            for (position, key) in keys.iter().enumerate() {
+                let value = match keys.len() {
+                    1 => element.clone(),
+                    _ => build::field(element.clone(), position),
+                };
+                point.reads.insert(*key, value);
+            }
+            point.level = Int::Expr(i).add(start);
+            unit.stmts.iter().for_each(|stmt| lower.stmt(stmt, column, &mut point));
+            let mut builders = lower.unpack(builder, count);
+            for (builder, field) in builders.iter_mut().zip(&fields) {
+                let value = lower.read(column, &mut point, *field, [0; 3]);
+                *builder = build::merge(builder.take(), value);
+            }
+            pack(builders)
+        });
+        let builders = self.unpack(done, count);
+        self.end(column, outs, builders, end)
+    }
+
+    /// The levels of an interval one after the other.
+    fn levels(
+        &mut self,
+        unit: &Unit<'s>,
+        [start, end]: &[Int; 2],
+        column: &mut Column,
+        outs: Vec<(FieldId, Option<Expr>)>,
+        backward: bool,
+    ) -> Vec<(FieldId, Expr)> {
+        let first = if backward { end.plus(-1) } else { start.clone() };
+        let step: i32 = if backward { -1 } else { 1 };
+        let registers = self.registers(unit, column, &first, step);
+        // What is appended backwards is turned round afterwards.
+        let builders = match backward {
+            false => self.begin(column, &outs, start),
+            true => {
+                let count = end.sub(start).expr();
+                let new = |(field, _): &(FieldId, Option<Expr>)| {
+                    build::appender_sized(self.stencil.dtype(*field).ty(), count.clone())
+                };
+                outs.iter().map(new).collect()
+            }
+        };
+        let built = builders.len();
+        let init: Vec<Expr> = std::iter::once(build::i64(0))
+            .chain(builders)
+            .chain(registers.iter().map(|(_, _, value)| value.clone()))
+            .collect();
+        let init = build::strct(init);
+        let ty = init.ty.clone();
+        let sym = self.flow.names().fresh("state");
+        let state = |field: usize| build::field(build::var(sym, ty.clone()), field);
+
+        self.flow.open();
+        let count = state(0);
+        let level = match backward {
+            false => start.add(&Int::Expr(count.clone())),
+            true => end.plus(-1).sub(&Int::Expr(count.clone())),
+        };
+        let mut point = Point::new(unit.extent);
+        point.level = bind(&mut self.flow, "k", level);
+        for (position, (field, back, _)) in registers.iter().enumerate() {
+            let value = self.flow.bind("last", state(1 + built + position));
+            match back {
+                0 => point.values.insert(*field, value),
+                _ => point.reads.insert((*field, [0, 0, -step * back]), value),
+            };
+        }
+        unit.stmts.iter().for_each(|stmt| self.stmt(stmt, column, &mut point));
+        let next = self.flow.bind("next", build::add(count, build::i64(1)));
+        let mut fields = vec![next.clone()];
+        for (position, (field, _)) in outs.iter().enumerate() {
+            let value = self.read(column, &mut point, *field, [0; 3]);
+            fields.push(build::merge(state(1 + position), value));
+        }
+        for (field, back, _) in &registers {
+            fields.push(match back {
+                0 | 1 => self.read(column, &mut point, *field, [0; 3]),
+                _ => point.reads[&(*field, [0, 0, -step * (back - 1)])].clone(),
+            });
+        }
+        let go_on = build::lt(next, end.sub(start).expr());
+        let body = self.flow.close(build::strct([build::strct(fields), go_on]));
+        let step_func = Func { params: vec![(sym, ty.clone())], body: Box::new(body) };
+        let looped = build::node(ExprKind::Iterate { init: Box::new(init), step: step_func }, Type::structure([]));
+        let looped = self.flow.keep("levels", looped.at(unit.interval.span));
+        let mut builders: Vec<Expr> = (0..built).map(|i| build::field(looped.clone(), 1 + i)).collect();
+        if backward {
+            builders = self.turned(column, &outs, builders, start, end);
+        }
+        let results = self.end(column, outs, builders, end);
+        for (position, (field, back, _)) in registers.iter().enumerate() {
+            if *back == 0 {
+                column.written.insert(*field, build::field(looped.clone(), 1 + built + position));
+            }
+        }
+        results
+    }
+
+    /// Appends what was made from the last level to the first.
+    fn turned(
+        &mut self,
+        column: &mut Column,
+        outs: &[(FieldId, Option<Expr>)],
+        builders: Vec<Expr>,
+        start: &Int,
+        end: &Int,
+    ) -> Vec<Expr> {
+        let backwards: Vec<Expr> =
+            builders.into_iter().map(|builder| self.flow.keep("backwards", build::result(builder))).collect();
+        let started = self.begin(column, outs, start);
+        let last = bind(&mut self.flow, "last", end.sub(start).plus(-1));
+        let turn = |lower: &mut Self, (builder, values): (Expr, Expr)| {
+            let iter = build::range(build::i64(0), last.plus(1).expr(), build::i64(1));
+            lower.loop_over(iter, builder, |_, builder, i| {
+                build::merge(builder, build::lookup(values, last.sub(&Int::Expr(i)).expr()))
+            })
+        };
+        started.into_iter().zip(backwards).map(|pair| turn(self, pair)).collect()
+    }
+
+    /// What a loop over levels carries: values of the levels before (so many back), and fields without levels (0).
+    fn registers(&mut self, unit: &Unit<'s>, column: &mut Column, first: &Int, step: i32) -> Vec<(FieldId, i32, Expr)> {
+        let targets = unit.targets();
+        let mut registers = Vec::new();
+        for field in targets {
+            if !self.stencil.fields[field].axes[2] {
+                let value = match self.values(column, field, [0; 3]) {
+                    Values::One(value) => value,
+                    _ => build::zero(&self.stencil.dtype(field).ty()),
+                };
+                registers.push((field, 0, value));
+                continue;
+            }
+            let mut depth = 0;
+            unit.stmts.iter().for_each(|stmt| {
+                stmt.each(&mut |stmt| {
+                    for read in stmt.reads().iter().filter(|read| read.field == field && !read.is_horizontal()) {
+                        depth = depth.max(-step * read.offset[2]);
+                    }
+                });
+            });
+            for back in 1..=depth {
+                let value = match self.values(column, field, [0, 0, -step * back]) {
+                    Values::Levels(data, index) => {
+                        let value = build::lookup(data, index.add(first).expr());
+                        self.flow.bind("before", value)
+                    }
+                    _ => build::zero(&self.stencil.dtype(field).ty()),
+                };
+                registers.push((field, back, value));
+            }
+        }
+        registers
+    }
+}
+
+/// What the statements of a unit read that they do not write before, each once; but not what is read in a smaller extent.
+fn unit_reads(unit: &Unit<'_>) -> Vec<(FieldId, Offset)> {
+    let mut reads = Reads { all: Vec::new(), written: Vec::new() };
+    unit.stmts.iter().for_each(|stmt| reads.stmt(stmt, unit));
+    // The old value of what no statement is sure to write.
+    reads.all
+}
+
+struct Reads {
+    all: Vec<(FieldId, Offset)>,
+    written: Vec<FieldId>,
+}
+
+impl Reads {
+    fn add(&mut self, field: FieldId, offset: Offset) {
+        let is_new = offset == [0; 3] && self.written.contains(&field);
+        if !is_new && !self.all.contains(&(field, offset)) {
+            self.all.push((field, offset));
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, unit: &Unit<'_>) {
+        if stmt.extent == unit.extent {
+            stmt.reads().iter().for_each(|read| self.add(read.field, read.offset));
+        }
+        match &stmt.kind {
+            StmtKind::Assign { target, .. } => {
+                if !stmt.guards.is_empty() || stmt.extent != unit.extent {
+                    self.add(*target, [0; 3]);
+                }
+                if !self.written.contains(target) {
+                    self.written.push(*target);
+                }
+            }
+            StmtKind::While { body, .. } => {
+                stmt.targets().into_iter().for_each(|target| self.add(target, [0; 3]));
+                body.iter().for_each(|inner| self.stmt(inner, unit));
+            }
+        }
+    }
+}

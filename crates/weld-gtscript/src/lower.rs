@@ -1,0 +1,410 @@
+//! Groups of statements to loops of Weld.
+//!
+//! ```weld
+//! # b = a[1, 0, 0] + a[-1, 0, 0] over a part of b:
+//! result(for(rangeiter(i0, i1, 1L), for(<b before the domain>, appender[f64](size), ..), |b, _, i|
+//!   <margin of the row>(for(rangeiter(j0, j1, 1L), b, |b, _, j|
+//!     <margin of the column>(for(zip(iter(a, ..), iter(a, ..)), <margin of the column>(b), |b, _, x| merge(b, x.$0 + x.$1)))))))
+//! ```
+//!
+//! Every field that is written is a new vector: what is written takes its place between what stays.
+
+use std::collections::{HashMap, HashSet};
+
+use weld_core::diag::{Diagnostic, Span};
+use weld_core::ir::{Expr, Func, Iter, build};
+use weld_core::ty::Type;
+use weld_frontend::{Flow, Sources};
+
+use crate::args::{Array, Frame};
+use crate::domain::level;
+use crate::infer::Types;
+use crate::plan::{Plan, Unit, UnitKind};
+use crate::sizes::{Cond, Int};
+use crate::tree::{Block, Extent, FieldId, Policy, Stencil, Stmt};
+
+pub(crate) struct Lower<'s> {
+    pub(crate) stencil: &'s Stencil,
+    pub(crate) types: Types<'s>,
+    pub(crate) flow: Flow,
+    pub(crate) sources: Sources,
+    pub(crate) arrays: Vec<Option<Array>>,
+    /// Where the data of each field is or would be.
+    pub(crate) frames: Vec<Option<Frame>>,
+    pub(crate) domain: [Int; 3],
+    pub(crate) scalars: Vec<Option<Expr>>,
+    /// Whether there is anything to do; all checks have passed then.
+    pub(crate) run: Cond,
+    pub(crate) nodes_left: usize,
+    pub(crate) error: Option<Diagnostic>,
+}
+
+/// What a loop over columns does at one of them.
+pub(crate) struct Column {
+    /// In the domain's coordinates; not there along axes that the group does not have.
+    pub(crate) at: [Option<Expr>; 2],
+    /// Columns that were written here: vectors in the coordinates of the field, or the value of a field without levels.
+    pub(crate) written: HashMap<FieldId, Expr>,
+    /// Where columns begin in their fields.
+    pub(crate) bases: HashMap<(FieldId, [i32; 2]), Int>,
+    /// Whether the column is in an extent.
+    pub(crate) inside: HashMap<Extent, Expr>,
+}
+
+impl<'s> Lower<'s> {
+    /// All statements, in order.
+    pub(crate) fn run(&mut self, plans: &[Plan<'s>]) {
+        for (i, plan) in plans.iter().enumerate() {
+            match plan {
+                Plan::Group(units) => {
+                    let kept = |field: FieldId| self.is_kept(field, &plans[i + 1..]);
+                    let targets: Vec<FieldId> = group_targets(units).into_iter().filter(|field| kept(*field)).collect();
+                    let bounds = units.iter().map(|unit| self.bounds(unit)).collect::<Vec<_>>();
+                    self.group(units, &bounds, targets);
+                }
+                Plan::Stepwise(block) => self.stepwise(block),
+            }
+        }
+    }
+
+    /// Whether the data of a field is read after the group: by a later one, or by the caller.
+    fn is_kept(&self, field: FieldId, later: &[Plan<'s>]) -> bool {
+        self.stencil.fields[field].external
+            || later.iter().any(|plan| match plan {
+                Plan::Group(units) => units.iter().any(|unit| unit.reads_of(&|read| read == field)),
+                Plan::Stepwise(block) => block.body.iter().any(|stmt| {
+                    let mut reads = false;
+                    stmt.each(&mut |stmt| reads |= stmt.reads().iter().any(|read| read.field == field));
+                    reads || stmt.targets().contains(&field)
+                }),
+            })
+    }
+
+    fn bounds(&mut self, unit: &Unit<'_>) -> [Int; 2] {
+        [level(unit.interval.start, &self.domain[2]), level(unit.interval.end, &self.domain[2])]
+    }
+
+    /// The loop over the columns of a group. `targets` are the fields whose data is made.
+    fn group(&mut self, units: &[Unit<'s>], bounds: &[[Int; 2]], targets: Vec<FieldId>) {
+        let targets = match targets.is_empty() {
+            true if units.iter().any(|unit| self.unit_can_fail(unit)) => group_targets(units),
+            _ => targets,
+        };
+        if targets.is_empty() {
+            return;
+        }
+        let axes = units[0].axes;
+        let extent = units[0].extent.0;
+        let builders: Vec<Expr> = targets
+            .iter()
+            .map(|field| {
+                let total = self.frame(*field).total();
+                build::appender_sized(self.stencil.dtype(*field).ty(), total.expr())
+            })
+            .collect();
+        // The box in the domain's coordinates; nothing where there is nothing to do.
+        let mut range = |axis: usize| {
+            let from = Int::Known(i64::from(extent[2 * axis]));
+            let to = self.domain[axis].plus(i64::from(extent[2 * axis + 1]));
+            let to = self.run.choose(&to, &from);
+            let to = Int::Known(0).add(&bind(&mut self.flow, "end", to));
+            [from, to]
+        };
+        let box_ = [axes[0].then(|| range(0)), axes[1].then(|| range(1))];
+        let mut builders = builders;
+        for (builder, field) in builders.iter_mut().zip(&targets) {
+            let first = self.row_start(*field, &box_, &box_[0].as_ref().map(|range| range[0].clone()));
+            let total = self.frame(*field).total();
+            let end = self.run.choose(&first, &total);
+            *builder = self.copy(*field, builder.clone(), &Int::Known(0), &end);
+        }
+        let done = match &box_[0] {
+            Some([from, to]) => {
+                let iter = build::range(from.expr(), to.expr(), build::i64(1));
+                self.loop_over(iter, pack(builders), |lower, builder, i| {
+                    let builders = lower.row(units, bounds, &targets, builder, Some(i.clone()), &box_);
+                    let mut all = Vec::new();
+                    for (builder, field) in builders.into_iter().zip(&targets) {
+                        let from = lower.row_end(*field, &box_, &Int::Expr(i.clone()));
+                        let next = lower.row_start(*field, &box_, &Some(Int::Expr(i.clone()).plus(1)));
+                        let gapless = lower.covers_rows(*field, &box_);
+                        let total = lower.frame(*field).total();
+                        all.push(match gapless {
+                            true => builder,
+                            false => lower.copy(*field, builder, &from, &next.min(&total)),
+                        });
+                    }
+                    pack(all)
+                })
+            }
+            None => pack(self.row(units, bounds, &targets, pack(builders), None, &box_)),
+        };
+        let done = self.unpack(done, targets.len());
+        let mut results = Vec::new();
+        for (builder, field) in done.into_iter().zip(&targets) {
+            let total = self.frame(*field).total();
+            let from = match &box_[0] {
+                Some([_, to]) if self.covers_rows(*field, &box_) => self.row_start(*field, &box_, &Some(to.clone())),
+                Some([_, to]) => self.row_start(*field, &box_, &Some(to.clone())).min(&total),
+                None => self.row_end_of_single(*field, &box_),
+            };
+            let from = self.run.choose(&from, &total);
+            let builder = self.copy(*field, builder, &from, &total);
+            results.push(build::result(builder));
+        }
+        for (field, result) in targets.into_iter().zip(results) {
+            let name = self.stencil.fields[field].name.clone();
+            let data = self.flow.keep(&name, result);
+            let frame = self.frame(field);
+            self.arrays[field] = Some(Array { data, frame });
+        }
+    }
+
+    /// The columns of a row.
+    fn row(
+        &mut self,
+        units: &[Unit<'s>],
+        bounds: &[[Int; 2]],
+        targets: &[FieldId],
+        builder: Expr,
+        i: Option<Expr>,
+        box_: &[Option<[Int; 2]>; 2],
+    ) -> Vec<Expr> {
+        let count = targets.len();
+        match &box_[1] {
+            Some([from, to]) => {
+                let iter = build::range(from.expr(), to.expr(), build::i64(1));
+                let done = self.loop_over(iter, builder, |lower, builder, j| {
+                    let builders = lower.unpack(builder, count);
+                    pack(lower.column(units, bounds, targets, builders, [i, Some(j)]))
+                });
+                self.unpack(done, count)
+            }
+            None if i.is_some() => {
+                let builders = self.unpack(builder, count);
+                self.column(units, bounds, targets, builders, [i, None])
+            }
+            // One column alone, if there is anything to do.
+            None => match self.run.clone() {
+                Cond::Known(false) => self.unpack(builder, count),
+                Cond::Known(true) => {
+                    let builders = self.unpack(builder, count);
+                    self.column(units, bounds, targets, builders, [None, None])
+                }
+                run => {
+                    let iter =
+                        build::range(build::i64(0), run.choose(&Int::Known(1), &Int::Known(0)).expr(), build::i64(1));
+                    let done = self.loop_over(iter, builder, |lower, builder, _| {
+                        let builders = lower.unpack(builder, count);
+                        pack(lower.column(units, bounds, targets, builders, [None, None]))
+                    });
+                    self.unpack(done, count)
+                }
+            },
+        }
+    }
+
+    /// A loop whose body may make bindings.
+    pub(crate) fn loop_over(
+        &mut self,
+        iter: Iter,
+        builder: Expr,
+        body: impl FnOnce(&mut Self, Expr, Expr) -> Expr,
+    ) -> Expr {
+        self.loop_with(iter, builder, |lower, builder, _, element| body(lower, builder, element))
+    }
+
+    /// [`loop_over`](Lower::loop_over) with the loop's index.
+    pub(crate) fn loop_with(
+        &mut self,
+        iter: Iter,
+        builder: Expr,
+        body: impl FnOnce(&mut Self, Expr, Expr, Expr) -> Expr,
+    ) -> Expr {
+        let element = iter.element_type();
+        let names = self.flow.names();
+        let (b, i, x) = (names.fresh("b"), names.fresh("i"), names.fresh("x"));
+        let ty = builder.ty.clone();
+        self.flow.open();
+        let body = body(self, build::var(b, ty.clone()), build::var(i, Type::I64), build::var(x, element.clone()));
+        let body = Box::new(self.flow.close(body));
+        build::for_func(iter, builder, Func { params: vec![(b, ty), (i, Type::I64), (x, element)], body })
+    }
+
+    /// Appends what a field holds already at these indices of its data.
+    fn copy(&mut self, field: FieldId, builder: Expr, from: &Int, to: &Int) -> Expr {
+        if let (Some(from), Some(to)) = (from.known(), to.known())
+            && from >= to
+        {
+            return builder;
+        }
+        let zero = build::zero(&self.stencil.dtype(field).ty());
+        match self.arrays[field].as_ref().map(|array| array.data.clone()) {
+            Some(data) => {
+                let iter = slice_iter(data, from.expr(), to.expr());
+                self.loop_over(iter, builder, |_, builder, x| build::merge(builder, x))
+            }
+            None => {
+                let iter = build::range(from.expr(), to.expr(), build::i64(1));
+                self.loop_over(iter, builder, |_, builder, _| build::merge(builder, zero))
+            }
+        }
+    }
+
+    pub(crate) fn frame(&self, field: FieldId) -> Frame {
+        match &self.frames[field] {
+            Some(frame) => frame.clone(),
+            None => Frame { size: [1; 3].map(Int::Known), origin: [0; 3].map(Int::Known) },
+        }
+    }
+
+    /// The index at which the box's row begins in a field's data.
+    fn row_start(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2], i: &Option<Int>) -> Int {
+        let from = box_[1].as_ref().map(|range| range[0].clone());
+        self.index_of(field, i, &from)
+    }
+
+    fn row_end(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2], i: &Int) -> Int {
+        match &box_[1] {
+            Some([_, to]) => self.index_of(field, &Some(i.clone()), &Some(to.clone())),
+            None => self.index_of(field, &Some(i.plus(1)), &None),
+        }
+    }
+
+    /// Behind the columns of a group without an I axis.
+    fn row_end_of_single(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2]) -> Int {
+        match &box_[1] {
+            Some([_, to]) => self.index_of(field, &None, &Some(to.clone())),
+            None => self.frame(field).total(),
+        }
+    }
+
+    fn index_of(&self, field: FieldId, i: &Option<Int>, j: &Option<Int>) -> Int {
+        let frame = self.frame(field);
+        let along = |at: &Option<Int>, axis: usize| match at {
+            Some(at) => at.add(&frame.origin[axis]),
+            None => Int::Known(0),
+        };
+        along(i, 0).mul(&frame.size[1]).add(&along(j, 1)).mul(&frame.size[2])
+    }
+
+    /// Whether there is nothing between the rows of the box, as far as that is known.
+    fn covers_rows(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2]) -> bool {
+        let frame = self.frame(field);
+        box_[1].as_ref().is_none_or(|[from, to]| {
+            let last = to.add(&frame.origin[1]).known();
+            from.add(&frame.origin[1]).known() == Some(0) && last.is_some() && last == frame.size[1].known()
+        })
+    }
+
+    /// The level loop over whole fields, each statement a group of one level.
+    fn stepwise(&mut self, block: &'s Block) {
+        let backward = block.policy == Policy::Backward;
+        let (start, end) = (level(block.interval.start, &self.domain[2]), level(block.interval.end, &self.domain[2]));
+        let end = self.run.choose(&end, &start);
+        let count = bind(&mut self.flow, "levels", end.sub(&start));
+        let mut targets: Vec<FieldId> = Vec::new();
+        for target in block.body.iter().flat_map(Stmt::targets) {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        for field in &targets {
+            self.materialize(*field);
+        }
+        let data = |lower: &Self| -> Vec<Expr> {
+            targets.iter().filter_map(|field| lower.arrays[*field].as_ref().map(|array| array.data.clone())).collect()
+        };
+        let carried = data(self);
+        let state = self.flow.begin_count(build::i64(0), count.expr(), build::i64(1), carried);
+        let Some((step, state)) = state.split_first() else { return };
+        let step = Int::Expr(step.clone());
+        let k = match backward {
+            true => end.plus(-1).sub(&step),
+            false => start.add(&step),
+        };
+        let k = bind(&mut self.flow, "k", k);
+        self.set_data(&targets, state);
+        for stmt in &block.body {
+            let kind = UnitKind::Levels { backward: false };
+            let axes = crate::plan::statement_axes(self.stencil, stmt).unwrap_or([true; 2]);
+            let unit = Unit { kind, interval: block.interval, stmts: vec![stmt], extent: stmt.extent, axes };
+            self.group(&[unit], &[[k.clone(), k.plus(1)]], stmt.targets());
+        }
+        let next = data(self);
+        let done = self.flow.end_count(next);
+        self.set_data(&targets, &done);
+    }
+
+    fn set_data(&mut self, targets: &[FieldId], data: &[Expr]) {
+        for (field, data) in targets.iter().zip(data) {
+            if let Some(array) = &mut self.arrays[*field] {
+                array.data = data.clone();
+            }
+        }
+    }
+
+    /// Makes the data of a field that nobody has written: zeros.
+    pub(crate) fn materialize(&mut self, field: FieldId) {
+        if self.arrays[field].is_some() {
+            return;
+        }
+        let frame = self.frame(field);
+        let total = frame.total().max(&Int::Known(0));
+        let builder = build::appender_sized(self.stencil.dtype(field).ty(), total.expr());
+        let filled = self.copy(field, builder, &Int::Known(0), &total);
+        let name = self.stencil.fields[field].name.clone();
+        let data = self.flow.keep(&name, build::result(filled));
+        self.arrays[field] = Some(Array { data, frame });
+    }
+
+    fn unit_can_fail(&self, unit: &Unit<'_>) -> bool {
+        let mut fails = false;
+        unit.stmts.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| match &stmt.kind {
+                crate::tree::StmtKind::Assign { value, .. } => fails |= self.types.can_fail(value),
+                crate::tree::StmtKind::While { .. } => fails = true,
+            });
+        });
+        fails
+    }
+
+    /// The parts of a struct of builders.
+    pub(crate) fn unpack(&mut self, builder: Expr, count: usize) -> Vec<Expr> {
+        if count == 1 {
+            return vec![builder];
+        }
+        let all = self.flow.bind("all", builder);
+        (0..count).map(|field| build::field(all.clone(), field)).collect()
+    }
+
+    pub(crate) fn fail(&mut self, span: Span, message: impl Into<String>) {
+        self.error.get_or_insert(Diagnostic::ty(span, message));
+    }
+}
+
+fn group_targets(units: &[Unit<'_>]) -> Vec<FieldId> {
+    let mut seen = HashSet::new();
+    units.iter().flat_map(Unit::targets).filter(|field| seen.insert(*field)).collect()
+}
+
+/// One builder as itself, several as a struct.
+pub(crate) fn pack(mut builders: Vec<Expr>) -> Expr {
+    match builders.len() {
+        1 => builders.remove(0),
+        _ => build::strct(builders),
+    }
+}
+
+/// `iter(data, from, to, 1L)`.
+pub(crate) fn slice_iter(data: Expr, from: Expr, to: Expr) -> Iter {
+    Iter::Strided { data, start: from, end: to, stride: build::i64(1) }
+}
+
+/// The value under a name, so that it may be repeated.
+pub(crate) fn bind(flow: &mut Flow, name: &str, value: Int) -> Int {
+    match value {
+        Int::Known(_) => value,
+        Int::Expr(expr) => Int::Expr(flow.bind(name, expr)),
+    }
+}

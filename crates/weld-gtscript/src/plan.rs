@@ -1,0 +1,152 @@
+//! Which statements one loop over the columns does.
+//!
+//! A group is a loop over I and J whose body does all levels of a column: as long as no statement reads at a horizontal offset
+//! what another one of the group writes, a column needs no other, and temporaries that nobody else reads never are fields in
+//! memory. In a column, a unit is a loop over levels:
+//!
+//! - `Points`: each level by itself, so that the loop is over slices and becomes vector instructions. Statements of
+//!   `PARALLEL`, and those of `FORWARD` and `BACKWARD` that read no other level of what their block writes.
+//! - `Levels`: one level after the other, with the last values in registers.
+//!
+//! What reads at horizontal *and* vertical offsets what its block writes runs level by level over whole fields (`Stepwise`).
+
+use std::collections::HashSet;
+
+use weld_core::diag::Diagnostic;
+
+use crate::tree::{Block, Extent, FieldId, Interval, Policy, Stencil, Stmt};
+
+pub(crate) enum Plan<'s> {
+    Group(Vec<Unit<'s>>),
+    Stepwise(&'s Block),
+}
+
+pub(crate) struct Unit<'s> {
+    pub(crate) kind: UnitKind,
+    pub(crate) interval: Interval,
+    pub(crate) stmts: Vec<&'s Stmt>,
+    pub(crate) extent: Extent,
+    /// The horizontal axes of all that it writes.
+    pub(crate) axes: [bool; 2],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UnitKind {
+    Points,
+    Levels { backward: bool },
+}
+
+impl Unit<'_> {
+    pub(crate) fn targets(&self) -> Vec<FieldId> {
+        let mut targets = Vec::new();
+        for target in self.stmts.iter().flat_map(|stmt| stmt.targets()) {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        targets
+    }
+
+    pub(crate) fn reads_of(&self, wanted: &dyn Fn(FieldId) -> bool) -> bool {
+        let mut found = false;
+        self.stmts.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| found = found || stmt.reads().iter().any(|read| wanted(read.field)));
+        });
+        found
+    }
+}
+
+/// The plan of a stencil, in order of execution.
+pub(crate) fn plan(stencil: &Stencil) -> Result<Vec<Plan<'_>>, Diagnostic> {
+    let mut plans: Vec<Plan<'_>> = Vec::new();
+    for block in &stencil.blocks {
+        match units(stencil, block)? {
+            Some(units) => units.into_iter().for_each(|unit| join(&mut plans, unit)),
+            None => plans.push(Plan::Stepwise(block)),
+        }
+    }
+    Ok(plans)
+}
+
+/// The units of a block, or `None` if it has to be done level by level over whole fields.
+fn units<'s>(stencil: &'s Stencil, block: &'s Block) -> Result<Option<Vec<Unit<'s>>>, Diagnostic> {
+    let written: HashSet<FieldId> = block.body.iter().flat_map(Stmt::targets).collect();
+    let (mut across_levels, mut horizontal) = (false, false);
+    block.body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            for read in stmt.reads().iter().filter(|read| written.contains(&read.field)) {
+                across_levels |= read.offset[2] != 0;
+                horizontal |= read.is_horizontal();
+            }
+        });
+    });
+    across_levels |= written.iter().any(|field| !stencil.fields[*field].axes[2]);
+    if block.policy == Policy::Parallel || !across_levels {
+        return points(stencil, block).map(Some);
+    }
+    let mut extent = Extent::ZERO;
+    block.body.iter().for_each(|stmt| extent = extent.hull(stmt.extent));
+    let axes: HashSet<[bool; 2]> = written.iter().map(|field| horizontal_axes(stencil, *field)).collect();
+    let mut axes = axes.into_iter();
+    let (Some(axes), None, false) = (axes.next(), axes.next(), horizontal) else { return Ok(None) };
+    let kind = UnitKind::Levels { backward: block.policy == Policy::Backward };
+    Ok(Some(vec![Unit { kind, interval: block.interval, stmts: block.body.iter().collect(), extent, axes }]))
+}
+
+/// A unit for as many statements as read only at the same point what those before them write.
+fn points<'s>(stencil: &'s Stencil, block: &'s Block) -> Result<Vec<Unit<'s>>, Diagnostic> {
+    let mut units: Vec<Unit<'s>> = Vec::new();
+    for stmt in &block.body {
+        let axes = statement_axes(stencil, stmt)?;
+        let joins = units.last().is_some_and(|unit| {
+            let targets = unit.targets();
+            let mut fits = unit.extent == stmt.extent && unit.axes == axes;
+            stmt.each(&mut |stmt| {
+                fits &= stmt.reads().iter().all(|read| read.offset == [0; 3] || !targets.contains(&read.field));
+            });
+            fits
+        });
+        match units.last_mut() {
+            Some(unit) if joins => unit.stmts.push(stmt),
+            _ => units.push(Unit {
+                kind: UnitKind::Points,
+                interval: block.interval,
+                stmts: vec![stmt],
+                extent: stmt.extent,
+                axes,
+            }),
+        }
+    }
+    Ok(units)
+}
+
+fn horizontal_axes(stencil: &Stencil, field: FieldId) -> [bool; 2] {
+    let axes = stencil.fields[field].axes;
+    [axes[0], axes[1]]
+}
+
+pub(crate) fn statement_axes(stencil: &Stencil, stmt: &Stmt) -> Result<[bool; 2], Diagnostic> {
+    let mut all = stmt.targets().into_iter().map(|field| horizontal_axes(stencil, field));
+    let first = all.next().unwrap_or([true; 2]);
+    match all.all(|axes| axes == first) {
+        true => Ok(first),
+        false => Err(Diagnostic::ty(stmt.span, "fields with different axes cannot be written in one `while`")),
+    }
+}
+
+/// Adds a unit to the last group, if a column of it needs no other column of the group.
+fn join<'s>(plans: &mut Vec<Plan<'s>>, unit: Unit<'s>) {
+    if let Some(Plan::Group(units)) = plans.last_mut() {
+        let written: HashSet<FieldId> = units.iter().flat_map(Unit::targets).collect();
+        let mut fits = units[0].extent == unit.extent && units[0].axes == unit.axes;
+        unit.stmts.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| {
+                fits &= stmt.reads().iter().all(|read| !read.is_horizontal() || !written.contains(&read.field));
+            });
+        });
+        if fits {
+            return units.push(unit);
+        }
+    }
+    plans.push(Plan::Group(vec![unit]));
+}
