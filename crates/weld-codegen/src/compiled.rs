@@ -189,6 +189,11 @@ impl Compiled {
         })
     }
 
+    /// Whether a stream gives its rows as they come: see [`Stream::rows`].
+    pub fn streams_rows(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.rows().is_some())
+    }
+
     /// Compiles the loop over the stream for chunks of these layouts, ahead of their arrival.
     pub fn prepare(&self, layouts: &[ColumnLayout]) -> Result<(), CompileError> {
         let variant = self.variant(layouts);
@@ -651,7 +656,8 @@ impl Stream {
     }
 
     /// Rows appended since the last call, for a program whose body is `result` of an appender loop over the stream.
-    /// `None` for other programs. Long strings point into the chunks since then, or into arguments.
+    /// `None` for other programs. Long strings point into the chunks since then, or into arguments. The run's pool does not
+    /// count them any more.
     pub fn rows(&mut self) -> Option<Rows> {
         let compiled = self.compiled.clone();
         let (element, offset) = compiled.stream.as_ref()?.rows()?;
@@ -674,7 +680,8 @@ impl Stream {
                 slot.write(0);
                 words.push(block as u64);
                 if !block.is_null() {
-                    let block: Block = self.run.detach(block);
+                    let mut block: Block = self.run.detach(block);
+                    block.uncount();
                     owners.push(Arc::new(block));
                 }
             }

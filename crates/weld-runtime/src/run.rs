@@ -272,7 +272,7 @@ impl Run {
             unlink(header);
             self.bytes -= (*header).bytes + HEADER_BYTES;
         }
-        Block { data: block, memory: self.context.memory().clone() }
+        Block { data: block, memory: Some(self.context.memory().clone()) }
     }
 
     /// Frees all blocks of a region.
@@ -367,7 +367,8 @@ impl std::fmt::Debug for Run {
 /// A block of memory that outlives its run; freed when dropped.
 pub struct Block {
     data: *mut u8,
-    memory: Arc<dyn MemoryPool>,
+    /// The pool that its bytes are from, as long as they are counted there.
+    memory: Option<Arc<dyn MemoryPool>>,
 }
 
 // SAFETY: a block is plain memory with one owner.
@@ -384,17 +385,24 @@ impl Block {
         // SAFETY: the header stands before the bytes.
         unsafe { (*self.data.sub(HEADER_BYTES).cast::<Header>()).bytes }
     }
+
+    /// Gives the bytes back to the pool while the block lives on: it goes to somebody who counts for himself.
+    pub fn uncount(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            memory.shrink(self.bytes() + HEADER_BYTES);
+        }
+    }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
+        self.uncount();
         let size = self.bytes() + HEADER_BYTES;
         // SAFETY: allocated by `Run::allocate_in` with this layout, and owned by nobody else.
         unsafe {
             destroy(self.data.sub(HEADER_BYTES).cast());
             dealloc(self.data.sub(HEADER_BYTES), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
         }
-        self.memory.shrink(size);
     }
 }
 
