@@ -81,16 +81,24 @@ pub(crate) struct CodeCache {
     kept: Mutex<HashMap<(String, Settings), Arc<Code>>>,
     /// As many as there are processors.
     slots: Semaphore,
+    refuses: Option<Refuses>,
 }
+
+/// Which programs do not compile, for tests.
+type Refuses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Default for CodeCache {
     fn default() -> CodeCache {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        CodeCache { kept: Mutex::default(), slots: Semaphore::new(processors) }
+        CodeCache { kept: Mutex::default(), slots: Semaphore::new(processors), refuses: None }
     }
 }
 
 impl CodeCache {
+    pub(crate) fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> CodeCache {
+        CodeCache { refuses: Some(Box::new(refuses)), ..CodeCache::default() }
+    }
+
     /// The right to compile, held while compiling; `None` never comes, for nobody closes the semaphore.
     pub(crate) async fn slot(&self) -> Option<SemaphorePermit<'_>> {
         self.slots.acquire().await.ok()
@@ -107,6 +115,9 @@ impl CodeCache {
         let key = (program.to_string(), settings.clone());
         if let Some(code) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((Arc::clone(code), false));
+        }
+        if self.refuses.as_ref().is_some_and(|refuses| refuses(&key.0)) {
+            return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
         let code = Arc::new(settings.compile(program)?);

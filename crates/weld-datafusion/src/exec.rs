@@ -1,7 +1,8 @@
 //! `WeldExec`: one compiled pipeline in a physical plan.
 //!
 //! Its first child is the streamed input, the others are the build sides of its joins, each a `WeldExec` whose sink is
-//! a table. It keeps the operators that it replaced, to fall back on when the pipeline does not compile.
+//! a table. It keeps the operators that it replaced: they run when the pipeline does not compile or is refused memory,
+//! they say what holds of the output when the children change, and they give the rows of a node that builds a table.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -10,18 +11,18 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_expr::{Distribution, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-    apply_expression_roots,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, Partitioning,
+    PlanProperties, apply_expression_roots,
 };
 use tokio::sync::OnceCell;
 
 use crate::code::{Code, CodeCache, Settings};
 use crate::lower::pipeline::{Kernel, Output};
-use crate::pipeline::{self, Table};
+use crate::pipeline::{self, Handover, Table};
 use crate::scan;
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
@@ -38,6 +39,8 @@ pub(crate) struct Pipeline {
     pub(crate) fused: Vec<Fused>,
     /// Whether a hash exchange below the operators was taken out.
     pub(crate) dropped_exchange: bool,
+    /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
+    pub(crate) distribution: Distribution,
     /// At most so many rows a partition.
     pub(crate) fetch: Option<usize>,
     /// The dynamic filter that the table feeds.
@@ -95,12 +98,26 @@ pub(crate) struct Inner {
     sharing: scan::Sharing,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
+    /// What runs instead once the pool has refused memory.
+    pub(crate) handover: Handover,
+    /// Whether this is a copy for another run of the plan. The consumers of its dynamic filter are shared with the other
+    /// runs, so it must not be fed, as DataFusion's joins do not feed theirs.
+    reset: bool,
 }
 
 impl WeldExec {
-    pub(crate) fn new(pipeline: Pipeline, children: Vec<Arc<dyn ExecutionPlan>>, replaced: Replaced) -> WeldExec {
-        let properties = properties(&pipeline, &children, replaced.plan.properties());
-        WeldExec::of(Arc::new(pipeline), children, replaced, properties)
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        replaced: Replaced,
+    ) -> Result<WeldExec> {
+        let is_same = Arc::ptr_eq(children[0].properties(), replaced.inputs[0].properties());
+        let properties = if is_same && !pipeline.dropped_exchange {
+            Arc::clone(replaced.plan.properties())
+        } else {
+            properties(&pipeline, &children, &replaced)?
+        };
+        Ok(WeldExec::of(Arc::new(pipeline), children, replaced, properties, false))
     }
 
     fn of(
@@ -108,6 +125,7 @@ impl WeldExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         replaced: Replaced,
         properties: Arc<PlanProperties>,
+        reset: bool,
     ) -> WeldExec {
         WeldExec {
             inner: Arc::new(Inner {
@@ -123,6 +141,8 @@ impl WeldExec {
                 coded: OnceCell::new(),
                 sharing: scan::Sharing::default(),
                 fallback: OnceLock::new(),
+                handover: Handover::default(),
+                reset,
             }),
         }
     }
@@ -219,56 +239,66 @@ impl Inner {
         self.children[1..].iter().filter_map(|child| child.downcast_ref::<WeldExec>())
     }
 
+    /// The dynamic filter that the table feeds in this run.
+    pub(crate) fn feeds(&self) -> Option<&DynamicFilter> {
+        self.pipeline.feeds.as_ref().filter(|_| !self.reset)
+    }
+
     /// DataFusion's operators over this pipeline's present inputs.
     pub(crate) fn fallback(&self) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(plan) = self.fallback.get() {
             return Ok(Arc::clone(plan));
         }
-        let plan = self.restore()?;
+        let plan = if self.reset { self.restart()? } else { self.restore()? };
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
 
+    /// The same as if nothing had been executed yet, the inputs included.
+    pub(crate) fn restart(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        reset_plan_states(self.restore()?)
+    }
+
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut inputs = Vec::with_capacity(self.children.len());
-        for child in &self.children {
-            let build = child.downcast_ref::<WeldExec>().filter(|exec| exec.builds_table());
-            inputs.push(match build {
-                Some(build) => build.inner.restore()?,
-                None => Arc::clone(child),
-            });
-        }
-        let replaced = Arc::clone(&self.replaced.plan);
-        replaced
-            .transform_down(|node| {
-                let known = self.replaced.inputs.iter().position(|input| Arc::ptr_eq(input, &node));
-                Ok(match known {
-                    Some(index) => Transformed::new(Arc::clone(&inputs[index]), true, TreeNodeRecursion::Jump),
-                    None => Transformed::no(node),
-                })
-            })
-            .data()
+        restore(&self.children, &self.replaced)
     }
 }
 
-/// What holds of the output: what held of the replaced operators', except for the partitioning when an exchange was
-/// taken out below.
+/// The replaced operators over `children`, the operators of whose tables are put back too.
+fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut inputs = Vec::with_capacity(children.len());
+    for child in children {
+        let build = child.downcast_ref::<WeldExec>().filter(|exec| exec.builds_table());
+        inputs.push(match build {
+            Some(build) => build.inner.restore()?,
+            None => Arc::clone(child),
+        });
+    }
+    let plan = Arc::clone(&replaced.plan);
+    plan.transform_down(|node| {
+        let known = replaced.inputs.iter().position(|input| Arc::ptr_eq(input, &node));
+        Ok(match known {
+            Some(index) => Transformed::new(Arc::clone(&inputs[index]), true, TreeNodeRecursion::Jump),
+            None => Transformed::no(node),
+        })
+    })
+    .data()
+}
+
+/// What holds of the output: what would hold of the replaced operators' over these children, except for the partitioning
+/// when an exchange was taken out below.
 fn properties(
     pipeline: &Pipeline,
     children: &[Arc<dyn ExecutionPlan>],
-    replaced: &Arc<PlanProperties>,
-) -> Arc<PlanProperties> {
-    let properties = PlanProperties::clone(replaced);
-    if matches!(pipeline.kernel.output, Output::Table(_)) {
-        let schema = Arc::clone(replaced.eq_properties.schema());
-        let properties = properties.with_eq_properties(EquivalenceProperties::new(schema));
-        let properties = properties.with_partitioning(Partitioning::UnknownPartitioning(1));
-        return Arc::new(properties.with_emission_type(EmissionType::Final));
-    }
+    replaced: &Replaced,
+) -> Result<Arc<PlanProperties>> {
+    let restored = restore(children, replaced)?;
+    let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
-    if pipeline.dropped_exchange || properties.partitioning.partition_count() != partitions {
-        return Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(partitions)));
+    if pipeline.dropped_exchange && !matches!(pipeline.kernel.output, Output::Table(_)) {
+        let properties = PlanProperties::clone(properties);
+        return Ok(Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(partitions))));
     }
-    Arc::new(properties)
+    Ok(Arc::clone(properties))
 }
 
 impl fmt::Debug for WeldExec {
@@ -299,10 +329,18 @@ impl ExecutionPlan for WeldExec {
         self.inner.children.iter().collect()
     }
 
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let mut required = vec![Distribution::UnspecifiedDistribution; self.inner.children.len()];
+        required[0] = self.inner.pipeline.distribution.clone();
+        InputDistributionRequirements::new(required)
+    }
+
+    /// Optimizer rules take it that columns stay where they are in a node that maintains the order: filters alone say so.
     fn maintains_input_order(&self) -> Vec<bool> {
+        let filters = self.inner.pipeline.fused.iter().all(|fused| fused.operator == "FilterExec");
         let streams = matches!(self.inner.pipeline.kernel.output, Output::Rows(_));
         let mut maintains = vec![false; self.inner.children.len()];
-        maintains[0] = streams;
+        maintains[0] = filters && streams && self.schema() == self.inner.source().schema();
         maintains
     }
 
@@ -330,15 +368,23 @@ impl ExecutionPlan for WeldExec {
         if children.len() != self.inner.children.len() {
             return internal_err!("WeldExec has {} children", self.inner.children.len());
         }
-        if children[1..].iter().any(|child| !child.is::<WeldExec>()) {
-            return internal_err!("the build side of a WeldExec is a WeldExec");
-        }
         let inner = &self.inner;
+        if children[1..].iter().any(|child| !child.downcast_ref::<WeldExec>().is_some_and(WeldExec::builds_table)) {
+            // Somebody has put a node above a table: rows come from there.
+            return restore(&children, &inner.replaced);
+        }
         let properties = match options.children_properties {
             ChildrenPropertiesMode::Keep => Arc::clone(&inner.properties),
-            ChildrenPropertiesMode::Recompute => properties(&inner.pipeline, &children, &inner.properties),
+            ChildrenPropertiesMode::Recompute => properties(&inner.pipeline, &children, &inner.replaced)?,
         };
-        Ok(Arc::new(WeldExec::of(Arc::clone(&inner.pipeline), children, inner.replaced.clone(), properties)))
+        let (pipeline, replaced) = (Arc::clone(&inner.pipeline), inner.replaced.clone());
+        Ok(Arc::new(WeldExec::of(pipeline, children, replaced, properties, inner.reset)))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Inner { pipeline, children, replaced, properties, .. } = &*self.inner;
+        let (pipeline, properties) = (Arc::clone(pipeline), Arc::clone(properties));
+        Ok(Arc::new(WeldExec::of(pipeline, children.clone(), replaced.clone(), properties, true)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -347,7 +393,8 @@ impl ExecutionPlan for WeldExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if self.builds_table() {
-            return internal_err!("a WeldExec that builds a table gives no rows");
+            // The pipeline above takes the table; whoever asks for rows gets those that the table would be made of.
+            return self.inner.fallback()?.execute(partition, context);
         }
         Ok(pipeline::stream(Arc::clone(&self.inner), partition, context))
     }

@@ -153,6 +153,10 @@ impl DeclinedExec {
     pub fn declined(&self) -> &[Declined] {
         &self.declined
     }
+
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
 }
 
 impl DisplayAs for DeclinedExec {

@@ -1,9 +1,8 @@
 //! A query's memory pool behind the runtime's: every table and vector of a pipeline is one reservation of the query.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::DataFusionError;
-use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use weld_core::{RuntimeError, RuntimeErrorKind};
@@ -13,16 +12,25 @@ use weld_runtime::MemoryPool;
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
     reservation: MemoryReservation,
+    /// Whether what is still allocated belongs to batches that were handed out, which DataFusion does not count.
+    is_released: Mutex<bool>,
 }
 
 impl QueryMemory {
     pub(crate) fn new(name: impl Into<String>, context: &TaskContext) -> Arc<QueryMemory> {
         let reservation = MemoryConsumer::new(name).register(context.memory_pool());
-        Arc::new(QueryMemory { reservation })
+        Arc::new(QueryMemory { reservation, is_released: Mutex::new(false) })
     }
 
     pub(crate) fn used(&self) -> usize {
         self.reservation.size()
+    }
+
+    /// Gives everything back to the pool: the rows of a finished run have been handed out.
+    pub(crate) fn release(&self) {
+        let mut is_released = self.is_released.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_released = true;
+        self.reservation.free();
     }
 }
 
@@ -32,8 +40,11 @@ impl MemoryPool for QueryMemory {
     }
 
     fn shrink(&self, bytes: usize) {
-        // Never more than was taken: the runtime gives back what it got.
-        self.reservation.shrink(bytes);
+        let is_released = self.is_released.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_released {
+            // Never more than was taken: the runtime gives back what it got.
+            self.reservation.shrink(bytes);
+        }
     }
 }
 
@@ -47,9 +58,4 @@ pub(crate) fn query_error(error: RuntimeError) -> DataFusionError {
         RuntimeErrorKind::Internal => DataFusionError::Internal(error.message),
         _ => DataFusionError::Execution(error.message),
     }
-}
-
-/// The value, or the query's error.
-pub(crate) fn checked<T>(result: Result<T, RuntimeError>) -> Result<T> {
-    result.map_err(query_error)
 }

@@ -4,22 +4,37 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::{Distribution, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
+};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::unnest::UnnestExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
 use crate::code::{CodeCache, Settings};
@@ -37,15 +52,37 @@ pub struct WeldRule {
     cache: Arc<CodeCache>,
 }
 
+impl WeldRule {
+    /// A rule whose compiler refuses the programs that `refuses` is true of, to test what happens then.
+    #[doc(hidden)]
+    pub fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> WeldRule {
+        WeldRule { cache: Arc::new(CodeCache::refusing(refuses)) }
+    }
+
+    fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut rewriter = Rewriter { options, cache: Arc::clone(&self.cache), declined: Vec::new() };
+        let plan = rewriter.rewrite(without_notes(plan), false)?;
+        Ok(if rewriter.declined.is_empty() { plan } else { Arc::new(DeclinedExec::new(plan, rewriter.declined)) })
+    }
+}
+
 impl PhysicalOptimizerRule for WeldRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = WeldOptions::of(config);
         if !options.enabled {
             return Ok(plan);
         }
-        let mut rewriter = Rewriter { options, cache: Arc::clone(&self.cache), declined: Vec::new() };
-        let plan = rewriter.rewrite(plan, false)?;
-        Ok(if rewriter.declined.is_empty() { plan } else { Arc::new(DeclinedExec::new(plan, rewriter.declined)) })
+        let careful = WeldOptions { drop_exchanges: false, ..options.clone() };
+        for options in [options, careful] {
+            match rewritten(|| self.rewrite(&plan, options), config) {
+                Ok(rewritten) => return Ok(rewritten),
+                // Plans that never kept what they promise are not ours to repair.
+                Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => return Ok(plan),
+                Err(error) if cfg!(debug_assertions) => return Err(error),
+                Err(error) => log::error!("a plan is left as it was: {error}"),
+            }
+        }
+        Ok(plan)
     }
 
     fn name(&self) -> &str {
@@ -54,6 +91,24 @@ impl PhysicalOptimizerRule for WeldRule {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// The plan that `rewrite` makes, if it gives every operator what it requires of its inputs. A panic is an error.
+fn rewritten(
+    rewrite: impl FnOnce() -> Result<Arc<dyn ExecutionPlan>>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = catch_unwind(AssertUnwindSafe(rewrite));
+    let plan = plan.unwrap_or_else(|_| internal_err!("the rule panicked"))?;
+    SanityCheckPlan::new().optimize(plan, config)
+}
+
+/// The plan below the notes that an earlier run of the rule has left.
+fn without_notes(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match (plan.as_ref() as &dyn Any).downcast_ref::<DeclinedExec>() {
+        Some(declined) => Arc::clone(declined.input()),
+        None => Arc::clone(plan),
     }
 }
 
@@ -77,9 +132,14 @@ struct Chain {
     columns: usize,
     /// Which of the source's columns are needed.
     needed: Vec<bool>,
-    /// Whether somebody above relies on how the rows are partitioned.
+    /// Whether somebody above, or one of the operators, relies on how the rows are partitioned.
     keep_partitioning: bool,
+    /// Whether the operators have to find their rows as the source partitions them. Joins do not, but those of DataFusion
+    /// that they replace do, unless the exchange that they need is one of the replaced operators.
+    relies: bool,
     dropped_exchange: bool,
+    /// Whether the operators so far give a row for each of theirs, to the end: a limit below them is one of theirs.
+    passes_limits: bool,
     fetch: Option<usize>,
 }
 
@@ -101,8 +161,23 @@ impl Chain {
             columns,
             needed: sink.needed(columns),
             keep_partitioning,
+            relies: false,
             dropped_exchange: false,
+            passes_limits: matches!(sink, Sink::Rows),
             fetch: None,
+        }
+    }
+
+    /// How the source has to be partitioned: as it is, for those who rely on that.
+    fn distribution(&self) -> Distribution {
+        match self.source.output_partitioning() {
+            _ if !self.relies => Distribution::UnspecifiedDistribution,
+            partitioning if partitioning.partition_count() == 1 => Distribution::SinglePartition,
+            Partitioning::Hash(keys, _) => Distribution::KeyPartitioned(keys.clone()),
+            Partitioning::Range(range) => {
+                Distribution::KeyPartitioned(range.ordering().iter().map(|key| Arc::clone(&key.expr)).collect())
+            }
+            _ => Distribution::UnspecifiedDistribution,
         }
     }
 
@@ -135,13 +210,14 @@ impl Rewriter {
         let mut children = Vec::new();
         for (child, required) in plan.children().into_iter().cloned().zip(required) {
             let keyed = !matches!(required, Distribution::UnspecifiedDistribution | Distribution::SinglePartition);
-            children.push(self.rewrite(child, keyed || (keep_partitioning && !exchange))?);
+            let keep = keyed || (keep_partitioning && !exchange) || !says_what_it_requires(plan.as_ref());
+            children.push(self.rewrite(child, keep)?);
         }
         if children.is_empty() { Ok(plan) } else { replace_children_if_necessary(plan, children) }
     }
 
     fn decline(&mut self, plan: &Arc<dyn ExecutionPlan>, unsupported: Unsupported) {
-        if is_operator(plan.as_ref()) {
+        if is_operator(plan.as_ref()) && !plan.is::<WeldExec>() {
             let reason = if unsupported.what == plan.name() { unsupported.why } else { unsupported.to_string() };
             self.declined.push(Declined { operator: plan.name().to_owned(), reason });
         }
@@ -174,8 +250,11 @@ impl Rewriter {
         let aggregate = Aggregate::of(exec)?;
         let exprs: Vec<_> = aggregate.exprs().cloned().collect();
         let sink = Sink::Aggregate(aggregate);
-        sink.check(&exec.input().schema())?;
+        if !exec.input().schema().fields().is_empty() {
+            sink.check(&exec.input().schema())?;
+        }
         let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
+        chain.relies = relies(exec.mode());
         chain.fused.push(fused(exec));
         chain.exprs = exprs;
         Ok((sink, chain))
@@ -200,6 +279,7 @@ impl Rewriter {
             match taken {
                 Err(unsupported) => return Ok(unsupported),
                 Ok(Taken { step, input }) => {
+                    chain.passes_limits &= matches!(step, Step::Project { .. });
                     chain.needed = step.needed(&chain.needed);
                     chain.steps.push(step);
                     chain.fused.push(fused(node.as_ref()));
@@ -211,7 +291,7 @@ impl Rewriter {
 
     fn filter(&self, exec: &FilterExec, chain: &mut Chain) -> lower::Result<Taken> {
         enabled(self.options.filter, "FilterExec", "weld.filter")?;
-        if exec.fetch().is_some() && !chain.fused.is_empty() {
+        if exec.fetch().is_some() && !chain.passes_limits {
             return Err(Unsupported::new("FilterExec", "stops at a limit below other operators"));
         }
         let step = Step::Filter {
@@ -247,6 +327,7 @@ impl Rewriter {
         let step = Step::Aggregate(aggregate);
         step.check(&exec.input().schema(), &chain.needed)?;
         chain.keep_partitioning |= keyed(exec.mode());
+        chain.relies |= relies(exec.mode());
         Ok(Taken { step, input: Arc::clone(exec.input()) })
     }
 
@@ -282,15 +363,20 @@ impl Rewriter {
         let input = match self.droppable_exchange(exec.right(), chain.keep_partitioning) {
             Some(below) => {
                 chain.dropped_exchange = true;
+                chain.relies = false;
                 below
             }
-            None => Arc::clone(exec.right()),
+            None => {
+                chain.relies |= *exec.partition_mode() == PartitionMode::Partitioned;
+                Arc::clone(exec.right())
+            }
         };
         Ok(Ok(Taken { step, input }))
     }
 
     /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor
-    /// exchanging rows is needed below it.
+    /// exchanging rows is needed below it. An exchange that merges ordered inputs stays: rows that match one row come in the
+    /// build side's order.
     fn build_side(
         &mut self,
         exec: &HashJoinExec,
@@ -299,13 +385,16 @@ impl Rewriter {
         let left = exec.left();
         let input = match (left.downcast_ref::<CoalescePartitionsExec>(), left.downcast_ref::<RepartitionExec>()) {
             (Some(coalesce), _) if coalesce.fetch().is_none() => coalesce.input(),
-            (_, Some(exchange)) if matches!(exchange.partitioning(), Partitioning::Hash(..)) => exchange.input(),
+            (_, Some(exchange)) if matches!(exchange.partitioning(), Partitioning::Hash(..)) && !merges(exchange) => {
+                exchange.input()
+            }
             _ => left,
         };
         if let Err(unsupported) = sink.check(&input.schema()) {
             return Ok(Err(unsupported));
         }
         let mut chain = Chain::new(input, &sink, false);
+        chain.relies = Arc::ptr_eq(input, left) && *exec.partition_mode() != PartitionMode::Auto;
         self.extend(&mut chain, false)?;
         let feeds = exec.dynamic_expressions_produced().into_iter().next().map(|filter| DynamicFilter {
             filter,
@@ -348,7 +437,9 @@ impl Rewriter {
             Ok(kernel) => kernel,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
-        let mut children = vec![self.rewrite(Arc::clone(&chain.source), chain.keep_partitioning)?];
+        let distribution = chain.distribution();
+        let keep = chain.keep_partitioning || matches!(distribution, Distribution::KeyPartitioned(_));
+        let mut children = vec![self.rewrite(Arc::clone(&chain.source), keep)?];
         let mut inputs = vec![chain.source];
         for (build, replaced) in chain.builds {
             children.push(build);
@@ -358,6 +449,7 @@ impl Rewriter {
             kernel,
             fused: chain.fused,
             dropped_exchange: chain.dropped_exchange,
+            distribution,
             fetch: chain.fetch,
             feeds,
             exprs: chain.exprs,
@@ -365,13 +457,50 @@ impl Rewriter {
             settings: Settings::of(&self.options),
             cache: Arc::clone(&self.cache),
         };
-        Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs }))))
+        Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }
 }
 
 /// Whether an aggregate relies on its input being partitioned by its groups.
 fn keyed(mode: &AggregateMode) -> bool {
     matches!(mode, AggregateMode::SinglePartitioned | AggregateMode::FinalPartitioned)
+}
+
+/// Whether an aggregate relies on how its input is partitioned: into groups, or not at all.
+fn relies(mode: &AggregateMode) -> bool {
+    !matches!(mode, AggregateMode::Partial | AggregateMode::PartialReduce)
+}
+
+/// Whether an exchange merges inputs by their order.
+fn merges(exchange: &RepartitionExec) -> bool {
+    exchange.preserve_order() && exchange.input().output_partitioning().partition_count() > 1
+}
+
+/// Whether an operator's declared requirements are all that it requires of the partitioning of its inputs. That is so of
+/// DataFusion's, except for `InterleaveExec`; nothing is known of others.
+fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<AggregateExec>()
+        || plan.is::<AnalyzeExec>()
+        || plan.is::<BoundedWindowAggExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<CrossJoinExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<HashJoinExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<RecursiveQueryExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<ScalarSubqueryExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<UnionExec>()
+        || plan.is::<UnnestExec>()
+        || plan.is::<WeldExec>()
+        || plan.is::<WindowAggExec>()
 }
 
 fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {

@@ -87,8 +87,8 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
     }
     if expr.is::<ScalarSubqueryExpr>() {
         let ty = value_type(&data_type(scope, expr.as_ref())?)?;
-        let nullable = expr.nullable(scope.schema).map_err(|error| Unsupported::new(expr, error))?;
-        return Ok(block.env.scalar(expr, ty, nullable));
+        // Without a row it is null, whatever its column says.
+        return Ok(block.env.scalar(expr, ty, true));
     }
     Err(Unsupported::new(expr, "no lowering for this expression"))
 }

@@ -90,6 +90,11 @@ impl Join {
         })
     }
 
+    /// Whether rows come out only for rows of the build side.
+    pub(crate) fn needs_match(&self) -> bool {
+        self.gives != Gives::Unmatched
+    }
+
     /// Every expression that reads an input.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         let filter = self.filter.as_ref().map(|filter| filter.expression());

@@ -60,6 +60,10 @@ pub(crate) struct Kernel {
     /// What to pass for the parameters after the stream.
     pub(crate) args: Vec<Arg>,
     pub(crate) output: Output,
+    /// For each table among the arguments whether rows come out only for rows that it has.
+    pub(crate) needs_match: Vec<bool>,
+    /// Whether rows are left out or multiplied on the way, so that several batches may make one.
+    pub(crate) gathers: bool,
     /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
     pub(crate) ungrouped: Option<Box<Kernel>>,
     /// The source's columns that are keys of groups as they are: better read as codes than as values.
@@ -200,7 +204,13 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
         }
     };
     let (program, args) = lowering.finish(body);
-    Ok(Kernel { program, inputs, args, output, ungrouped: None, keys: Vec::new() })
+    let probe = |step: &Step| match step {
+        Step::Probe { join, .. } => Some(join.needs_match()),
+        _ => None,
+    };
+    let needs_match = steps.iter().filter_map(probe).collect();
+    let gathers = steps.iter().any(|step| !matches!(step, Step::Project { .. }));
+    Ok(Kernel { program, inputs, args, output, needs_match, gathers, ungrouped: None, keys: Vec::new() })
 }
 
 /// The stream parameter: a struct of the needed columns.

@@ -1,0 +1,95 @@
+//! Code for pipelines: their own and that of everything below, compiled at the same time.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricBuilder;
+use futures::future::{BoxFuture, FutureExt, join_all, join3};
+
+use crate::arrow::input::expected_layout;
+use crate::code::Code;
+use crate::exec::{Inner, WeldExec};
+use crate::lower::pipeline::Kernel;
+use crate::scan::{self, ParquetScan};
+
+/// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
+///
+/// Everything below is compiled at the same time, pipelines whose rows come here through DataFusion's operators included:
+/// none of this pipeline's rows arrive before those have their code.
+pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
+    async move {
+        let builds = inner.builds().map(|build| code(Arc::clone(&build.inner), Arc::clone(&context)));
+        let mut sources = Vec::new();
+        pipelines_below(inner.source(), &mut sources);
+        let sources = sources.into_iter().map(|source| code(source, Arc::clone(&context)));
+        let own = inner.code.get_or_init(|| async {
+            inner.choose_codes(&context).await;
+            let pipeline = &inner.pipeline;
+            // Nothing to do on another thread, which would have to wait for a processor.
+            if let Some(code) = pipeline.cache.find(&pipeline.kernel.program, &pipeline.settings) {
+                return prepare(&inner, &pipeline.kernel, code, false);
+            }
+            // More at a time than there are processors would only wait for each other.
+            let _slot = inner.pipeline.cache.slot().await;
+            let task = {
+                let inner = Arc::clone(&inner);
+                SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))
+            };
+            task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+        });
+        let (own, builds, _) = join3(own, join_all(builds), join_all(sources)).await;
+        builds.into_iter().collect::<Result<Vec<_>, _>>()?;
+        own.clone()
+    }
+    .boxed()
+}
+
+/// The first pipelines on every path down the plan.
+fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
+    match plan.downcast_ref::<WeldExec>() {
+        Some(exec) => found.push(Arc::clone(&exec.inner)),
+        None => plan.children().into_iter().for_each(|child| pipelines_below(child, found)),
+    }
+}
+
+/// The code of a partial aggregate that makes a group of every row.
+pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
+    let compile = || async {
+        let inner = Arc::clone(&inner);
+        let task = SpawnedTask::spawn_blocking(move || match &inner.pipeline.kernel.ungrouped {
+            Some(kernel) => compile(&inner, kernel),
+            None => Err("it has no groups".to_owned()),
+        });
+        task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+    };
+    inner.ungrouped.get_or_init(compile).await.clone()
+}
+
+fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
+    let pipeline = &inner.pipeline;
+    let (code, new) = pipeline.cache.code(&kernel.program, &pipeline.settings)?;
+    prepare(inner, kernel, code, new)
+}
+
+/// Compiles for the layouts that the input is expected to have, and notes the time that it took.
+fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result<Arc<Code>, String> {
+    let pipeline = &inner.pipeline;
+    let before = code.compile_time();
+    // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
+    let schema = inner.source().schema();
+    let narrow = pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
+    let expected = |index: &usize| match schema.field(*index).data_type() {
+        data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
+        data_type if narrow => expected_layout(&scan::narrow(data_type)),
+        data_type => expected_layout(data_type),
+    };
+    let layouts: Option<Vec<_>> = kernel.inputs.iter().map(expected).collect();
+    if let Some(layouts) = layouts {
+        code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
+    }
+    let spent = code.compile_time() - if new { std::time::Duration::ZERO } else { before };
+    MetricBuilder::new(&inner.metrics).subset_time("compile_time", 0).add_duration(spent);
+    Ok(code)
+}

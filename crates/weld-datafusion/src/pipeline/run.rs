@@ -1,0 +1,396 @@
+//! One partition's run: batches go into compiled code, rows come out.
+//!
+//! Rows are gathered over a few batches, as DataFusion's filters and joins do, but never while there is nothing to do: what
+//! is there goes out when the input keeps waiting, when a limit is reached, and when a batch's worth of rows has come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput};
+use futures::{StreamExt, poll};
+use weld_codegen::{Stream, Value};
+use weld_runtime::Context;
+
+use super::failure::{Failure, guard, run};
+use super::grouping::Grouping;
+use super::slices::Slices;
+use super::table::{CancelOnDrop, args};
+use crate::arrow::input::BatchColumns;
+use crate::arrow::output::{RowsReader, string_buffers_of};
+use crate::code::Code;
+use crate::exec::Inner;
+use crate::lower::Slot;
+use crate::lower::pipeline::Output;
+use crate::memory::QueryMemory;
+
+/// Rows are handed out once so many input batches went through: fewer, fuller output batches.
+const BATCHES_HELD_MAX: usize = 8;
+
+/// A partial aggregate hands its groups out when they take so much memory, which bounds its table. A smaller bound (2 MiB,
+/// to stay in the cache) measured slower: where groups are many and spread out it sends nearly every row on. TPC-H Q17 at
+/// SF1, 200,000 groups in 6 million rows: 5.4 million partial rows in 329 ms then, 0.4 million in 257 ms now.
+const PARTIAL_BYTES_MAX: usize = 32 << 20;
+
+/// One partition's run.
+pub(super) struct Run {
+    input: Option<SendableRecordBatchStream>,
+    columns: Vec<usize>,
+    pub(super) code: Arc<Code>,
+    args: Vec<Value>,
+    name: String,
+    context: Arc<TaskContext>,
+    /// Absent once finished.
+    pub(super) stream: Option<Stream>,
+    pub(super) memory: Arc<QueryMemory>,
+    /// Rows to hand out.
+    pub(super) reader: Option<RowsReader>,
+    /// The memory of the finished run that they are from.
+    finished: Option<Arc<QueryMemory>>,
+    /// Rows of the input that are still to be processed, before any others.
+    queue: VecDeque<RecordBatch>,
+    slices: Slices,
+    /// What was processed since rows were taken: their strings may point into it.
+    held: Vec<(RecordBatch, BatchColumns)>,
+    held_max: usize,
+    pub(super) output: Output,
+    schema: SchemaRef,
+    batch_rows_max: usize,
+    rows_left: usize,
+    partial_bytes_max: usize,
+    pub(super) grouping: Grouping,
+    /// Of groups to rows: above it, grouping does not pay.
+    pub(super) ratio_max: f64,
+    /// Whether the stream has processed nothing yet.
+    is_fresh: bool,
+    partition: usize,
+    gives: bool,
+    pub(super) inner: Arc<Inner>,
+    metrics: RunMetrics,
+    cancel: CancelOnDrop,
+}
+
+struct RunMetrics {
+    baseline: BaselineMetrics,
+    input_rows: Count,
+    input_batches: Count,
+}
+
+/// What there is to do next.
+enum Next {
+    Process(RecordBatch),
+    /// The input keeps waiting, and there are rows.
+    HandOut,
+    Finish,
+}
+
+impl Run {
+    pub(super) async fn start(
+        inner: &Arc<Inner>,
+        code: &Arc<Code>,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<Run, Failure> {
+        if inner.handover.has_happened() {
+            return Err(Failure::Superseded);
+        }
+        let args = args(inner, context).await?;
+        let cancel = CancelOnDrop::default();
+        let name = format!("WeldExec[{partition}]");
+        let (stream, memory) = open(code, &args.values, &name, context, &cancel)?;
+        let metrics = RunMetrics {
+            baseline: BaselineMetrics::new(&inner.metrics, partition),
+            input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
+            input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
+        };
+        let kernel = &inner.pipeline.kernel;
+        Ok(Run {
+            input: if args.no_rows { None } else { Some(inner.read(partition, context)?) },
+            columns: kernel.inputs.clone(),
+            code: Arc::clone(code),
+            args: args.values,
+            name,
+            context: Arc::clone(context),
+            stream: Some(stream),
+            memory,
+            reader: None,
+            finished: None,
+            queue: VecDeque::new(),
+            slices: Slices::new(args.multiplies),
+            held: Vec::new(),
+            held_max: if kernel.gathers { BATCHES_HELD_MAX } else { 1 },
+            output: kernel.output.clone(),
+            schema: Arc::clone(inner.properties.eq_properties.schema()),
+            batch_rows_max: context.session_config().batch_size(),
+            rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
+            partial_bytes_max: partial_bytes_max(inner, context),
+            grouping: Grouping::new(kernel),
+            ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
+            is_fresh: true,
+            partition,
+            gives: false,
+            inner: Arc::clone(inner),
+            metrics,
+            cancel,
+        })
+    }
+
+    /// The next batch of rows.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        loop {
+            if let Some(batch) = self.hand_out()? {
+                return Ok(Some(batch));
+            }
+            if self.rows_left == 0 || self.stream.is_none() {
+                return self.give().map(|()| None);
+            }
+            match self.next_input().await? {
+                Next::Process(batch) => {
+                    let rows = self.process(batch).await?;
+                    self.adapt(rows).await?;
+                }
+                Next::HandOut => self.take_rows()?,
+                Next::Finish => {
+                    let compute = self.metrics.baseline.elapsed_compute().clone();
+                    let _timer = compute.timer();
+                    self.finish()?;
+                }
+            }
+        }
+    }
+
+    /// The next rows that are ready.
+    fn hand_out(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        let _timer = compute.timer();
+        let rows_max = self.batch_rows_max.min(self.rows_left);
+        let Some(reader) = self.reader.as_mut().filter(|_| rows_max > 0) else { return Ok(None) };
+        if let Some(batch) = guard(|| Ok(reader.next_batch(rows_max)?))? {
+            self.give()?;
+            self.rows_left -= batch.num_rows();
+            return Ok(Some(batch.record_output(&self.metrics.baseline)));
+        }
+        self.reader = None;
+        if let Some(memory) = self.finished.take() {
+            memory.release();
+        }
+        Ok(None)
+    }
+
+    /// From now on this partition's rows are those of this run.
+    fn give(&mut self) -> Result<(), Failure> {
+        if !self.gives && !self.inner.handover.may_give(self.partition) {
+            return Err(Failure::Superseded);
+        }
+        self.gives = true;
+        Ok(())
+    }
+
+    /// Whether the rows of this partition may still come from other operators.
+    pub(super) fn may_hand_over(&self) -> bool {
+        !self.gives
+    }
+
+    async fn next_input(&mut self) -> Result<Next, Failure> {
+        if let Some(batch) = self.queue.pop_front() {
+            tokio::task::consume_budget().await;
+            return Ok(Next::Process(batch));
+        }
+        if !self.gives && self.inner.handover.has_happened() {
+            return Err(Failure::Superseded);
+        }
+        let Some(input) = &mut self.input else { return Ok(Next::Finish) };
+        let batch = if self.stream.as_ref().is_none_or(|stream| stream.pending_rows() == 0) {
+            input.next().await
+        } else {
+            match poll!(input.next()) {
+                std::task::Poll::Ready(batch) => batch,
+                std::task::Poll::Pending => {
+                    // Who feeds the input may only wait for this thread.
+                    tokio::task::yield_now().await;
+                    match poll!(input.next()) {
+                        std::task::Poll::Ready(batch) => batch,
+                        std::task::Poll::Pending => return Ok(Next::HandOut),
+                    }
+                }
+            }
+        };
+        let Some(batch) = batch.transpose()? else {
+            // What the input holds is of no use any more.
+            self.input = None;
+            return Ok(Next::Finish);
+        };
+        self.metrics.input_rows.add(batch.num_rows());
+        self.metrics.input_batches.add(1);
+        Ok(Next::Process(batch))
+    }
+
+    /// Goes on with other code, or the same from the start.
+    pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
+        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel)?;
+        (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
+        Ok(())
+    }
+
+    /// Processes the first rows of a batch and queues the others; how many those were.
+    async fn process(&mut self, batch: RecordBatch) -> Result<usize, Failure> {
+        if batch.num_rows() == 0 {
+            return Ok(0);
+        }
+        let (slice, rest) = self.slices.cut(batch);
+        if let Some(rest) = rest {
+            self.queue.push_front(rest);
+        }
+        let rows = slice.num_rows();
+        match self.process_slice(&slice) {
+            Ok(()) => Ok(rows),
+            Err(Failure::Refused(error)) => {
+                self.recover(slice, Failure::Refused(error)).await?;
+                Ok(0)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn process_slice(&mut self, slice: &RecordBatch) -> Result<(), Failure> {
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        let _timer = compute.timer();
+        let Some(stream) = &mut self.stream else {
+            return Err(internal_datafusion_err!("a finished run was given a batch").into());
+        };
+        let (started, pending) = (Instant::now(), stream.pending_rows());
+        let columns = guard(|| {
+            let columns = BatchColumns::new(slice, &self.columns)?;
+            let chunk = columns.chunk()?;
+            run(|| stream.process(&chunk))?;
+            drop(chunk);
+            Ok(columns)
+        })?;
+        let pending_now = stream.pending_rows();
+        self.slices.note(slice.num_rows(), pending_now - pending, started);
+        self.is_fresh = false;
+        match &self.output {
+            Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
+                // Code that was not fused gives its rows at the end: every slice is a run of its own.
+                self.finish()?;
+                let (code, output) = (self.current_code(), self.output.clone());
+                self.open(&code, output)
+            }
+            Output::Rows(_) => {
+                self.held.push((slice.clone(), columns));
+                let enough = pending_now >= self.batch_rows_max.min(self.rows_left);
+                if enough || self.held.len() >= self.held_max { self.take_rows() } else { Ok(()) }
+            }
+            Output::Groups { partial: true, .. } if self.memory.used() > self.partial_bytes_max => {
+                self.finish()?;
+                let (code, output) = (self.current_code(), self.output.clone());
+                self.open(&code, output)
+            }
+            Output::Groups { .. } | Output::Table(_) => Ok(()),
+        }
+    }
+
+    /// Goes on after the pool has refused memory to the code for `slice`, if nothing is lost.
+    async fn recover(&mut self, slice: RecordBatch, failure: Failure) -> Result<(), Failure> {
+        match &self.output {
+            // Since rows were taken last, nothing has left this run: the same in smaller parts.
+            Output::Rows(_) if self.reader.is_none() => {
+                let mut redo: Vec<RecordBatch> = self.held.drain(..).map(|(batch, _)| batch).collect();
+                redo.push(slice);
+                let rows = redo.iter().map(RecordBatch::num_rows).max().unwrap_or(1);
+                if redo.len() == 1 && !self.slices.refused(rows) {
+                    return Err(failure);
+                }
+                self.held_max = 1;
+                redo.into_iter().rev().for_each(|batch| self.queue.push_front(batch));
+                self.stream = None;
+                let (code, output) = (self.current_code(), self.output.clone());
+                self.open(&code, output)
+            }
+            // A table that does not hold a single batch: every row is passed on.
+            Output::Groups { partial: true, .. } if self.is_fresh => {
+                self.stream = None;
+                if !self.stop_grouping().await? {
+                    return Err(failure);
+                }
+                self.queue.push_front(slice);
+                Ok(())
+            }
+            _ => Err(failure),
+        }
+    }
+
+    /// Makes the rows that have come so far ready to be handed out.
+    pub(super) fn take_rows(&mut self) -> Result<(), Failure> {
+        let (Some(stream), Output::Rows(slots)) = (&mut self.stream, &self.output) else { return Ok(()) };
+        let reader = guard(|| Ok(take_rows(stream, &self.held, &self.schema, slots)?))?;
+        self.reader = Some(reader);
+        self.held.clear();
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        if matches!(self.output, Output::Rows(_)) && self.current_code().compiled.streams_rows() {
+            self.take_rows()?;
+            self.stream = None;
+            return Ok(());
+        }
+        let Some(stream) = self.stream.take() else { return Ok(()) };
+        let slots = match &self.output {
+            Output::Rows(slots) | Output::Groups { slots, .. } => slots,
+            Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
+        };
+        let rows = run(|| stream.finish())?;
+        self.finished = Some(Arc::clone(&self.memory));
+        self.reader = Some(RowsReader::new(rows, Arc::clone(&self.schema), slots, Vec::new())?);
+        Ok(())
+    }
+}
+
+/// A fresh run of the code, with a reservation of its own.
+fn open(
+    code: &Arc<Code>,
+    args: &[Value],
+    name: &str,
+    context: &TaskContext,
+    cancel: &CancelOnDrop,
+) -> Result<(Stream, Arc<QueryMemory>), Failure> {
+    let memory = QueryMemory::new(name, context);
+    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
+    Ok((run(|| code.compiled.stream(run_context, args.to_vec()))?, memory))
+}
+
+/// The rows appended so far; their long strings may point into the batches held.
+fn take_rows(
+    stream: &mut Stream,
+    held: &[(RecordBatch, BatchColumns)],
+    schema: &SchemaRef,
+    slots: &[Slot],
+) -> Result<RowsReader> {
+    let Some(rows) = stream.rows() else { return internal_err!("a row pipeline gives no rows") };
+    let mut strings: Vec<Buffer> = Vec::new();
+    for (_, columns) in held {
+        string_buffers_of(columns.arrays(), &mut strings);
+    }
+    strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
+    strings.dedup_by_key(|buffer| buffer.as_ptr());
+    RowsReader::new(rows.value().clone(), Arc::clone(schema), slots, strings)
+}
+
+/// How large the table of a partial aggregate becomes: of a limited pool a part that leaves room for the others.
+fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => {
+            let partitions = inner.source().output_partitioning().partition_count();
+            PARTIAL_BYTES_MAX.min(bytes / (16 * partitions.max(1)))
+        }
+        _ => PARTIAL_BYTES_MAX,
+    }
+}

@@ -1,0 +1,282 @@
+//! The tables of joins: built once, by all partitions of the build side, shared by all partitions of the probe side.
+//!
+//! As in DataFusion, a probe side runs when the build sides above it have rows: joins are asked from the top down, and the
+//! first without rows ends the question. All tables are built at the same time nevertheless.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::metrics::{Count, MetricBuilder, Time};
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use futures::stream::FuturesOrdered;
+use weld_codegen::{Stream, Value};
+use weld_runtime::{Context, Threads};
+
+use super::compile::code;
+use super::failure::{Failure, guard, run};
+use super::slices::Slices;
+use crate::arrow::input::{BatchColumns, scalar};
+use crate::exec::Inner;
+use crate::lower::Arg;
+use crate::lower::pipeline::Output;
+use crate::memory::QueryMemory;
+
+type Outcome = Result<Arc<Value>, Failure>;
+type TableFuture = Shared<BoxFuture<'static, Outcome>>;
+
+/// A build pipeline's table. While it is built, those who wait for it own the work: when they go, it stops.
+#[derive(Debug, Default)]
+pub(crate) enum Table {
+    #[default]
+    None,
+    Building(WeakShared<BoxFuture<'static, Outcome>>),
+    Built(Arc<Value>),
+    /// It was there and is not needed any more.
+    Gone,
+}
+
+impl Table {
+    /// Lets go of the table of a build pipeline and of those that it was built with.
+    pub(super) fn clear(inner: &Inner) {
+        let mut table = inner.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*table, Table::None) {
+            *table = Table::Gone;
+        }
+        drop(table);
+        inner.builds().for_each(|build| Table::clear(&build.inner));
+    }
+}
+
+/// The cancellation flag of a run, raised when the run is dropped.
+#[derive(Debug, Default)]
+pub(super) struct CancelOnDrop(pub(super) Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a run's parameters are given: tables, once they are built, and the values of scalar subqueries.
+pub(super) struct Args {
+    pub(super) values: Vec<Value>,
+    /// Whether a table has no rows, and so the pipeline's input is not asked for any.
+    pub(super) no_rows: bool,
+    /// Whether a row of the input can become several.
+    pub(super) multiplies: bool,
+}
+
+pub(super) fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> BoxFuture<'a, Result<Args, Failure>> {
+    async move {
+        let needs_match = &inner.pipeline.kernel.needs_match;
+        let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
+        // The last probe of the pipeline is the topmost join.
+        let mut building: FuturesOrdered<_> = builds.iter().rev().map(|build| table(build, context)).collect();
+        let mut tables: Vec<Arc<Value>> = Vec::new();
+        let mut no_rows = false;
+        while let Some(table) = building.next().await {
+            let table = table?;
+            no_rows = needs_match[builds.len() - 1 - tables.len()] && is_empty(&table);
+            tables.push(table);
+            if no_rows {
+                break;
+            }
+        }
+        drop(building);
+        for build in builds.iter().rev().skip(tables.len()) {
+            tables.push(Arc::new(empty_table(Arc::clone(build), Arc::clone(context)).await?));
+        }
+        let multiplies = tables.iter().any(|table| !is_unique(table));
+        let mut tables = tables.into_iter().rev();
+        let mut values = Vec::new();
+        for arg in &inner.pipeline.kernel.args {
+            values.push(match arg {
+                Arg::Table => {
+                    let table = tables.next();
+                    let table = table.ok_or_else(|| internal_datafusion_err!("a probe without its build side"))?;
+                    Value::clone(&*table)
+                }
+                Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
+            });
+        }
+        Ok(Args { values, no_rows, multiplies })
+    }
+    .boxed()
+}
+
+fn is_empty(table: &Value) -> bool {
+    table.as_dict().is_some_and(|table| table.is_empty())
+}
+
+/// Whether no key has several rows.
+fn is_unique(table: &Value) -> bool {
+    table.as_dict().is_some_and(|table| table.values() <= table.len())
+}
+
+/// The table of a build pipeline: started by the first who asks, shared by all.
+async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Outcome {
+    loop {
+        let slot = || inner.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let building = {
+            let mut table = slot();
+            let known = match &*table {
+                Table::Built(value) => return Ok(Arc::clone(value)),
+                Table::Building(others) => others.upgrade(),
+                Table::None | Table::Gone => None,
+            };
+            let again = !matches!(&*table, Table::None);
+            known.unwrap_or_else(|| {
+                let (inner, context) = (Arc::clone(inner), Arc::clone(context));
+                let built = build(inner, context, again).map(|built| built.map(Arc::new));
+                let building: TableFuture = built.boxed().shared();
+                *table = building.downgrade().map_or(Table::None, Table::Building);
+                building
+            })
+        };
+        match building.await {
+            Ok(value) => {
+                *slot() = Table::Built(Arc::clone(&value));
+                return Ok(value);
+            }
+            // Its runtime has ended, this one has not.
+            Err(Failure::Abandoned) => *slot() = Table::Gone,
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// A table without rows, for a pipeline that will not look into it.
+fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<Value, Failure>> {
+    async move {
+        let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
+        let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
+        let mut values = Vec::new();
+        let mut builds = inner.builds();
+        for arg in &inner.pipeline.kernel.args {
+            values.push(match (arg, matches!(arg, Arg::Table).then(|| builds.next()).flatten()) {
+                (Arg::Scalar { expr, nullable }, _) => scalar(expr, *nullable)?,
+                (Arg::Table, Some(build)) => empty_table(Arc::clone(&build.inner), Arc::clone(&context)).await?,
+                (Arg::Table, None) => return Err(internal_datafusion_err!("a probe without its build side").into()),
+            });
+        }
+        let memory = QueryMemory::new("WeldExec[table]", &context);
+        let run_context = Arc::new(Context::new(memory, Arc::default()));
+        let result = run(|| code.compiled.stream(run_context, values)?.finish())?;
+        Ok(split(&inner, result)?.0)
+    }
+    .boxed()
+}
+
+/// A build program's result: the table, and the least and greatest keys if it has them.
+fn split(inner: &Inner, result: Value) -> Result<(Value, Option<Value>)> {
+    let Output::Table(layout) = &inner.pipeline.kernel.output else {
+        return internal_err!("a build pipeline makes a table");
+    };
+    let (table, bounds) = if layout.bounds { (result.field(0), result.field(1)) } else { (Some(result), None) };
+    let table = table.ok_or_else(|| internal_datafusion_err!("a build pipeline's result has no table"))?;
+    Ok((table, bounds))
+}
+
+/// Builds a table from all partitions of the build side, and feeds the join's dynamic filter. `again` if that was begun
+/// before and given up: what was read then has to be read from the start.
+async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<Value, Failure> {
+    let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
+    let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
+    let args = args(&inner, &context).await?;
+    let cancel = CancelOnDrop::default();
+    let memory = QueryMemory::new("WeldExec[table]", &context);
+    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
+    let source = match again {
+        true => reset_plan_states(Arc::clone(inner.source()))?,
+        false => Arc::clone(inner.source()),
+    };
+    let sharing = crate::scan::Sharing::default();
+    let mut parts = Vec::new();
+    let partitions = if args.no_rows { 0 } else { source.output_partitioning().partition_count() };
+    // When the partitions are done, so are the threads that worked on them.
+    let threads = Threads::shared(partitions.max(1));
+    let stream = || {
+        let mut stream = run(|| code.compiled.stream(Arc::clone(&run_context), args.values.clone()))?;
+        stream.set_threads(Arc::clone(&threads));
+        Ok::<_, Failure>(stream)
+    };
+    for partition in 0..partitions {
+        let part = Part {
+            stream: stream()?,
+            columns: inner.pipeline.kernel.inputs.clone(),
+            slices: Slices::new(args.multiplies),
+            rows: MetricBuilder::new(&inner.metrics).counter("build_rows", partition),
+            compute: MetricBuilder::new(&inner.metrics).elapsed_compute(partition),
+        };
+        let input = inner.read_from(&source, partition, &context, &sharing)?;
+        parts.push(SpawnedTask::spawn(part.fill(input)));
+    }
+    let combine_time = MetricBuilder::new(&inner.metrics).subset_time("combine_time", 0);
+    let mut whole: Option<Stream> = None;
+    for part in parts {
+        let part = part.join().await.map_err(|error| match error.is_cancelled() {
+            true => Failure::Abandoned,
+            false => internal_datafusion_err!("a build task failed: {error}").into(),
+        })??;
+        let _timer = combine_time.timer();
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => run(|| whole.combine(part))?,
+        }
+    }
+    let whole = match whole {
+        Some(whole) => whole,
+        None => stream()?,
+    };
+    let result = {
+        let _timer = combine_time.timer();
+        run(|| whole.finish())?
+    };
+    MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
+    let (table, bounds) = split(&inner, result)?;
+    if let Some(feeds) = inner.feeds() {
+        crate::dynamic_filter::feed(feeds, bounds.as_ref())?;
+    }
+    Ok(table)
+}
+
+/// One partition of a build side.
+struct Part {
+    stream: Stream,
+    columns: Vec<usize>,
+    slices: Slices,
+    rows: Count,
+    compute: Time,
+}
+
+impl Part {
+    async fn fill(mut self, mut input: SendableRecordBatchStream) -> Result<Stream, Failure> {
+        while let Some(batch) = input.next().await.transpose()? {
+            self.rows.add(batch.num_rows());
+            let mut rest = Some(batch).filter(|batch| batch.num_rows() > 0);
+            while let Some(batch) = rest {
+                let timer = self.compute.timer();
+                let (slice, more) = self.slices.cut(batch);
+                let started = std::time::Instant::now();
+                guard(|| {
+                    let columns = BatchColumns::new(&slice, &self.columns)?;
+                    let chunk = columns.chunk()?;
+                    run(|| self.stream.process(&chunk))
+                })?;
+                self.slices.note(slice.num_rows(), 0, started);
+                rest = more;
+                drop(timer);
+                if rest.is_some() {
+                    tokio::task::consume_budget().await;
+                }
+            }
+        }
+        Ok(self.stream)
+    }
+}
