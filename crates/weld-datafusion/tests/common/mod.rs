@@ -7,6 +7,7 @@ use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
@@ -25,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) summary: Summary,
     /// Pipelines that ran on DataFusion's operators after all.
     pub(crate) fallbacks: usize,
+    /// Partitions that went over to DataFusion's operators for lack of memory.
+    pub(crate) handovers: usize,
     pub(crate) rows: Vec<String>,
 }
 
@@ -69,12 +72,29 @@ impl Engines {
         self.table(name, if batches.is_empty() { vec![whole] } else { batches });
     }
 
+    /// Sessions whose queries may use so many bytes of memory each, and spill.
+    pub(crate) fn limited(config: SessionConfig, bytes: usize) -> Engines {
+        let session = |weld: bool| {
+            let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
+            let builder = SessionStateBuilder::new().with_config(config.clone()).with_default_features();
+            let builder = builder.with_runtime_env(runtime);
+            SessionContext::new_with_state(if weld { builder.with_weld() } else { builder }.build())
+        };
+        Engines { stock: session(false), weld: session(true) }
+    }
+
     /// Runs on Weld; the error's text if it fails.
     pub(crate) async fn run(&self, sql: &str) -> Result<Run, String> {
-        let plan = self.weld.sql(sql).await.map_err(|e| e.to_string())?;
+        Engines::run_on(&self.weld, sql).await
+    }
+
+    /// The same in another session.
+    pub(crate) async fn run_on(context: &SessionContext, sql: &str) -> Result<Run, String> {
+        let plan = context.sql(sql).await.map_err(|e| e.to_string())?;
         let plan = plan.create_physical_plan().await.map_err(|e| e.to_string())?;
-        let batches = collect(Arc::clone(&plan), self.weld.task_ctx()).await.map_err(|e| e.to_string())?;
-        Ok(Run { summary: summary(&plan), fallbacks: fallbacks(&plan), rows: sorted_rows(&batches) })
+        let batches = collect(Arc::clone(&plan), context.task_ctx()).await.map_err(|e| e.to_string())?;
+        let (fallbacks, handovers) = (counted(&plan, "fallbacks"), counted(&plan, "handovers"));
+        Ok(Run { summary: summary(&plan), fallbacks, handovers, rows: sorted_rows(&batches) })
     }
 
     pub(crate) async fn stock_rows(&self, sql: &str) -> Result<Vec<String>, String> {
@@ -103,11 +123,8 @@ impl Engines {
     }
 }
 
-fn fallbacks(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let of = |exec: &weld_datafusion::WeldExec| {
-        let metrics = exec.metrics()?;
-        metrics.sum_by_name("fallbacks").map(|count| count.as_usize())
-    };
+fn counted(plan: &Arc<dyn ExecutionPlan>, metric: &str) -> usize {
+    let of = |exec: &weld_datafusion::WeldExec| Some(exec.metrics()?.sum_by_name(metric)?.as_usize());
     pipelines(plan).iter().filter_map(of).sum()
 }
 

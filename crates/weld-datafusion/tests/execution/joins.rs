@@ -1,0 +1,93 @@
+//! Joins: build sides without rows, rows that match many, rows in the order that the plan declares.
+
+use std::sync::atomic::Ordering;
+
+use crate::common::{Engines, config, sorted_rows};
+use crate::sources::{End, numbers, register};
+
+/// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail.
+#[tokio::test]
+async fn an_empty_build_side_keeps_the_probe_side_from_running() {
+    let queries = [
+        "SELECT s.k FROM e JOIN s ON e.k = s.k",
+        "SELECT count(*) FROM e JOIN s ON e.k = s.k",
+        "SELECT s.k, count(*) FROM e JOIN s ON e.k = s.k GROUP BY s.k",
+        "SELECT s.k FROM s WHERE s.k IN (SELECT k FROM e WHERE k > 10)",
+        "SELECT s.k FROM e JOIN (SELECT t.k FROM t JOIN s ON t.k = s.k) s ON e.k = s.k",
+        "SELECT s.k FROM t JOIN (SELECT e.k FROM e JOIN s ON e.k = s.k) s ON t.k = s.k",
+        "SELECT 1 / (s.k - s.k) FROM e JOIN s ON e.k = s.k",
+    ];
+    for sql in queries {
+        // The statistics of the source are unknown, so the empty table is the build side.
+        let engines = Engines::new(config(1));
+        engines.table_from("e", "SELECT v AS k FROM generate_series(1, 3) AS g(v) WHERE v > 3", 10).await;
+        engines.table_from("t", "SELECT v AS k FROM generate_series(1, 3) AS g(v)", 10).await;
+        let stock = register(&engines.stock, "s", vec![numbers(0, 10)], End::Fails, false);
+        let weld = register(&engines.weld, "s", vec![numbers(0, 10)], End::Fails, false);
+        let expected = engines.stock_rows(sql).await.map_err(|_| ());
+        let run = engines.run(sql).await.map(|run| run.rows).map_err(|_| ());
+        assert_eq!(run, expected, "{sql}");
+        let (stock, weld) = (stock.load(Ordering::Relaxed), weld.load(Ordering::Relaxed));
+        assert!(weld <= stock, "{sql}: {weld} batches read, stock {stock}");
+    }
+}
+
+/// 6,250,000 pairs under 30 MB: they come in batches.
+#[tokio::test]
+async fn pairs_of_a_batch_are_not_held_all_at_once() {
+    let engines = Engines::limited(config(1), 30 << 20);
+    let rows = "SELECT 1 AS k, v FROM generate_series(1, 2500) AS g(v)";
+    engines.table_from("a", rows, 8192).await;
+    engines.table_from("b", rows, 8192).await;
+    for sql in
+        ["SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k", "SELECT a.v FROM a JOIN b ON a.k = b.k AND a.v > b.v"]
+    {
+        let expected: usize = rows_of(&engines, sql, false).await;
+        assert_eq!(rows_of(&engines, sql, true).await, expected);
+    }
+    let sql = "SELECT a.v % 10, count(*), sum(b.v) FROM a JOIN b ON a.k = b.k GROUP BY a.v % 10";
+    engines.check(sql, 2).await;
+}
+
+async fn rows_of(engines: &Engines, sql: &str, weld: bool) -> usize {
+    let context = if weld { &engines.weld } else { &engines.stock };
+    let batches =
+        context.sql(sql).await.expect("valid SQL").collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    assert!(batches.iter().all(|batch| batch.num_rows() <= 8192));
+    batches.iter().map(|batch| batch.num_rows()).sum()
+}
+
+#[tokio::test]
+async fn counting_pairs_is_compiled() {
+    let engines = Engines::new(config(2));
+    engines.table_from("a", "SELECT v % 10 AS k, v FROM generate_series(1, 100) AS g(v)", 30).await;
+    engines.table_from("b", "SELECT v % 20 AS k, v FROM generate_series(1, 200) AS g(v)", 30).await;
+    for sql in
+        ["SELECT count(*) FROM a JOIN b ON a.k = b.k", "SELECT count(*) FROM a JOIN b ON a.k = b.k AND a.v < b.v"]
+    {
+        let run = engines.check(sql, 2).await;
+        let left = run.summary.declined.iter().filter(|declined| declined.operator != "ProjectionExec");
+        assert_eq!(left.count(), 0, "{sql}: {:?}", run.summary.declined);
+    }
+}
+
+/// DataFusion declares the order of the probe side, and of the build side within it.
+#[tokio::test]
+async fn pairs_come_in_the_order_that_the_plan_declares() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        engines.table_from("a", "SELECT v % 10 AS k, v FROM generate_series(1, 300) AS g(v)", 30).await;
+        engines.table_from("b", "SELECT v % 20 AS k, v AS w FROM generate_series(1, 600) AS g(v)", 50).await;
+        let sql = "SELECT v, w FROM (SELECT * FROM a ORDER BY v LIMIT 200) a JOIN (SELECT * FROM b ORDER BY w LIMIT 400) b ON a.k = b.k ORDER BY w, v";
+        let collect = async |weld: bool| {
+            let context = if weld { &engines.weld } else { &engines.stock };
+            context.sql(sql).await.expect("valid SQL").collect().await.expect("it runs")
+        };
+        let (stock, weld) = (collect(false).await, collect(true).await);
+        let text = |batches: &[arrow::array::RecordBatch]| {
+            arrow::util::pretty::pretty_format_batches(batches).expect("printable").to_string()
+        };
+        assert!(!sorted_rows(&stock).is_empty());
+        assert_eq!(text(&weld), text(&stock));
+    }
+}

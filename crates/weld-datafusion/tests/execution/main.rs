@@ -1,0 +1,16 @@
+//! What a plan promises beside its values: limits, exchanges, errors, memory, when rows come, and plans that are used in
+//! unusual ways. One binary, a module for each.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod exchanges;
+mod fallback;
+mod joins;
+mod limits;
+mod memory;
+mod passes;
+mod plans;
+mod recursion;
+mod sources;
+mod streaming;
+mod subqueries;

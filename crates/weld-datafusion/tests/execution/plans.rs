@@ -1,0 +1,139 @@
+//! Plans that are executed twice, in part, in another order, on other runtimes, or optimised again.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
+use futures::StreamExt;
+use weld_datafusion::{WeldExec, pipelines};
+
+use crate::common::{Engines, config, sorted_rows};
+
+const QUERIES: [&str; 7] = [
+    "SELECT k, s FROM t WHERE k > 10",
+    "SELECT g, count(*), sum(k) FROM t GROUP BY g",
+    "SELECT count(*), max(s) FROM t WHERE g < 5",
+    "SELECT t.k, u.s FROM t JOIN u ON t.k = u.k WHERE u.g = 2",
+    "SELECT u.g, count(*) FROM t JOIN u ON t.g = u.g GROUP BY u.g",
+    "SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE g = 1) ORDER BY k DESC LIMIT 5",
+    "SELECT k, row_number() OVER (PARTITION BY g ORDER BY k) FROM t WHERE k % 3 = 1",
+];
+
+async fn engines(partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    for name in ["t", "u"] {
+        let sql = format!(
+            "SELECT v AS k, v % 7 AS g, concat('{name} has ', CAST(v AS VARCHAR)) AS s FROM generate_series(1, 90) AS x(v)"
+        );
+        engines.table_from(name, &sql, 20).await;
+    }
+    engines
+}
+
+async fn plan(engines: &Engines, sql: &str) -> Arc<dyn ExecutionPlan> {
+    engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan")
+}
+
+async fn partition(engines: &Engines, plan: &Arc<dyn ExecutionPlan>, index: usize) -> Vec<RecordBatch> {
+    let stream = plan.execute(index, engines.weld.task_ctx()).expect("a stream");
+    stream.map(|batch| batch.expect("a batch")).collect().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_run_twice() {
+    for partitions in [1, 3] {
+        let engines = engines(partitions).await;
+        for sql in QUERIES {
+            let plan = plan(&engines, sql).await;
+            let expected = engines.stock_rows(sql).await.expect("it runs");
+            for _ in 0..2 {
+                // DataFusion's exchanges cannot be executed twice without it.
+                let plan = reset_plan_states(Arc::clone(&plan)).expect("a plan");
+                let batches = collect(plan, engines.weld.task_ctx()).await.expect("it runs");
+                assert_eq!(sorted_rows(&batches), expected, "{sql}");
+            }
+            // Nor can its TopK.
+            if partitions == 1 && !sql.contains("LIMIT") {
+                for _ in 0..2 {
+                    let batches = collect(Arc::clone(&plan), engines.weld.task_ctx()).await.expect("it runs");
+                    assert_eq!(sorted_rows(&batches), expected, "{sql}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_run_alone_and_in_any_order() {
+    let engines = engines(3).await;
+    for sql in QUERIES {
+        let expected = engines.stock_rows(sql).await.expect("it runs");
+        let plan = plan(&engines, sql).await;
+        let mut batches = Vec::new();
+        for index in (0..plan.output_partitioning().partition_count()).rev() {
+            batches.extend(partition(&engines, &plan, index).await);
+        }
+        assert_eq!(sorted_rows(&batches), expected, "{sql}");
+    }
+}
+
+/// Each partition on a runtime of its own, which ends with it.
+#[test]
+fn partitions_run_on_different_runtimes() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+    let planner = runtime();
+    let engines = planner.block_on(engines(3));
+    for sql in &QUERIES[3..5] {
+        let expected = planner.block_on(engines.stock_rows(sql)).expect("it runs");
+        let plan = planner.block_on(plan(&engines, sql));
+        let partitions = plan.output_partitioning().partition_count();
+        let threads: Vec<_> = (0..partitions)
+            .map(|index| {
+                let (plan, context, runtime) = (Arc::clone(&plan), engines.weld.task_ctx(), runtime());
+                std::thread::spawn(move || {
+                    runtime.block_on(async move {
+                        let stream = plan.execute(index, context).expect("a stream");
+                        stream.map(|batch| batch.expect("a batch")).collect::<Vec<_>>().await
+                    })
+                })
+            })
+            .collect();
+        let batches: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
+        assert_eq!(sorted_rows(&batches), expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_are_optimised_again() {
+    for partitions in [1, 3] {
+        let engines = engines(partitions).await;
+        for sql in QUERIES {
+            let expected = engines.stock_rows(sql).await.expect("it runs");
+            let mut plan = plan(&engines, sql).await;
+            let compiled = pipelines(&plan).len();
+            let state = engines.weld.state();
+            for rule in state.physical_optimizers() {
+                plan = rule
+                    .optimize(plan, state.config_options())
+                    .unwrap_or_else(|error| panic!("{}: {sql}\n{error}", rule.name()));
+            }
+            assert!(pipelines(&plan).len() >= compiled, "{sql}");
+            let batches = collect(plan, engines.weld.task_ctx()).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            assert_eq!(sorted_rows(&batches), expected, "{sql}");
+        }
+    }
+}
+
+/// A node that builds a table gives the rows that the table would be made of.
+#[tokio::test]
+async fn every_node_gives_rows() {
+    let engines = engines(2).await;
+    let plan = plan(&engines, "SELECT t.k, u.s FROM t JOIN u ON t.k = u.k WHERE t.g = 2").await;
+    let tables: Vec<WeldExec> = pipelines(&plan).into_iter().filter(WeldExec::builds_table).collect();
+    assert_eq!(tables.len(), 1);
+    let table: Arc<dyn ExecutionPlan> = Arc::new(tables[0].clone());
+    let rows = collect(table, engines.weld.task_ctx()).await.expect("it runs");
+    let expected = engines.stock_rows("SELECT k FROM t WHERE g = 2").await.expect("it runs");
+    assert_eq!(sorted_rows(&rows).len(), expected.len());
+}

@@ -1,0 +1,52 @@
+//! When rows come: as soon as they are there, from sources that wait or never end.
+
+use std::time::Duration;
+
+use datafusion::physical_plan::execute_stream;
+use futures::StreamExt;
+
+use crate::common::{Engines, config};
+use crate::sources::{End, numbers, register};
+
+/// The source gives three batches and then nothing: what they make comes out.
+#[tokio::test]
+async fn rows_do_not_wait_for_more_input() {
+    for infinite in [false, true] {
+        let engines = Engines::new(config(1));
+        engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9) AS g(v)", 10).await;
+        let batches = (0..3).map(|index| numbers(index * 10, 10)).collect();
+        register(&engines.weld, "s", batches, End::Waits, infinite);
+        let queries = [
+            ("SELECT k + 1 FROM s", 30),
+            ("SELECT k FROM s WHERE k % 2 = 0", 15),
+            ("SELECT s.k, t.w FROM t JOIN s ON t.k = s.k", 10),
+            ("SELECT s.k FROM t RIGHT SEMI JOIN s ON t.k = s.k", 10),
+        ];
+        for (sql, rows) in queries {
+            let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+            let mut stream = execute_stream(plan, engines.weld.task_ctx()).expect("a stream");
+            let mut seen = 0;
+            while seen < rows {
+                let batch = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+                let batch = batch.unwrap_or_else(|_| panic!("{sql}: {seen} of {rows} rows have come"));
+                seen += batch.expect("more rows").expect("a batch").num_rows();
+            }
+            assert_eq!(seen, rows, "{sql}");
+        }
+    }
+}
+
+/// Plans that cannot end are refused as stock refuses them.
+#[tokio::test]
+async fn endless_inputs_of_breakers_are_refused() {
+    let engines = Engines::new(config(1));
+    for context in [&engines.stock, &engines.weld] {
+        register(context, "s", vec![numbers(0, 10)], End::Waits, true);
+        register(context, "r", vec![numbers(0, 10)], End::Waits, true);
+    }
+    for sql in ["SELECT count(*) FROM s", "SELECT k, count(*) FROM s GROUP BY k", "SELECT * FROM s ORDER BY k"] {
+        let stock = engines.stock.sql(sql).await.expect("valid SQL").create_physical_plan().await;
+        let weld = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await;
+        assert_eq!(weld.map(|_| ()).map_err(|e| e.to_string()), stock.map(|_| ()).map_err(|e| e.to_string()), "{sql}");
+    }
+}
