@@ -33,8 +33,10 @@ impl<'s> Lower<'s> {
         targets: &[FieldId],
         builders: Vec<Expr>,
         at: [Option<Expr>; 2],
+        narrow: HashMap<FieldId, Expr>,
     ) -> Vec<Expr> {
-        let mut column = Column { at, written: HashMap::new(), bases: HashMap::new(), inside: HashMap::new() };
+        let mut column = Column { at, written: HashMap::new(), bases: HashMap::new(), narrow };
+        self.bases(units, &mut column);
         let mut open: HashMap<FieldId, Expr> = targets.iter().copied().zip(builders).collect();
         let mut done: HashMap<FieldId, Expr> = HashMap::new();
         for (u, unit) in units.iter().enumerate() {
@@ -47,7 +49,7 @@ impl<'s> Lower<'s> {
                 if !has_levels {
                     continue;
                 }
-                if !read_later && !written_later {
+                if !read_later && !written_later && !column.narrow.contains_key(&field) {
                     if let Some(builder) = open.remove(&field) {
                         outs.push((field, Some(builder)));
                     }
@@ -63,14 +65,39 @@ impl<'s> Lower<'s> {
         }
         // What is not appended yet: columns that were read after they were written, values without levels.
         for (field, builder) in open {
-            let builder = match column.written.get(&field).cloned() {
-                Some(value) if !self.stencil.fields[field].axes[2] => build::merge(builder, value),
-                Some(levels) => self.loop_over(build::over(levels), builder, |_, builder, x| build::merge(builder, x)),
-                None => builder,
+            let Some(value) = column.written.get(&field).cloned() else {
+                done.insert(field, builder);
+                continue;
+            };
+            let before = builder.clone();
+            self.flow.open();
+            let appended = match self.stencil.fields[field].axes[2] {
+                false => build::merge(builder, value),
+                true => self.loop_over(build::over(value), builder, |_, builder, x| build::merge(builder, x)),
+            };
+            let appended = self.flow.close(appended);
+            let builder = match column.narrow.get(&field) {
+                Some(inside) => build::if_(inside.clone(), appended, before),
+                None => appended,
             };
             done.insert(field, builder);
         }
         targets.iter().filter_map(|field| done.remove(field)).collect()
+    }
+
+    /// Computes where columns begin, before there are blocks that the names would be local to.
+    fn bases(&mut self, units: &[Unit<'s>], column: &mut Column) {
+        for stmt in units.iter().flat_map(|unit| &unit.stmts) {
+            stmt.each(&mut |stmt| {
+                for read in stmt.reads() {
+                    let offset = self.horizontal(read.field, read.offset);
+                    self.base(column, read.field, offset);
+                }
+            });
+            for target in stmt.targets() {
+                self.base(column, target, [0; 2]);
+            }
+        }
     }
 
     /// Where a column begins in a field's data, moved by horizontal offsets.
@@ -131,7 +158,12 @@ impl<'s> Lower<'s> {
         let own = self.frame(field).origin[2].clone();
         match self.values(column, field, [0; 3]) {
             Values::Levels(data, first) => {
-                let index = |level: &Int| first.sub(&own).add(level).expr();
+                // A column that is not written may not be there; what is made of it is not kept.
+                let inside = column.narrow.get(&field).filter(|_| !column.written.contains_key(&field));
+                let index = |level: &Int| {
+                    let index = first.sub(&own).add(level).expr();
+                    inside.map_or(index.clone(), |inside| build::select(inside.clone(), index, build::i64(0)))
+                };
                 let iter = slice_iter(data, index(from), index(to));
                 self.loop_over(iter, builder, |_, builder, x| build::merge(builder, x))
             }
@@ -194,7 +226,7 @@ impl<'s> Lower<'s> {
         let builders = self.begin(column, &outs, start);
         let mut point = Point::new(unit.extent);
         let mut slices: Vec<(FieldId, Offset, Iter)> = Vec::new();
-        for (field, offset) in unit_reads(unit) {
+        for (field, offset) in unit_reads(unit, &column.narrow) {
             match self.values(column, field, offset) {
                 Values::None => {
                     point.reads.insert((field, offset), build::zero(&self.stencil.dtype(field).ty()));
@@ -317,6 +349,30 @@ impl<'s> Lower<'s> {
         results
     }
 
+    /// What a field that is written here held; nothing where the column is not written, and may not be there.
+    pub(crate) fn old(&mut self, column: &mut Column, field: FieldId, offset: Offset, level: &Int) -> Expr {
+        let zero = build::zero(&self.stencil.dtype(field).ty());
+        let inside = column.narrow.get(&field).filter(|_| !column.written.contains_key(&field)).cloned();
+        if inside.is_some() {
+            self.flow.open();
+        }
+        let value = match self.values(column, field, offset) {
+            Values::None => zero.clone(),
+            Values::One(value) => value,
+            Values::Levels(data, first) => {
+                let value = build::lookup(data, first.add(level).expr());
+                self.flow.bind(&self.stencil.fields[field].name, value)
+            }
+        };
+        match inside {
+            Some(inside) => {
+                let value = self.flow.close(value);
+                self.flow.bind("old", build::if_(inside, value, zero))
+            }
+            None => value,
+        }
+    }
+
     /// Appends what was made from the last level to the first.
     fn turned(
         &mut self,
@@ -345,10 +401,7 @@ impl<'s> Lower<'s> {
         let mut registers = Vec::new();
         for field in targets {
             if !self.stencil.fields[field].axes[2] {
-                let value = match self.values(column, field, [0; 3]) {
-                    Values::One(value) => value,
-                    _ => build::zero(&self.stencil.dtype(field).ty()),
-                };
+                let value = self.old(column, field, [0; 3], &Int::Known(0));
                 registers.push((field, 0, value));
                 continue;
             }
@@ -361,13 +414,7 @@ impl<'s> Lower<'s> {
                 });
             });
             for back in 1..=depth {
-                let value = match self.values(column, field, [0, 0, -step * back]) {
-                    Values::Levels(data, index) => {
-                        let value = build::lookup(data, index.add(first).expr());
-                        self.flow.bind("before", value)
-                    }
-                    _ => build::zero(&self.stencil.dtype(field).ty()),
-                };
+                let value = self.old(column, field, [0, 0, -step * back], first);
                 registers.push((field, back, value));
             }
         }
@@ -376,23 +423,30 @@ impl<'s> Lower<'s> {
 }
 
 /// What the statements of a unit read that they do not write before, each once; but not what is read in a smaller extent.
-fn unit_reads(unit: &Unit<'_>) -> Vec<(FieldId, Offset)> {
-    let mut reads = Reads { all: Vec::new(), written: Vec::new() };
+fn unit_reads(unit: &Unit<'_>, narrow: &HashMap<FieldId, Expr>) -> Vec<(FieldId, Offset)> {
+    let mut reads = Reads { narrow, all: Vec::new(), written: Vec::new() };
     unit.stmts.iter().for_each(|stmt| reads.stmt(stmt, unit));
-    // The old value of what no statement is sure to write.
     reads.all
 }
 
-struct Reads {
+struct Reads<'n> {
+    narrow: &'n HashMap<FieldId, Expr>,
     all: Vec<(FieldId, Offset)>,
     written: Vec<FieldId>,
 }
 
-impl Reads {
+impl Reads<'_> {
     fn add(&mut self, field: FieldId, offset: Offset) {
         let is_new = offset == [0; 3] && self.written.contains(&field);
         if !is_new && !self.all.contains(&(field, offset)) {
             self.all.push((field, offset));
+        }
+    }
+
+    /// What a field held that may not be written.
+    fn old(&mut self, field: FieldId, is_read: bool) {
+        if is_read && !self.narrow.contains_key(&field) {
+            self.add(field, [0; 3]);
         }
     }
 
@@ -402,15 +456,13 @@ impl Reads {
         }
         match &stmt.kind {
             StmtKind::Assign { target, .. } => {
-                if !stmt.guards.is_empty() || stmt.extent != unit.extent {
-                    self.add(*target, [0; 3]);
-                }
+                self.old(*target, !stmt.guards.is_empty());
                 if !self.written.contains(target) {
                     self.written.push(*target);
                 }
             }
             StmtKind::While { body, .. } => {
-                stmt.targets().into_iter().for_each(|target| self.add(target, [0; 3]));
+                stmt.targets().into_iter().for_each(|target| self.old(target, true));
                 body.iter().for_each(|inner| self.stmt(inner, unit));
             }
         }

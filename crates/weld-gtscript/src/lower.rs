@@ -21,7 +21,7 @@ use crate::domain::level;
 use crate::infer::Types;
 use crate::plan::{Plan, Unit, UnitKind};
 use crate::sizes::{Cond, Int};
-use crate::tree::{Block, Extent, FieldId, Policy, Stencil, Stmt};
+use crate::tree::{Block, Extent, FieldId, Policy, Stencil, Stmt, StmtKind};
 
 pub(crate) struct Lower<'s> {
     pub(crate) stencil: &'s Stencil,
@@ -47,9 +47,20 @@ pub(crate) struct Column {
     pub(crate) written: HashMap<FieldId, Expr>,
     /// Where columns begin in their fields.
     pub(crate) bases: HashMap<(FieldId, [i32; 2]), Int>,
-    /// Whether the column is in an extent.
-    pub(crate) inside: HashMap<Extent, Expr>,
+    /// Fields that the group writes on a part of its columns: whether this one is there.
+    pub(crate) narrow: HashMap<FieldId, Expr>,
 }
+
+/// The columns of a group.
+struct Columns {
+    /// Of all statements, and of those that write a field.
+    extent: Extent,
+    own: HashMap<FieldId, Extent>,
+    axes: [bool; 2],
+}
+
+/// Columns along I and J, from and to, in the domain's coordinates; none along axes that the group does not have.
+type Ranges = [Option<[Int; 2]>; 2];
 
 impl<'s> Lower<'s> {
     /// All statements, in order.
@@ -93,60 +104,37 @@ impl<'s> Lower<'s> {
         if targets.is_empty() {
             return;
         }
-        let axes = units[0].axes;
-        let extent = units[0].extent.0;
-        let builders: Vec<Expr> = targets
-            .iter()
-            .map(|field| {
-                let total = self.frame(*field).total();
-                build::appender_sized(self.stencil.dtype(*field).ty(), total.expr())
-            })
-            .collect();
-        // The box in the domain's coordinates; nothing where there is nothing to do.
-        let mut range = |axis: usize| {
-            let from = Int::Known(i64::from(extent[2 * axis]));
-            let to = self.domain[axis].plus(i64::from(extent[2 * axis + 1]));
-            let to = self.run.choose(&to, &from);
-            let to = Int::Known(0).add(&bind(&mut self.flow, "end", to));
-            [from, to]
-        };
-        let box_ = [axes[0].then(|| range(0)), axes[1].then(|| range(1))];
-        let mut builders = builders;
-        for (builder, field) in builders.iter_mut().zip(&targets) {
-            let first = self.row_start(*field, &box_, &box_[0].as_ref().map(|range| range[0].clone()));
+        let columns = Columns { extent: units[0].extent, own: target_extents(units), axes: units[0].axes };
+        let ranges = self.ranges(&columns, columns.extent);
+        let mut builders = Vec::new();
+        for field in &targets {
             let total = self.frame(*field).total();
+            let builder = build::appender_sized(self.stencil.dtype(*field).ty(), total.expr());
+            let own = self.ranges(&columns, columns.own[field]);
+            let first = self.row_start(*field, &own, &own[0].as_ref().map(|range| range[0].clone()));
             let end = self.run.choose(&first, &total);
-            *builder = self.copy(*field, builder.clone(), &Int::Known(0), &end);
+            builders.push(self.copy(*field, builder, &Int::Known(0), &end));
         }
-        let done = match &box_[0] {
+        let done = match &ranges[0] {
             Some([from, to]) => {
                 let iter = build::range(from.expr(), to.expr(), build::i64(1));
                 self.loop_over(iter, pack(builders), |lower, builder, i| {
-                    let builders = lower.row(units, bounds, &targets, builder, Some(i.clone()), &box_);
-                    let mut all = Vec::new();
-                    for (builder, field) in builders.into_iter().zip(&targets) {
-                        let from = lower.row_end(*field, &box_, &Int::Expr(i.clone()));
-                        let next = lower.row_start(*field, &box_, &Some(Int::Expr(i.clone()).plus(1)));
-                        let gapless = lower.covers_rows(*field, &box_);
-                        let total = lower.frame(*field).total();
-                        all.push(match gapless {
-                            true => builder,
-                            false => lower.copy(*field, builder, &from, &next.min(&total)),
-                        });
-                    }
-                    pack(all)
+                    let builders = lower.row(units, bounds, &targets, builder, Some(i.clone()), &columns);
+                    let pairs = builders.into_iter().zip(&targets);
+                    pack(pairs.map(|(builder, field)| lower.end_row(*field, builder, &i, &columns)).collect())
                 })
             }
-            None => pack(self.row(units, bounds, &targets, pack(builders), None, &box_)),
+            None => pack(self.row(units, bounds, &targets, pack(builders), None, &columns)),
         };
         let done = self.unpack(done, targets.len());
         let mut results = Vec::new();
         for (builder, field) in done.into_iter().zip(&targets) {
             let total = self.frame(*field).total();
-            let from = match &box_[0] {
-                Some([_, to]) if self.covers_rows(*field, &box_) => self.row_start(*field, &box_, &Some(to.clone())),
-                Some([_, to]) => self.row_start(*field, &box_, &Some(to.clone())).min(&total),
-                None => self.row_end_of_single(*field, &box_),
+            let own = self.ranges(&columns, columns.own[field]);
+            let from = match &own[0] {
+                Some([_, to]) if self.covers_rows(*field, &own) => self.row_start(*field, &own, &Some(to.clone())),
+                Some([_, to]) => self.row_start(*field, &own, &Some(to.clone())).min(&total),
+                None => self.row_end_of_single(*field, &own),
             };
             let from = self.run.choose(&from, &total);
             let builder = self.copy(*field, builder, &from, &total);
@@ -160,6 +148,37 @@ impl<'s> Lower<'s> {
         }
     }
 
+    /// The columns of an extent; none where there is nothing to do.
+    fn ranges(&mut self, columns: &Columns, extent: Extent) -> Ranges {
+        [0, 1].map(|axis| {
+            let from = Int::Known(i64::from(extent.0[2 * axis]));
+            let to = self.domain[axis].plus(i64::from(extent.0[2 * axis + 1]));
+            let to = self.run.choose(&to, &from);
+            columns.axes[axis].then(|| [from, bind(&mut self.flow, "end", to)])
+        })
+    }
+
+    /// Appends what a field holds between this row and the next one.
+    fn end_row(&mut self, field: FieldId, builder: Expr, i: &Expr, columns: &Columns) -> Expr {
+        let own = self.ranges(columns, columns.own[&field]);
+        if self.covers_rows(field, &own) {
+            return builder;
+        }
+        let from = self.row_end(field, &own, &Int::Expr(i.clone()));
+        let next = self.row_start(field, &own, &Some(Int::Expr(i.clone()).plus(1)));
+        let total = self.frame(field).total();
+        if columns.own[&field] == columns.extent {
+            return self.copy(field, builder, &from, &next.min(&total));
+        }
+        let [Some([first, last]), _] = &own else { return builder };
+        let inside = build::and(build::le(first.expr(), i.clone()), build::lt(i.clone(), last.expr()));
+        // The builder goes one way or the other.
+        self.flow.open();
+        let copied = self.copy(field, builder.clone(), &from, &next.min(&total));
+        let copied = self.flow.close(copied);
+        build::if_(inside, copied, builder)
+    }
+
     /// The columns of a row.
     fn row(
         &mut self,
@@ -168,40 +187,64 @@ impl<'s> Lower<'s> {
         targets: &[FieldId],
         builder: Expr,
         i: Option<Expr>,
-        box_: &[Option<[Int; 2]>; 2],
+        columns: &Columns,
     ) -> Vec<Expr> {
         let count = targets.len();
-        match &box_[1] {
+        let ranges = self.ranges(columns, columns.extent);
+        let column = |lower: &mut Self, builder: Expr, at: [Option<Expr>; 2]| {
+            let builders = lower.unpack(builder, count);
+            let narrow = lower.narrow(columns, &at);
+            lower.column(units, bounds, targets, builders, at, narrow)
+        };
+        match &ranges[1] {
             Some([from, to]) => {
                 let iter = build::range(from.expr(), to.expr(), build::i64(1));
-                let done = self.loop_over(iter, builder, |lower, builder, j| {
-                    let builders = lower.unpack(builder, count);
-                    pack(lower.column(units, bounds, targets, builders, [i, Some(j)]))
-                });
+                let done =
+                    self.loop_over(iter, builder, |lower, builder, j| pack(column(lower, builder, [i, Some(j)])));
                 self.unpack(done, count)
             }
-            None if i.is_some() => {
-                let builders = self.unpack(builder, count);
-                self.column(units, bounds, targets, builders, [i, None])
-            }
+            None if i.is_some() => column(self, builder, [i, None]),
             // One column alone, if there is anything to do.
             None => match self.run.clone() {
                 Cond::Known(false) => self.unpack(builder, count),
-                Cond::Known(true) => {
-                    let builders = self.unpack(builder, count);
-                    self.column(units, bounds, targets, builders, [None, None])
-                }
+                Cond::Known(true) => column(self, builder, [None, None]),
                 run => {
-                    let iter =
-                        build::range(build::i64(0), run.choose(&Int::Known(1), &Int::Known(0)).expr(), build::i64(1));
-                    let done = self.loop_over(iter, builder, |lower, builder, _| {
-                        let builders = lower.unpack(builder, count);
-                        pack(lower.column(units, bounds, targets, builders, [None, None]))
-                    });
+                    let times = run.choose(&Int::Known(1), &Int::Known(0)).expr();
+                    let iter = build::range(build::i64(0), times, build::i64(1));
+                    let done =
+                        self.loop_over(iter, builder, |lower, builder, _| pack(column(lower, builder, [None, None])));
                     self.unpack(done, count)
                 }
             },
         }
+    }
+
+    /// Whether the column is where each field is written that is not written everywhere.
+    fn narrow(&mut self, columns: &Columns, at: &[Option<Expr>; 2]) -> HashMap<FieldId, Expr> {
+        let mut narrow = HashMap::new();
+        let mut own: Vec<(FieldId, Extent)> = columns.own.iter().map(|(field, extent)| (*field, *extent)).collect();
+        own.sort_by_key(|(field, _)| *field);
+        for (field, extent) in own {
+            if extent != columns.extent {
+                let inside = self.inside(extent, at);
+                narrow.insert(field, inside);
+            }
+        }
+        narrow
+    }
+
+    /// Whether the column lies in an extent.
+    pub(crate) fn inside(&mut self, extent: Extent, at: &[Option<Expr>; 2]) -> Expr {
+        let mut all = build::bool(true);
+        for (axis, at) in at.iter().enumerate() {
+            if let Some(at) = at {
+                let from = build::i64(i64::from(extent.0[2 * axis]));
+                let to = self.domain[axis].plus(i64::from(extent.0[2 * axis + 1])).expr();
+                let both = build::bit_and(build::le(from, at.clone()), build::lt(at.clone(), to));
+                all = build::bit_and(all, both);
+            }
+        }
+        self.flow.bind("inside", all)
     }
 
     /// A loop whose body may make bindings.
@@ -259,21 +302,21 @@ impl<'s> Lower<'s> {
     }
 
     /// The index at which the box's row begins in a field's data.
-    fn row_start(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2], i: &Option<Int>) -> Int {
-        let from = box_[1].as_ref().map(|range| range[0].clone());
+    fn row_start(&self, field: FieldId, ranges: &Ranges, i: &Option<Int>) -> Int {
+        let from = ranges[1].as_ref().map(|range| range[0].clone());
         self.index_of(field, i, &from)
     }
 
-    fn row_end(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2], i: &Int) -> Int {
-        match &box_[1] {
+    fn row_end(&self, field: FieldId, ranges: &Ranges, i: &Int) -> Int {
+        match &ranges[1] {
             Some([_, to]) => self.index_of(field, &Some(i.clone()), &Some(to.clone())),
             None => self.index_of(field, &Some(i.plus(1)), &None),
         }
     }
 
     /// Behind the columns of a group without an I axis.
-    fn row_end_of_single(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2]) -> Int {
-        match &box_[1] {
+    fn row_end_of_single(&self, field: FieldId, ranges: &Ranges) -> Int {
+        match &ranges[1] {
             Some([_, to]) => self.index_of(field, &None, &Some(to.clone())),
             None => self.frame(field).total(),
         }
@@ -289,9 +332,9 @@ impl<'s> Lower<'s> {
     }
 
     /// Whether there is nothing between the rows of the box, as far as that is known.
-    fn covers_rows(&self, field: FieldId, box_: &[Option<[Int; 2]>; 2]) -> bool {
+    fn covers_rows(&self, field: FieldId, ranges: &Ranges) -> bool {
         let frame = self.frame(field);
-        box_[1].as_ref().is_none_or(|[from, to]| {
+        ranges[1].as_ref().is_none_or(|[from, to]| {
             let last = to.add(&frame.origin[1]).known();
             from.add(&frame.origin[1]).known() == Some(0) && last.is_some() && last == frame.size[1].known()
         })
@@ -362,8 +405,8 @@ impl<'s> Lower<'s> {
         let mut fails = false;
         unit.stmts.iter().for_each(|stmt| {
             stmt.each(&mut |stmt| match &stmt.kind {
-                crate::tree::StmtKind::Assign { value, .. } => fails |= self.types.can_fail(value),
-                crate::tree::StmtKind::While { .. } => fails = true,
+                StmtKind::Assign { value, .. } => fails |= self.types.can_fail(value),
+                StmtKind::While { .. } => fails = true,
             });
         });
         fails
@@ -381,6 +424,20 @@ impl<'s> Lower<'s> {
     pub(crate) fn fail(&mut self, span: Span, message: impl Into<String>) {
         self.error.get_or_insert(Diagnostic::ty(span, message));
     }
+}
+
+/// How far each field that a group writes is written.
+fn target_extents(units: &[Unit<'_>]) -> HashMap<FieldId, Extent> {
+    let mut own: HashMap<FieldId, Extent> = HashMap::new();
+    for stmt in units.iter().flat_map(|unit| &unit.stmts) {
+        stmt.each(&mut |stmt| {
+            if let StmtKind::Assign { target, .. } = stmt.kind {
+                let extent = own.entry(target).or_insert(stmt.extent);
+                *extent = extent.hull(stmt.extent);
+            }
+        });
+    }
+    own
 }
 
 fn group_targets(units: &[Unit<'_>]) -> Vec<FieldId> {

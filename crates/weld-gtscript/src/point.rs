@@ -54,33 +54,48 @@ impl<'s> Lower<'s> {
 
     fn assign(&mut self, stmt: &Stmt, target: FieldId, value: &Ref, column: &mut Column, point: &mut Point) {
         let dtype = self.stencil.dtype(target);
-        let inside = (stmt.extent != point.extent).then(|| self.inside(stmt.extent, column));
-        let mask = self.mask(stmt, column, point);
-        if inside.is_none() && mask.is_none() {
-            let value = self.whole(value, dtype, column, point);
-            let value = self.flow.bind(&self.stencil.fields[target].name, value.at(stmt.span));
-            point.values.insert(target, value);
+        if stmt.extent != point.extent {
+            // Elsewhere the field may not be there.
+            let inside = self.inside(stmt.extent, &column.at);
+            let zero = build::zero(&dtype.ty());
+            let value = self.in_branch(point, |lower, point| lower.masked(stmt, target, value, column, point));
+            let otherwise = point.values.get(&target).cloned().unwrap_or(zero);
+            let chosen = self.flow.bind(&self.stencil.fields[target].name, build::if_(inside, value, otherwise));
+            point.values.insert(target, chosen);
             return;
         }
-        let old = self.read(column, point, target, [0; 3]);
-        let cond = match (&inside, mask) {
-            (Some(inside), Some(mask)) => build::and(inside.clone(), mask),
-            (Some(inside), None) => inside.clone(),
-            (None, Some(mask)) => mask,
-            (None, None) => build::bool(true),
-        };
-        let chosen = match inside.is_some() || self.types.can_fail(value) {
+        let value = self.masked(stmt, target, value, column, point).at(stmt.span);
+        let value = self.flow.bind(&self.stencil.fields[target].name, value);
+        point.values.insert(target, value);
+    }
+
+    /// The new value where the masks are set, else the old one.
+    fn masked(&mut self, stmt: &Stmt, target: FieldId, value: &Ref, column: &mut Column, point: &mut Point) -> Expr {
+        let dtype = self.stencil.dtype(target);
+        let Some(mask) = self.mask(stmt, column, point) else { return self.whole(value, dtype, column, point) };
+        let old = self.old_value(column, point, target);
+        match self.types.can_fail(value) {
             true => {
                 let value = self.in_branch(point, |lower, point| lower.whole(value, dtype, column, point));
-                build::if_(cond, value, old)
+                build::if_(mask, value, old)
             }
             false => {
                 let value = self.whole(value, dtype, column, point);
-                build::select(cond, value, old)
+                build::select(mask, value, old)
             }
-        };
-        let chosen = self.flow.bind(&self.stencil.fields[target].name, chosen.at(stmt.span));
-        point.values.insert(target, chosen);
+        }
+    }
+
+    /// What a field holds here that is about to be written.
+    fn old_value(&mut self, column: &mut Column, point: &mut Point, field: FieldId) -> Expr {
+        let known = point.values.get(&field).or_else(|| point.reads.get(&(field, [0; 3])));
+        match known.cloned() {
+            Some(value) => value,
+            None => {
+                let level = point.level.clone();
+                self.old(column, field, [0; 3], &level)
+            }
+        }
     }
 
     /// Whether the masks of a statement are set; `None` if it has none.
@@ -93,23 +108,6 @@ impl<'s> Lower<'s> {
                 Some(all) => build::bit_and(all, part),
                 None => part,
             });
-        }
-        all
-    }
-
-    /// Whether the column lies in an extent.
-    fn inside(&mut self, extent: Extent, column: &mut Column) -> Expr {
-        if let Some(known) = column.inside.get(&extent) {
-            return known.clone();
-        }
-        let mut all = build::bool(true);
-        for axis in 0..2 {
-            if let Some(at) = &column.at[axis] {
-                let from = build::i64(i64::from(extent.0[2 * axis]));
-                let to = self.domain[axis].plus(i64::from(extent.0[2 * axis + 1])).expr();
-                let both = build::bit_and(build::le(from, at.clone()), build::lt(at.clone(), to));
-                all = build::bit_and(all, both);
-            }
         }
         all
     }
@@ -155,7 +153,7 @@ impl<'s> Lower<'s> {
             stmt.targets().into_iter().filter(|field| !self.stencil.fields[*field].mask).collect();
         let mut before: Vec<Expr> = Vec::new();
         for field in &carried {
-            before.push(self.read(column, point, *field, [0; 3]));
+            before.push(self.old_value(column, point, *field));
         }
         let mask = self.mask(stmt, column, point);
         let first = match mask {

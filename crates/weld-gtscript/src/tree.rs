@@ -362,9 +362,12 @@ impl Stencil {
         self.fields[id].dtype.unwrap_or(Dtype::Float64)
     }
 
-    /// `a[1, 0, 0]`: one offset for each axis.
+    /// `a[1, 0, 0]`: one offset for each axis; the name alone without offsets.
     pub fn written_access(&self, field: FieldId, offset: Offset) -> String {
         let field = self.field(field);
+        if offset == [0; 3] {
+            return field.name.clone();
+        }
         let has = if field.external { field.axes } else { [true; 3] };
         let offsets: Vec<String> = (0..3).filter(|axis| has[*axis]).map(|axis| offset[axis].to_string()).collect();
         format!("{}[{}]", field.name, offsets.join(", "))

@@ -1,0 +1,77 @@
+# call: f [[[[1, 2]]], 2.5]
+# note: by position; the entry is named
+# domain: [1, 1, 2]
+# expect: {"a": {"data": [[[2.5, 5.0]]]}}
+# call: f {"a": [[[1, 2]]]}
+# domain: [1, 1, 2]
+# expect: {"a": {"data": [[[10.0, 20.0]]]}}
+# call: f {"a": [[[1, 2]]], "b": 1}
+# domain: [1, 1, 2]
+# error: type: no parameter is called `b`
+# call: f {"w": 1}
+# domain: [1, 1, 2]
+# error: type: `a` is missing: expected 2 arguments, found 1
+# at: f
+# line: 2
+# call: f {"a": [[1, 2]]}
+# domain: [1, 1, 2]
+# error: type: `a` is Field[IJK, float64] with 3 axes, found data with 2 axes
+# call: f {"a": 5}
+# domain: [1, 1, 2]
+# error: type: `a` is Field[IJK, float64] with 3 axes, found data with 0 axes
+# call: f {"a": [[[1, 2]]], "w": [1]}
+# domain: [1, 1, 2]
+# error: type: `w` is the scalar float64, found data with 1 axes
+# call: f {"a": {"data": [[[1, 2]]], "origin": [0, 0]}}
+# domain: [1, 1, 2]
+# error: type: the origin of `a` must have 3 numbers, found 2
+# call: f {"a": {"data": [[[1, 2]]], "origin": [0, 0, 1]}}
+# domain: [1, 1, 2]
+# error: runtime: `a` is read out of bounds: at index 2 of `a` along K, whose size is 2
+# call: f {"a": [[[1, 2]]]}
+# note: without a domain it is the largest that fits
+# expect: {"a": {"data": [[[10.0, 20.0]]]}}
+# call: f {"a": {"data": [[[1, 2, 3]]], "origin": [0, 0, 1]}}
+# expect: {"a": {"data": [[[1.0, 20.0, 30.0]]]}}
+# call: f {"a": [[[1, 2]]]}
+# domain: [9000000000000000000, 9000000000000000000, 9000000000000000000]
+# error: runtime: out of bounds
+@gtscript.stencil
+def f(a: Field[float64], w: float64 = 10.0):
+    with computation(PARALLEL), interval(...):
+        a = w * a
+
+@gtscript.stencil
+def g(a: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        a = 0
+---
+# call: {"a": [[[1], [2], [4]], [[8], [16], [32]], [[64], [128], [256]]], "b": [[[0], [0], [0]], [[0], [0], [0]], [[0], [0], [0]]]}
+# note: the largest domain leaves a margin for the offsets
+# expect: {"b": {"data": [[[0.0], [0.0], [0.0]], [[0.0], [170.0], [0.0]], [[0.0], [0.0], [0.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = a[1, 0, 0] + a[-1, 0, 0] + a[0, 1, 0] + a[0, -1, 0]
+---
+# call: {"a": [1, 2], "b": [10, 20], "c": [100, 200, 300], "ij": [[1, 2], [3, 4]], "ik": [[1, 2, 3], [4, 5, 6]], "jk": [[1, 2, 3], [4, 5, 6]], "o": [[[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]}
+# note: all axes
+# domain: [2, 2, 3]
+# expect: {"o": {"data": [[[114.0, 216.0, 318.0], [128.0, 230.0, 332.0]], [[120.0, 222.0, 324.0], [134.0, 236.0, 338.0]]]}}
+@gtscript.stencil
+def f(a: Field[I, float64], b: Field[J, float64], c: Field[K, float64], ij: Field[IJ, float64], ik: Field[IK, float64], jk: Field[JK, float64], o: Field[IJK, float64]):
+    with computation(PARALLEL), interval(...):
+        o = a + b + c + ij + ik + jk
+---
+# call: {"a": [[1, 2, 3], [4, 5, 6]], "b": [[7, 7, 7], [7, 7, 7]], "c": [[0, 0], [0, 0]]}
+# note: fields without I or J are written, too
+# domain: [2, 2, 3]
+# expect: {"b": {"data": [[7.0, 1.0, 3.0], [7.0, 4.0, 9.0]]}, "c": {"data": [[0.0, 0.0], [0.0, 0.0]]}}
+@gtscript.stencil
+def f(a: Field[IK, float64], b: Field[IK, float64], c: Field[IJ, float64]):
+    with computation(FORWARD):
+        with interval(1, 2):
+            b = a[0, -1]
+        with interval(2, None):
+            b = a[0, -1] + b[0, -1]
+            c = 0 * a
