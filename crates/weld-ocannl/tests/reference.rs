@@ -208,7 +208,7 @@ proptest! {
         prop_assert!(sum(&value).is_finite());
         for name in wrt {
             let found = numbers(&gradients[name]);
-            for cell in 0..found.len() {
+            for (cell, found) in found.iter().enumerate() {
                 let moved = |by: f64| {
                     let mut other = values.clone();
                     other.get_mut(name).expect("a tensor")[cell] += by;
@@ -222,8 +222,8 @@ proptest! {
                     continue;
                 }
                 let wanted = (up - down) / (2.0 * step);
-                let scale = 1.0 + wanted.abs().max(found[cell].abs()).max(middle.abs());
-                prop_assert!((wanted - found[cell]).abs() < 1e-4 * scale, "{text}\n{name}[{cell}]: {} for {wanted}", found[cell]);
+                let scale = 1.0 + wanted.abs().max(found.abs()).max(middle.abs());
+                prop_assert!((wanted - found).abs() < 1e-4 * scale, "{text}\n{name}[{cell}]: {found} for {wanted}");
             }
         }
     }
