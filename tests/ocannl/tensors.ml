@@ -7,6 +7,7 @@
 (* call: miss {"x": [3, 1], "y": 4, "w": [1, 2]} *)
 (* wrt: ["w"] *)
 (* expect: {"batch": [], "output": [1], "input": [], "data": [1]} *)
+(* grads: {"w": {"batch": [], "output": [], "input": [2], "data": [6, 2]}} *)
 let%op miss x y = ("w" * x - y) **. 2.0
 ---
 (* O22: pointwise *)
