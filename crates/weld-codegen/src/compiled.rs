@@ -14,7 +14,7 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Block, ColumnAbi, Context, Run, Threads};
 
 use crate::chunk::{Chunk, ColumnLayout};
-use crate::emit::{Demand, Parallel, Site, Unit, demands};
+use crate::emit::{Demand, Parallel, Reuse, Site, Unit, demands};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
 use crate::layout;
@@ -382,6 +382,7 @@ impl Compiled {
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.demands.clone_from(&self.demands);
+        unit.reuse = Reuse::of(&self.program);
         unit.cudfs.clone_from(&self.options.cudfs);
         let name = |name: &str| format!("{prefix}{name}");
         let names = match part {

@@ -117,7 +117,8 @@ impl<'c> Emitter<'c, '_> {
                 let vec = self.emit(data)?;
                 let index = self.emit_int(index)?;
                 let value = self.emit(value)?;
-                self.update(&vec, &data.ty, index, &value, is_temporary(data), span)
+                let own = is_temporary(data) || self.unit.reuse.in_place(expr);
+                self.update(&vec, &data.ty, index, &value, own, span)
             }
             ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
             ExprKind::NewBuilder { arg } => {

@@ -26,9 +26,9 @@ use super::{Emitter, Res, Val, internal};
 const STEPS: i64 = 4 * 1024;
 
 /// A vector of the state that steps change in place.
-struct Place {
+pub(super) struct Place {
     /// The field of the state; `None` if the state is the vector.
-    field: Option<u32>,
+    pub(super) field: Option<u32>,
     ty: Type,
 }
 
@@ -55,7 +55,7 @@ impl Place {
 
 /// The vectors that a step may change in place: nothing else keeps them, and what changes one reads no other that is
 /// changed before.
-fn places(step: &Func) -> Vec<Place> {
+pub(super) fn places(step: &Func) -> Vec<Place> {
     let [(state, ty)] = &step.params[..] else { return Vec::new() };
     let result = match &step.body.kind {
         ExprKind::Let { body, .. } => body,
@@ -203,18 +203,26 @@ impl<'c> Emitter<'c, '_> {
         self.unflatten(ty, &mut registers.into_iter(), &start)
     }
 
-    /// The start with vectors of its own at the places that steps change.
+    /// The start with vectors of its own at the places that steps change and in what they own.
     fn own_places(&mut self, places: &[Place], init: &Expr, start: Val<'c>, span: Span) -> Res<Val<'c>> {
         let mut start = start;
-        for place in places {
-            let part = match (place.field, &init.kind) {
-                (None, _) => Some(init),
-                (Some(field), ExprKind::Struct(parts)) => parts.get(field as usize),
-                _ => None,
+        let owned = self.unit.reuse.state(init).to_vec();
+        let is_copied = |field: Option<u32>| owned.iter().find(|(known, _)| *known == field).map(|(_, copied)| *copied);
+        let mut copied: Vec<(Option<u32>, bool)> = owned.clone();
+        copied.extend(places.iter().filter(|place| is_copied(place.field).is_none()).map(|place| (place.field, true)));
+        for (field, copied) in copied {
+            let (part, ty) = match (field, &init.kind, &init.ty) {
+                (None, _, ty) => (Some(init), ty.clone()),
+                (Some(field), kind, Type::Struct(types)) => {
+                    let part = if let ExprKind::Struct(parts) = kind { parts.get(field as usize) } else { None };
+                    (part, types[field as usize].clone())
+                }
+                _ => continue,
             };
+            let place = Place { field, ty };
             let value = place.of(&start)?;
             let vec = self.as_vec(&value)?;
-            if part.is_some_and(is_temporary) && !vec.input {
+            if !vec.input && (!copied || part.is_some_and(is_temporary)) {
                 continue;
             }
             let region = self.region_for(&place.ty);

@@ -49,6 +49,7 @@ pub(crate) mod memory;
 mod parallel;
 pub(crate) mod prefetch;
 mod prehash;
+mod reuse;
 mod scalar;
 mod select;
 mod serialize;
@@ -90,6 +91,7 @@ use crate::foreign::Cudf;
 
 pub(crate) use analysis::{Demand, demands};
 pub(crate) use parallel::Parallel;
+pub(crate) use reuse::Reuse;
 pub(crate) use trap::Site;
 pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count};
 
@@ -104,6 +106,8 @@ pub(crate) struct Unit<'c> {
     pub(crate) module: Module<'c>,
     /// Which parts of each symbol's value the program reads.
     pub(crate) demands: HashMap<Sym, Demand>,
+    /// Which vectors are changed in place.
+    pub(crate) reuse: Reuse,
     /// Places that can trap; a status is one plus an index.
     pub(crate) sites: RefCell<Vec<Site>>,
     /// C functions that the host registered.
@@ -153,6 +157,7 @@ impl<'c> Unit<'c> {
             ll,
             module: ll.create_module(name),
             demands: HashMap::new(),
+            reuse: Reuse::default(),
             sites: RefCell::new(Vec::new()),
             cudfs: Vec::new(),
             can_compress,
