@@ -192,3 +192,53 @@ let%op f p = relu p p
 (* call: f {"p": [1]} *)
 (* error: type: `p` is declared, but it is a parameter *)
 let%op f p = "p" + 1
+---
+(* cells of another type *)
+(* call: f {"x": [0.1, 0.2]} *)
+(* types: {"x": "f64"} *)
+(* tolerance: 1e-15 *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [0.30000000000000004, 0.6000000000000001]} *)
+let%op f x = 3 *. x
+---
+(* a type as the language writes it *)
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]]} *)
+(* types: {"w": "3 -> 2"} *)
+(* expect: {"batch": [], "output": [3], "input": [2], "data": [[1, 4], [2, 5], [3, 6]]} *)
+let%op f w = w ++ "i->j => j->i"
+---
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]]} *)
+(* types: {"w": "2 -> 2"} *)
+(* error: type: argument `w`: expected `2 -> 2` *)
+let%op f w = w
+---
+(* forward computes again, what was computed before stays *)
+(* call: f {"x": [2]} *)
+(* expect: {"a": {"batch": [], "output": [1], "input": [], "data": [4]}, "x": {"batch": [], "output": [1], "input": [], "data": [3]}, "b": {"batch": [], "output": [1], "input": [], "data": [4]}, "c": {"batch": [], "output": [1], "input": [], "data": [9]}} *)
+let%cd f x =
+  let%op y = x *. x in
+  "a" =: y; x =+ 1; "b" =: y; y.forward; "c" =: y
+---
+(* code bound to a name *)
+(* call: f {"x": [2]} *)
+(* expect: {"b": {"batch": [], "output": [1], "input": [], "data": [4]}, "c": {"batch": [], "output": [1], "input": [], "data": [5]}} *)
+let%cd f x = let%cd first = "b" =: x * 2 in "c" =: b + 1
+---
+(* assigning to a gradient *)
+(* call: f {"x": [2]} *)
+(* expect: {"x.grad": {"batch": [], "output": [1], "input": [], "data": [5]}} *)
+let%cd f x = let%op y = x *. x in y.backprop; x.grad =+ 1
+---
+(* a product over several axes, with batches *)
+(* call: f {"a": {"batch": [2], "output": [], "input": [2], "data": [[1, 2], [3, 4]]}, "b": {"batch": [], "output": [2], "input": [2], "data": [[1, 0], [0, 1]]}} *)
+(* expect: {"batch": [2], "output": [], "input": [2], "data": [[1, 2], [3, 4]]} *)
+(* type: 2 | 2 -> *)
+let%op f a b = a * b
+---
+(* error: type: `layer` has no parameter `~config` *)
+let%op layer x = x
+let%op f () = layer ~config 1
+---
+(* call: f {"x": [1]} *)
+(* error: type: `g` is used before its definition *)
+let%op f x = g x
+let%op g x = x

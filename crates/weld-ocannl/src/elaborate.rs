@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::deep;
+use weld_frontend::Library;
 
 use crate::graph::{Apply, Argument, Assignment, Fun, Graph, NodeId, Op, Step};
 use crate::tree::*;
@@ -27,6 +28,7 @@ pub(crate) fn elaborate(
     module: &Module,
     entry: usize,
     gradients: &HashSet<&str>,
+    library: &Library,
     nodes_max: usize,
 ) -> Result<Elaborated, Vec<Diagnostic>> {
     let elaborator = Elaborator {
@@ -42,6 +44,7 @@ pub(crate) fn elaborate(
         in_op: false,
         used_by_op: HashSet::new(),
         gradients,
+        library,
         nodes_max,
         labels: Vec::new(),
     };
@@ -75,6 +78,8 @@ struct Elaborator<'a> {
     /// Arguments that tensors of `%op` depend on.
     used_by_op: HashSet<NodeId>,
     gradients: &'a HashSet<&'a str>,
+    /// The functions of the session.
+    library: &'a Library,
     nodes_max: usize,
     /// What `~config` of the calls around says.
     labels: Vec<String>,
@@ -437,11 +442,11 @@ impl<'a> Elaborator<'a> {
         if definitions[self.current..].iter().any(|definition| &*definition.name.text == name) {
             return Diagnostic::ty(span, format!("`{name}` is used before its definition"));
         }
-        let error = Diagnostic::ty(span, format!("unknown name `{name}`"));
         if SLOTS.contains(&name) {
-            return error
-                .with_hint("slots of `~projections` are not supported: projections are values of the host language");
+            let message = format!("unknown name `{name}`: slots of `~projections` are not supported");
+            return Diagnostic::ty(span, message).with_hint("projections are values of the host language");
         }
+        let error = Diagnostic::ty(span, format!("unknown name `{name}`"));
         if unary_named(name).is_some() || binary_named(name).is_some() {
             return error.with_hint(format!("the function `{name}` needs its operands behind it"));
         }
@@ -589,6 +594,13 @@ impl<'a> Elaborator<'a> {
             count_args(name, 2, args.len())?;
             let args = vec![self.expr(args[0])?, self.expr(args[1])?];
             return self.apply(Fun::Binary(binary), Logic::Pointwise, args, &name.text, name.span);
+        }
+        if let Some(function) = self.library.get(&name.text) {
+            let wanted = function.params.len();
+            count_args(name, wanted, args.len())?;
+            let args = args.iter().map(|arg| self.expr(*arg)).collect::<Done<Vec<_>>>()?;
+            let op = Op::Foreign { function: function.clone(), args };
+            return self.add(op, name.span, None);
         }
         let mut error = self.unknown(&name.text, name.span);
         if error.message.starts_with("unknown name") {

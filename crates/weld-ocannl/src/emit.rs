@@ -10,6 +10,7 @@ use weld_core::interp::serialize;
 use weld_core::ir::{Binding, Expr, ExprKind, Literal, Names, build};
 use weld_core::op::{ReduceOp, UnaryOp};
 use weld_core::ty::{ScalarKind, Type};
+use weld_frontend::{Function, Shape, Sources};
 use weld_tensor::{Fold, Index, Place, Size, View, contract, map, reduce, scatter};
 
 use crate::dims::{Dim, Extent};
@@ -35,6 +36,7 @@ pub(crate) struct Emitter<'a> {
     /// What tensors hold now.
     pub(crate) values: HashMap<NodeId, Expr>,
     pub(crate) grads: HashMap<NodeId, Expr>,
+    pub(crate) sources: Sources,
 }
 
 /// Loops over a space that put terms into the cells of a tensor.
@@ -122,11 +124,8 @@ impl Emitter<'_> {
         let mut open = vec![id];
         let mut missing = std::collections::BTreeSet::new();
         while let Some(id) = open.pop() {
-            if !self.values.contains_key(&id)
-                && missing.insert(id)
-                && let Op::Apply(apply) = &self.graph.node(id).op
-            {
-                open.extend(&apply.args);
+            if !self.values.contains_key(&id) && missing.insert(id) {
+                open.extend(self.graph.node(id).op.args());
             }
         }
         missing.into_iter().collect()
@@ -156,6 +155,7 @@ impl Emitter<'_> {
                 Ok(literal(self.element, &numbers))
             }
             Op::Grad(of) => Ok(self.grads.get(of).cloned().unwrap_or_else(|| self.number(0.0))),
+            Op::Foreign { function, args } => self.foreign(function, args),
             Op::Apply(apply) => {
                 let sizes = self.sizes(id)?;
                 let projection = self.inferred.projection(id).cloned();
@@ -166,6 +166,51 @@ impl Emitter<'_> {
                 self.apply(apply, &projection, sizes, accum, None, node.span)
             }
         }
+    }
+
+    /// A call of a function of the session.
+    fn foreign(&mut self, function: &Function, args: &[NodeId]) -> Result<Expr, Diagnostic> {
+        let mut given = Vec::new();
+        for (arg, param) in args.iter().zip(&function.params) {
+            let (value, sizes) = (self.value(*arg)?, self.sizes(*arg)?);
+            given.push(match &param.shape {
+                Shape::Array(array) => {
+                    let cells = self.cells(value, &sizes);
+                    let cells = self.convert(cells, &sizes, array.element);
+                    let open = array.carried().into_iter().map(|axis| sizes[axis].expr()).collect::<Vec<_>>();
+                    if open.is_empty() { cells } else { build::strct(std::iter::once(cells).chain(open)) }
+                }
+                shape => {
+                    let number = if value.ty.element().is_some() { build::lookup(value, build::i64(0)) } else { value };
+                    shape.ty().as_scalar().map_or(number.clone(), |kind| build::cast(number, kind))
+                }
+            });
+        }
+        let mut result = self.sources.call(function, given, &mut self.names);
+        if !function.gradients.is_empty() {
+            result = build::field(result, 0);
+        }
+        let result = self.bind("t", result);
+        match &function.result {
+            Shape::Array(array) if array.elements() == Some(1) => {
+                Ok(build::cast(build::lookup(result, build::i64(0)), self.element))
+            }
+            Shape::Array(array) => {
+                let sizes: Vec<Size> = array.sizes.iter().map(|size| Size::known(size.unwrap_or(0))).collect();
+                Ok(self.convert(result, &sizes, self.element))
+            }
+            _ => Ok(build::cast(result, self.element)),
+        }
+    }
+
+    /// Cells as another type of number.
+    pub(crate) fn convert(&mut self, cells: Expr, sizes: &[Size], to: ScalarKind) -> Expr {
+        if cells.ty == Type::vec(Type::Scalar(to)) {
+            return cells;
+        }
+        let total = Size::product(sizes);
+        let view = View::whole(self.bind("cells", cells), std::slice::from_ref(&total));
+        map(&mut self.names, to, &[total], vec![view], &mut |_, e| build::cast(e[0].clone(), to))
     }
 
     fn constant(&self, value: f64, span: Span) -> Result<Expr, Diagnostic> {

@@ -24,8 +24,13 @@ impl Emitter<'_> {
         found.insert(root, self.number(1.0));
         for id in self.graph.reachable([root]).into_iter().rev() {
             let Some(gradient) = found.get(&id).cloned() else { continue };
-            if let Op::Apply(apply) = &self.graph.node(id).op {
-                self.operands(id, apply, gradient, &mut found)?;
+            match &self.graph.node(id).op {
+                Op::Apply(apply) => self.operands(id, apply, gradient, &mut found)?,
+                Op::Foreign { function, .. } if self.graph.node(id).differentiable => {
+                    let message = format!("no gradient through `{}`, a function of another text", function.source.name);
+                    return Err(Diagnostic::ty(self.graph.node(id).span, message));
+                }
+                _ => {}
             }
         }
         let mut found: Vec<(NodeId, Expr)> = found.into_iter().collect();

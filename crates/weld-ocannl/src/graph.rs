@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weld_core::diag::Span;
+use weld_frontend::Function;
 
 use crate::tree::{Accum, Annotation, Binary, Logic, Name, Nested, Unary};
 
@@ -46,6 +47,22 @@ pub(crate) enum Op {
     Literal(Nested),
     Grad(NodeId),
     Apply(Apply),
+    /// A function of the session, of whatever language.
+    Foreign {
+        function: Arc<Function>,
+        args: Vec<NodeId>,
+    },
+}
+
+impl Op {
+    /// The tensors that it is computed from.
+    pub(crate) fn args(&self) -> &[NodeId] {
+        match self {
+            Op::Apply(apply) => &apply.args,
+            Op::Foreign { args, .. } => args,
+            _ => &[],
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -111,11 +128,8 @@ impl Graph {
     }
 
     pub(crate) fn add(&mut self, op: Op, span: Span, name: Option<Arc<str>>) -> NodeId {
-        let differentiable = match &op {
-            Op::Argument(_) => true,
-            Op::Apply(apply) => apply.args.iter().any(|arg| self.node(*arg).differentiable),
-            _ => false,
-        };
+        let is_argument = matches!(op, Op::Argument(_));
+        let differentiable = is_argument || op.args().iter().any(|arg| self.node(*arg).differentiable);
         self.nodes.push(Node { op, span, name, differentiable });
         NodeId(self.nodes.len() as u32 - 1)
     }
@@ -135,10 +149,8 @@ impl Graph {
         let mut seen = vec![false; self.nodes.len()];
         let mut open: Vec<NodeId> = roots.into_iter().collect();
         while let Some(id) = open.pop() {
-            if !std::mem::replace(&mut seen[id.0 as usize], true)
-                && let Op::Apply(apply) = &self.node(id).op
-            {
-                open.extend(&apply.args);
+            if !std::mem::replace(&mut seen[id.0 as usize], true) {
+                open.extend(self.node(id).op.args());
             }
         }
         (0..self.nodes.len()).filter(|i| seen[*i]).map(|i| NodeId(i as u32)).collect()

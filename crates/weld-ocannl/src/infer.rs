@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::deep;
+use weld_core::ty::{ScalarKind, Type};
+use weld_frontend::{self as values, Axes, Function};
 
 use crate::dims::{Clash, Dim, Dims, Extent};
 use crate::einsum::{self, differ};
@@ -146,10 +148,56 @@ impl Inference<'_> {
             }
             Op::Declared { step, .. } => return self.assign(*step, last),
             Op::Apply(apply) => return self.visit_apply(id, apply),
+            Op::Foreign { function, args } => {
+                for arg in args {
+                    self.force(*arg, Want::Any)?;
+                }
+                if args.iter().any(|arg| self.inferred.shape(*arg).is_none()) {
+                    return Ok(());
+                }
+                self.foreign(id, function, args)?
+            }
         };
         let shape = self.fresh(&rows);
         self.inferred.shapes[id.0 as usize] = Some(shape);
         Ok(())
+    }
+
+    /// The shape of what a function of the session gives; its arguments must be what it takes.
+    fn foreign(&self, id: NodeId, function: &Function, args: &[NodeId]) -> Wrong<[Vec<Axis>; 3]> {
+        let span = self.graph.node(id).span;
+        let name = &function.source.name;
+        for (arg, param) in args.iter().zip(&function.params) {
+            let Some(shape) = self.inferred.shape(*arg) else { continue };
+            let sizes: Vec<Option<u64>> =
+                shape.axes().iter().map(|dim| known(self.inferred.dims.extent(*dim))).collect();
+            if !passes(&param.shape, &sizes) {
+                let (found, wanted) = (shape.text(&self.inferred.dims), param.shape.described());
+                let message =
+                    format!("`{name}`: the parameter `{}` is {wanted}, the argument is `{found}`", param.name);
+                return Err(Diagnostic::ty(span, message));
+            }
+        }
+        let axes = |sizes: &[Option<u64>]| -> Option<Vec<Axis>> {
+            sizes.iter().map(|size| size.map(|size| (Extent::Known(size), None))).collect()
+        };
+        let rows = match &function.result {
+            values::Shape::Plain(ty) if is_number(ty) => Some([vec![], vec![(Extent::Known(1), None)], vec![]]),
+            values::Shape::Array(array) if array.element.is_float() => {
+                let [batch, output] = match array.axes {
+                    Axes::Tensor { batch, output, .. } => [batch, output],
+                    _ => [0, array.rank()],
+                };
+                let (first, rest) = array.sizes.split_at(batch);
+                let (second, third) = rest.split_at(output);
+                axes(first).zip(axes(second)).zip(axes(third)).map(|((first, second), third)| [first, second, third])
+            }
+            _ => None,
+        };
+        rows.ok_or_else(|| {
+            let message = format!("`{name}` gives {}, which is no tensor of known sizes", function.result.described());
+            Diagnostic::ty(span, message)
+        })
     }
 
     fn visit_apply(&mut self, id: NodeId, apply: &Apply) -> Wrong<()> {
@@ -484,6 +532,29 @@ impl AtAssignment for Diagnostic {
             self.span = assignment.target_span;
         }
         self
+    }
+}
+
+fn known(extent: Extent) -> Option<u64> {
+    match extent {
+        Extent::Known(size) => Some(size),
+        Extent::Open(_) => None,
+    }
+}
+
+fn is_number(ty: &Type) -> bool {
+    ty.as_scalar().is_some_and(ScalarKind::is_float)
+}
+
+/// Whether a tensor of these sizes can be passed.
+fn passes(param: &values::Shape, sizes: &[Option<u64>]) -> bool {
+    match param {
+        values::Shape::Plain(ty) => is_number(ty) && sizes.iter().all(|size| *size == Some(1)),
+        values::Shape::Array(array) => {
+            let fits = |(own, found): (&Option<u64>, &Option<u64>)| own.is_none() || own == found;
+            array.element.is_float() && array.rank() == sizes.len() && array.sizes.iter().zip(sizes).all(fits)
+        }
+        _ => false,
     }
 }
 

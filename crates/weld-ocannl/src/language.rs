@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::{Expr, Names, build};
 use weld_core::ty::{ScalarKind, Type};
-use weld_frontend::{Arg, Array, Axes, DataType, Function, Known, Language, Request, Shape, Source, missing};
-use weld_tensor::{Size, View, map};
+use weld_frontend::{Arg, Array, Axes, DataType, Function, Known, Language, Request, Shape, Source, Sources, missing};
+use weld_tensor::Size;
 
 use crate::annotation;
 use crate::dims::Extent;
@@ -40,7 +40,7 @@ impl Language for Ocannl {
         let index = entry(&module, request)?;
         let given = request.args.given().unwrap_or_default();
         let gradients = given.iter().filter_map(|arg| arg.name.as_deref()?.strip_suffix(".grad")).collect();
-        let elaborated = elaborate(&module, index, &gradients, request.options.limits.instances)?;
+        let elaborated = elaborate(&module, index, &gradients, request.library, request.options.limits.instances)?;
         compile(&module.definitions[index], elaborated, request)
     }
 }
@@ -126,12 +126,24 @@ fn element(request: &Request<'_>) -> ScalarKind {
             DataType::Struct(fields) => fields.iter().any(|(_, ty)| holds(ty, kind)),
         }
     }
-    let any = |kind: ScalarKind| types.iter().any(|ty| holds(ty, kind));
+    let written =
+        request.args.given().unwrap_or_default().iter().filter_map(|arg| element_named(arg.written.as_deref()?));
+    let written: Vec<ScalarKind> = written.collect();
+    let any = |kind: ScalarKind| written.contains(&kind) || types.iter().any(|ty| holds(ty, kind));
     match (any(ScalarKind::F64), any(ScalarKind::F32)) {
         (true, _) => ScalarKind::F64,
         (false, true) => ScalarKind::F32,
         (false, false) if request.options.element.is_float() => request.options.element,
         _ => ScalarKind::F32,
+    }
+}
+
+/// The cells' type, where an argument's type says only that.
+fn element_named(text: &str) -> Option<ScalarKind> {
+    match text.trim() {
+        "f32" | "float32" | "single" => Some(ScalarKind::F32),
+        "f64" | "float64" | "double" => Some(ScalarKind::F64),
+        _ => None,
     }
 }
 
@@ -198,7 +210,7 @@ impl<'a> Compiler<'a, '_> {
             Op::Argument(argument) => argument.shape.clone(),
             _ => None,
         };
-        if let Some(text) = &arg.written {
+        if let Some(text) = arg.written.as_ref().filter(|text| element_named(text).is_none()) {
             let read = annotation::parse(text)
                 .map_err(|bad| wrong(format!("its type `{text}`: {}", bad.message), self.entry()))?;
             if let Some(own) = &shape_text
@@ -335,6 +347,7 @@ impl<'a> Compiler<'a, '_> {
             open: self.open.clone(),
             values: HashMap::new(),
             grads: HashMap::new(),
+            sources: Sources::new(Source::new(&*self.definition.name.text, self.request.text)),
         };
         self.check_sizes(&mut emitter);
         for bound in &self.bound {
@@ -347,13 +360,12 @@ impl<'a> Compiler<'a, '_> {
             Some(root) => self.tensor(root, &wrt, &mut emitter)?,
             None => self.code(&mut emitter)?,
         };
-        let Emitter { names, bindings, .. } = emitter;
+        let Emitter { names, bindings, sources, .. } = emitter;
         let body = build::let_in(bindings, output.value);
         self.request.options.limits.check_nodes(&body, self.entry()).map_err(wrong)?;
-        let source = Arc::new(Source::new(&*self.definition.name.text, self.request.text));
         let entry = self.entry();
         let params = self.bound.iter().map(|bound| (bound.name.clone(), bound.shape.clone(), bound.variable.clone()));
-        let mut function = Function::new(params.collect(), output.result, body, names, source)?;
+        let mut function = Function::new(params.collect(), output.result, body, names, sources.finish())?;
         for (param, bound) in function.params.iter_mut().zip(self.bound) {
             param.written = bound.written;
         }
@@ -394,11 +406,7 @@ impl<'a> Compiler<'a, '_> {
         let data = match data.ty.as_scalar() {
             Some(_) => build::cast(data, self.element),
             None if data.ty == Type::vec(Type::Scalar(self.element)) => data,
-            None => {
-                let view = View::whole(emitter.bind(name, data), std::slice::from_ref(&total));
-                let element = self.element;
-                map(&mut emitter.names, element, &[total], vec![view], &mut |_, e| build::cast(e[0].clone(), element))
-            }
+            None => emitter.convert(data, &sizes, self.element),
         };
         let data = emitter.bind(name, data);
         match bound.role {
@@ -562,14 +570,6 @@ impl<'a> Compiler<'a, '_> {
             return one(found(), self.entry());
         }
         let Some(axes) = matching(&known, &wanted) else { return one(found(), self.entry()) };
-        let convert = |emitter: &mut Emitter<'_>, cells: Expr| match kind == self.element {
-            true => cells,
-            false => {
-                let total = Size::product(&sizes);
-                let view = View::whole(emitter.bind(name, cells), std::slice::from_ref(&total));
-                map(&mut emitter.names, kind, &[total], vec![view], &mut |_, e| build::cast(e[0].clone(), kind))
-            }
-        };
         if wanted.is_empty() {
             let value = match value.ty.element() {
                 Some(_) => build::lookup(value, build::i64(0)),
@@ -580,7 +580,7 @@ impl<'a> Compiler<'a, '_> {
         let sizes_of: Vec<Size> =
             axes.iter().map(|axis| axis.map_or(Size::known(1), |axis| sizes[axis].clone())).collect();
         let cells = emitter.cells(value, &sizes);
-        let cells = convert(emitter, cells);
+        let cells = emitter.convert(cells, &sizes, kind);
         let known: Vec<Option<u64>> = sizes_of.iter().map(Size::as_known).collect();
         Ok((Shape::array(kind, known.clone()), with_sizes(cells, &sizes_of, &known)))
     }
@@ -741,7 +741,7 @@ impl Emitter<'_> {
                 Step::Nothing => {}
                 Step::Forward(id) => {
                     for node in graph.reachable([*id]) {
-                        if matches!(graph.node(node).op, Op::Apply(_)) {
+                        if matches!(graph.node(node).op, Op::Apply(_) | Op::Foreign { .. }) {
                             self.values.remove(&node);
                         }
                     }
@@ -779,7 +779,7 @@ impl Emitter<'_> {
     /// What a tensor or its gradient holds now; zero where it was never assigned or computed.
     fn now(&mut self, id: NodeId, grad: bool) -> Expr {
         let held = match (grad, &self.graph.node(id).op) {
-            (false, Op::Apply(_)) => self.value(id).ok(),
+            (false, Op::Apply(_) | Op::Foreign { .. }) => self.value(id).ok(),
             (false, _) => self.values.get(&id).cloned(),
             (true, _) => self.grads.get(&id).cloned(),
         };

@@ -29,6 +29,8 @@ fn large_texts() {
     assert!(error(&sum, &json!({})).contains("more than 100000 operations"));
     let sum = format!("let%op f () = 1{}", " + 1".repeat(4_000));
     assert_eq!(error(&sum, &json!({})), "accepted");
+    let code = format!("let%cd f () = \"c\" =: 1{}", "; c =+ 1".repeat(9_000));
+    assert_eq!(error(&code, &json!({})), "accepted");
     let code = format!("let%cd f () = \"c\" =: 1{}", "; c =+ 1".repeat(300_000));
     assert!(error(&code, &json!({})).contains("more than"));
 }
