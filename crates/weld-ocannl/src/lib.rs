@@ -31,6 +31,7 @@ mod language;
 mod lexer;
 mod literal;
 mod parser;
+mod run;
 mod shape;
 mod spec;
 mod tree;

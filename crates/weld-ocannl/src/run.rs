@@ -1,0 +1,63 @@
+//! The steps of a code, in order.
+
+use weld_core::diag::Diagnostic;
+use weld_core::ir::Expr;
+
+use crate::emit::Emitter;
+use crate::graph::{NodeId, Op, Step};
+
+impl Emitter<'_> {
+    /// Runs the steps of a code; gives what was assigned, in order, and whether it was the gradient.
+    pub(crate) fn run(&mut self) -> Result<Vec<(String, NodeId, bool)>, Diagnostic> {
+        let graph = self.graph;
+        let mut assigned: Vec<(String, NodeId, bool)> = Vec::new();
+        for (index, step) in graph.steps.iter().enumerate() {
+            match step {
+                Step::Nothing => {}
+                Step::Forward(id) => {
+                    for node in graph.reachable([*id]) {
+                        if matches!(graph.node(node).op, Op::Apply(_) | Op::Foreign { .. }) {
+                            self.values.remove(&node);
+                        }
+                    }
+                    self.value(*id)?;
+                }
+                Step::Backprop(id) => self.backprop(*id)?,
+                Step::ZeroGrads(id) => {
+                    for node in graph.reachable([*id]) {
+                        self.grads.remove(&node);
+                    }
+                }
+                Step::Assign(assignment) if assignment.constraint => {}
+                Step::Assign(assignment) => {
+                    let Some(projection) = self.inferred.steps[index].clone() else { continue };
+                    let id = assignment.target;
+                    let old = match assignment.init && assignment.accum != crate::tree::Accum::Set {
+                        true => None,
+                        false => Some(self.now(id, assignment.grad)),
+                    };
+                    let sizes = self.sizes(id)?;
+                    let apply = &assignment.apply;
+                    let value = self.apply(apply, &projection, sizes, assignment.accum, old, assignment.op_span)?;
+                    let value = self.bind(&assignment.target_name, value);
+                    let held = if assignment.grad { &mut self.grads } else { &mut self.values };
+                    held.insert(id, value);
+                    if !assigned.iter().any(|(_, known, grad)| (*known, *grad) == (id, assignment.grad)) {
+                        assigned.push((assignment.target_name.to_string(), id, assignment.grad));
+                    }
+                }
+            }
+        }
+        Ok(assigned)
+    }
+
+    /// What a tensor or its gradient holds now; zero where it was never assigned or computed.
+    pub(crate) fn now(&mut self, id: NodeId, grad: bool) -> Expr {
+        let held = match (grad, &self.graph.node(id).op) {
+            (false, Op::Apply(_) | Op::Foreign { .. }) => self.value(id).ok(),
+            (false, _) => self.values.get(&id).cloned(),
+            (true, _) => self.grads.get(&id).cloned(),
+        };
+        held.unwrap_or_else(|| self.number(0.0))
+    }
+}
