@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weld_core::ir::Literal;
 use weld_core::ty::{ScalarKind, Type};
-use weld_runtime::{Dict, StringView};
+use weld_runtime::{Dict, DictKind, StringView};
 
 use crate::layout;
 
@@ -277,6 +277,50 @@ impl Value {
     pub fn as_dict(&self) -> Option<&Dict> {
         // SAFETY: a dictionary's word is the address of its table, which the owners keep alive and which does not change.
         matches!(self.ty, Type::Dict(..)).then(|| unsafe { &*(self.words[0] as *const Dict) })
+    }
+
+    /// Calls `each` with one part of every key of a dictionary: with field `part` of keys that are structs, with the key
+    /// itself where that is a scalar. `false` if there is no such part, it is no integer, or one does not fit 64 bits;
+    /// unsigned ones of 64 bits come as the `i64` of the same bits. In no order, and repeated as the keys' parts are.
+    pub fn for_each_key(&self, part: usize, mut each: impl FnMut(i64)) -> bool {
+        let (Some(dict), Type::Dict(key, _)) = (self.as_dict(), &self.ty) else { return false };
+        let (kind, offset) = match key.fields() {
+            Some(fields) if part < fields.len() => (fields[part].as_scalar(), layout::field_offsets(fields)[part]),
+            None if part == 0 => (key.as_scalar(), 0),
+            _ => return false,
+        };
+        let Some(kind) = kind.filter(|kind| kind.is_integer()) else { return false };
+        if dict.kind() == DictKind::Dense {
+            dict.for_each_dense_key(each);
+            return true;
+        }
+        let Ok(rows) = dict.rows() else { return false };
+        let mut parts = (1..=dict.len()).map(|row| {
+            // SAFETY: a hashed table has rows 1 to `len`, each begins with the key in row form, and the part is in there.
+            unsafe { rows.add(row * dict.layout().row_bytes as usize + offset as usize) }
+        });
+        macro_rules! read {
+            ($ty:ty, $to_i64:expr) => {
+                parts.all(|part| {
+                    // SAFETY: the part is of this type; row form may put wide ones at any multiple of eight.
+                    let value = unsafe { part.cast::<$ty>().read_unaligned() };
+                    let key: Option<i64> = $to_i64(value);
+                    key.map(&mut each).is_some()
+                })
+            };
+        }
+        match kind {
+            ScalarKind::I8 => read!(i8, |value| Some(i64::from(value))),
+            ScalarKind::I16 => read!(i16, |value| Some(i64::from(value))),
+            ScalarKind::I32 => read!(i32, |value| Some(i64::from(value))),
+            ScalarKind::I64 => read!(i64, Some),
+            ScalarKind::I128 => read!(i128, |value| i64::try_from(value).ok()),
+            ScalarKind::U8 => read!(u8, |value| Some(i64::from(value))),
+            ScalarKind::U16 => read!(u16, |value| Some(i64::from(value))),
+            ScalarKind::U32 => read!(u32, |value| Some(i64::from(value))),
+            ScalarKind::U64 => read!(u64, |value| Some(value as i64)),
+            ScalarKind::Bool | ScalarKind::F32 | ScalarKind::F64 => false,
+        }
     }
 
     /// A field of a struct.

@@ -1,26 +1,47 @@
-//! The filter that a finished build side hands to the scan of the probe side: `key >= least AND key <= greatest`.
+//! The filter that a finished build side hands to the scan of the probe side:
+//! `key >= least AND key <= greatest AND key IN keys`.
 //!
-//! DataFusion's join makes it and pushes it into the scan; whoever takes the join over feeds it.
+//! DataFusion's join makes it and pushes it into the scan; whoever takes the join over feeds it. Statistics are pruned by
+//! the bounds, rows are dropped by the set of keys. A key of several columns gives a set for each of them.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use weld_codegen::Value;
+use weld_plans::{KeySetBuilder, KeySetExpr};
 
 use crate::exec::DynamicFilter;
 
-/// Narrows the filter to the keys between `bounds` (least and greatest of each key in turn) and completes it.
-pub(crate) fn feed(feeds: &DynamicFilter, bounds: Option<&Value>) -> Result<()> {
+/// Narrows the filter to the keys of `table`, which are between `bounds` (least and greatest of each key in turn), and
+/// completes it.
+pub(crate) fn feed(feeds: &DynamicFilter, table: &Value, bounds: Option<&Value>, context: &TaskContext) -> Result<()> {
     let Some(filter) = feeds.filter.downcast_ref::<DynamicFilterPhysicalExpr>() else { return Ok(()) };
-    if let Some(narrowed) = bounds.and_then(|bounds| within(feeds, bounds)) {
-        filter.update(narrowed)?;
+    let bounds = bounds.and_then(|bounds| within(feeds, bounds));
+    if let Some(narrowed) = bounds {
+        let sets = (0..feeds.probe_keys.len()).filter_map(|part| among(feeds, table, part, context));
+        filter.update(conjunction(std::iter::once(narrowed).chain(sets)))?;
     }
     filter.mark_complete();
     Ok(())
+}
+
+/// `key IN keys` for one part of the keys of `table`.
+fn among(feeds: &DynamicFilter, table: &Value, part: usize, context: &TaskContext) -> Option<Arc<dyn PhysicalExpr>> {
+    let (mut min, mut max, mut keys) = (i64::MAX, i64::MIN, 0);
+    let are_integers = table.for_each_key(part, |key| {
+        (min, max) = (min.min(key), max.max(key));
+        keys += 1;
+    });
+    let memory = MemoryConsumer::new("WeldExec[join filter]").register(context.memory_pool());
+    let mut set = KeySetBuilder::new(keys, min, max).filter(|_| are_integers)?.reserved(memory)?;
+    table.for_each_key(part, |key| set.insert(key));
+    Some(Arc::new(KeySetExpr::new(Arc::clone(&feeds.probe_keys[part]), Arc::new(set.finish()))))
 }
 
 fn within(feeds: &DynamicFilter, bounds: &Value) -> Option<Arc<dyn PhysicalExpr>> {

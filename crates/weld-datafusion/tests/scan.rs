@@ -487,6 +487,36 @@ async fn filters_that_tighten_drop_row_groups() {
     assert!(dropped > 50, "{analyzed}");
 }
 
+/// What a build side knows reaches the scan of the probe side: not the bounds alone, the keys themselves.
+#[tokio::test]
+async fn keys_of_the_build_side_drop_rows_of_the_probe_side() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    // Each has keys at both ends of `t`, so that bounds drop nothing; those of `far` are too far apart for a bitmap.
+    engines
+        .table_from(
+            "near",
+            "SELECT arrow_cast(v * 4999 + 1, 'Int32') AS k, v AS n FROM generate_series(0, 4) AS g(v)",
+            10,
+        )
+        .await;
+    engines.table_from("far", "SELECT v * 1000000000000 + v AS k FROM generate_series(-9, 9) AS g(v)", 10).await;
+    for (sql, rows_max) in [
+        ("SELECT t.i, near.n FROM near JOIN t ON near.k = t.k", 5),
+        ("SELECT t.i FROM near JOIN t ON near.k = t.k AND near.n * 9998 + 2 = t.even", 5),
+        ("SELECT sum(i) FROM t WHERE even IN (SELECT k FROM far)", 1000),
+        ("SELECT t.i FROM near JOIN t ON near.n = t.i", 1000),
+    ] {
+        engines.check(sql, 1).await;
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let probe = analyzed.lines().find(|line| line.contains("HashJoinExec")).unwrap_or_default();
+        let rows = metric_of(probe, "input_rows");
+        let rows = rows.rsplit('=').next().and_then(|rows| rows.parse::<usize>().ok());
+        assert!(rows.is_some_and(|rows| rows <= rows_max), "{rows:?} rows are probed\n{analyzed}");
+        assert!(analyzed.contains(" keys"), "{analyzed}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_timestamps_are_arrow_rss() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -223,6 +223,22 @@ impl Dict {
         }
     }
 
+    /// Calls `each` with every key of a dense table, in ascending order; does nothing for a hashed one.
+    pub fn for_each_dense_key(&self, mut each: impl FnMut(i64)) {
+        if self.kind != DictKind::Dense {
+            return;
+        }
+        for word in 0..=self.mask / 32 {
+            // SAFETY: the bitmap has a word for every 32 keys from `min` to `min + mask`.
+            let mut bits = unsafe { *self.directory.add(word as usize) } as u32;
+            while bits != 0 {
+                let distance = word * 32 + u64::from(bits.trailing_zeros());
+                each(self.min.wrapping_add(distance as i64));
+                bits &= bits - 1;
+            }
+        }
+    }
+
     /// Rows for a dense table.
     fn list(&self) -> Result<Buffer, OutOfMemory> {
         let RowLayout { value_offset, row_bytes } = self.layout;
@@ -241,15 +257,7 @@ impl Dict {
                 row.add(value_offset as usize).cast::<u32>().write(self.first_value(group) as u32);
             }
         };
-        for word in 0..=self.mask / 32 {
-            // SAFETY: the bitmap has a word for every 32 keys from `min` to `min + mask`.
-            let mut bits = unsafe { *self.directory.add(word as usize) } as u32;
-            while bits != 0 {
-                let distance = word * 32 + u64::from(bits.trailing_zeros());
-                put(Some(self.min.wrapping_add(distance as i64)));
-                bits &= bits - 1;
-            }
-        }
+        self.for_each_dense_key(|key| put(Some(key)));
         put(None);
         Ok(rows)
     }

@@ -241,7 +241,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
     let (table, bounds) = split(&inner, result)?;
     if let Some(feeds) = inner.feeds() {
-        crate::dynamic_filter::feed(feeds, bounds.as_ref())?;
+        crate::dynamic_filter::feed(feeds, &table, bounds.as_ref(), &context)?;
     }
     Ok(table)
 }

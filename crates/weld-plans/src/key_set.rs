@@ -1,0 +1,344 @@
+//! The set of a join's build keys, as a predicate over the column of the probe side that they are compared with.
+//!
+//! ```text
+//! join on l_orderkey = o_orderkey, build side orders   ->   scan of lineitem: l_orderkey IN keys(57)
+//! ```
+//!
+//! Where the keys are integers that lie close together the set is a bitmap and exact; elsewhere it is a Bloom filter
+//! whose blocks are single words (Putze, Sanders, Singler: *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007), which
+//! lets about one in a hundred other values pass. A null never passes: it equals no key.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+
+/// Keys further apart than this many values have no bitmap: it would take more than 8 MiB.
+const BITMAP_BITS_MAX: u64 = 1 << 26;
+
+/// A bitmap with fewer than one key in so many bits would be larger than a Bloom filter of the keys.
+const BITMAP_SPREAD_MAX: u64 = 64;
+
+/// Bits of a Bloom filter for each key: with four bits set in one word, about one value in a hundred passes wrongly.
+const BLOOM_BITS_PER_KEY: u64 = 16;
+
+/// More keys than this have no Bloom filter: it would not stay in a core's cache, and a look at it costs as much as the
+/// join's own.
+const BLOOM_KEYS_MAX: u64 = 1 << 21;
+
+/// A set of integers. Values of other widths, dates, timestamps and decimals are integers, too.
+#[derive(Debug)]
+pub struct KeySet {
+    keys: u64,
+    /// The least key.
+    min: i64,
+    form: Form,
+    /// What the query's memory pool was asked for.
+    memory: Option<MemoryReservation>,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// A bit for each value from `min` to `max`.
+    Bitmap(Vec<u64>),
+    /// A power of two words.
+    Bloom(Vec<u64>),
+}
+
+/// A [`KeySet`] that is being filled.
+#[derive(Debug)]
+pub struct KeySetBuilder(KeySet);
+
+impl KeySetBuilder {
+    /// For at most `keys` keys between `min` and `max`; `None` if they are too many for a set to pay.
+    pub fn new(keys: u64, min: i64, max: i64) -> Option<KeySetBuilder> {
+        let spread = max.wrapping_sub(min) as u64;
+        let is_near = spread < BITMAP_BITS_MAX && spread / BITMAP_SPREAD_MAX <= keys.max(1 << 10);
+        let form = match is_near {
+            _ if min > max => Form::Bitmap(Vec::new()),
+            true => Form::Bitmap(vec![0; (spread / 64 + 1) as usize]),
+            false if keys <= BLOOM_KEYS_MAX => {
+                Form::Bloom(vec![0; (keys * BLOOM_BITS_PER_KEY / 64).next_power_of_two() as usize])
+            }
+            false => return None,
+        };
+        Some(KeySetBuilder(KeySet { keys, min, form, memory: None }))
+    }
+
+    /// Asks `memory` for what the set takes; `None` if the pool refuses.
+    pub fn reserved(mut self, memory: MemoryReservation) -> Option<KeySetBuilder> {
+        memory.try_grow(8 * self.0.words().len()).ok()?;
+        self.0.memory = Some(memory);
+        Some(self)
+    }
+
+    /// Adds a key, which must lie between the bounds.
+    pub fn insert(&mut self, key: i64) {
+        let min = self.0.min;
+        match &mut self.0.form {
+            Form::Bitmap(words) => {
+                let distance = key.wrapping_sub(min) as u64;
+                words[(distance / 64) as usize] |= 1 << (distance % 64);
+            }
+            Form::Bloom(words) => {
+                let (word, bits) = bloom(key, words.len());
+                words[word] |= bits;
+            }
+        }
+    }
+
+    pub fn finish(self) -> KeySet {
+        self.0
+    }
+}
+
+impl KeySet {
+    /// Whether the value may be a key; exactly so if [`KeySet::is_exact`].
+    #[inline]
+    pub fn contains(&self, value: i64) -> bool {
+        match &self.form {
+            Form::Bitmap(words) => in_bitmap(words, self.min, value),
+            Form::Bloom(words) => in_bloom(words, value),
+        }
+    }
+
+    pub fn is_exact(&self) -> bool {
+        matches!(self.form, Form::Bitmap(_))
+    }
+
+    /// How many keys it was made for.
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// Memory that was reserved for it, in bytes.
+    pub fn reserved(&self) -> usize {
+        self.memory.as_ref().map_or(0, MemoryReservation::size)
+    }
+
+    fn words(&self) -> &[u64] {
+        match &self.form {
+            Form::Bitmap(words) | Form::Bloom(words) => words,
+        }
+    }
+
+    /// The verdict on each value of an array; `None` if they are no integers.
+    pub fn test(&self, values: &dyn Array) -> Option<BooleanArray> {
+        macro_rules! test {
+            ($ty:ty) => {
+                self.test_all::<$ty>(values.as_primitive(), |value| Some(value as i64))
+            };
+        }
+        Some(match values.data_type() {
+            DataType::Int8 => test!(Int8Type),
+            DataType::Int16 => test!(Int16Type),
+            DataType::Int32 => test!(Int32Type),
+            DataType::Int64 => test!(Int64Type),
+            DataType::UInt8 => test!(UInt8Type),
+            DataType::UInt16 => test!(UInt16Type),
+            DataType::UInt32 => test!(UInt32Type),
+            // As the keys were: the same bits.
+            DataType::UInt64 => test!(UInt64Type),
+            DataType::Date32 => test!(Date32Type),
+            DataType::Date64 => test!(Date64Type),
+            DataType::Timestamp(TimeUnit::Second, _) => test!(TimestampSecondType),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => test!(TimestampMillisecondType),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => test!(TimestampMicrosecondType),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => test!(TimestampNanosecondType),
+            DataType::Decimal32(..) => test!(Decimal32Type),
+            DataType::Decimal64(..) => test!(Decimal64Type),
+            DataType::Decimal128(..) => {
+                self.test_all::<Decimal128Type>(values.as_primitive(), |value| i64::try_from(value).ok())
+            }
+            _ => return None,
+        })
+    }
+
+    fn test_all<T: ArrowPrimitiveType>(
+        &self,
+        values: &PrimitiveArray<T>,
+        key: impl Fn(T::Native) -> Option<i64>,
+    ) -> BooleanArray {
+        let all = values.values();
+        // One loop for each form: the form is not looked at again for every value.
+        let passed = match &self.form {
+            Form::Bitmap(words) => BooleanBuffer::collect_bool(all.len(), |index| {
+                key(all[index]).is_some_and(|value| in_bitmap(words, self.min, value))
+            }),
+            Form::Bloom(words) => BooleanBuffer::collect_bool(all.len(), |index| {
+                key(all[index]).is_some_and(|value| in_bloom(words, value))
+            }),
+        };
+        match values.nulls() {
+            Some(nulls) => BooleanArray::new(&passed & nulls.inner(), None),
+            None => BooleanArray::new(passed, None),
+        }
+    }
+}
+
+#[inline]
+fn in_bitmap(words: &[u64], min: i64, value: i64) -> bool {
+    let distance = value.wrapping_sub(min) as u64;
+    words.get((distance / 64) as usize).is_some_and(|word| word >> (distance % 64) & 1 != 0)
+}
+
+#[inline]
+fn in_bloom(words: &[u64], value: i64) -> bool {
+    let (word, bits) = bloom(value, words.len());
+    words[word] & bits == bits
+}
+
+/// The word of a value among `words`, a power of two, and its four bits there.
+#[inline]
+fn bloom(value: i64, words: usize) -> (usize, u64) {
+    // The finalizer of MurmurHash3.
+    let mut hash = value as u64;
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^= hash >> 33;
+    let bits = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63) | 1 << (hash >> 18 & 63);
+    ((hash >> 32) as usize & (words - 1), bits)
+}
+
+/// `value IN keys`.
+#[derive(Debug)]
+pub struct KeySetExpr {
+    value: Arc<dyn PhysicalExpr>,
+    set: Arc<KeySet>,
+}
+
+impl KeySetExpr {
+    pub fn new(value: Arc<dyn PhysicalExpr>, set: Arc<KeySet>) -> KeySetExpr {
+        KeySetExpr { value, set }
+    }
+
+    pub fn set(&self) -> &Arc<KeySet> {
+        &self.set
+    }
+}
+
+impl fmt::Display for KeySetExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = if self.set.is_exact() { "bitmap" } else { "Bloom filter" };
+        write!(f, "{} IN {form} of {} keys", self.value, self.set.keys)
+    }
+}
+
+// A set is the same as itself only: comparing two would take as long as making one.
+impl PartialEq for KeySetExpr {
+    fn eq(&self, other: &KeySetExpr) -> bool {
+        Arc::ptr_eq(&self.set, &other.set) && self.value.eq(&other.value)
+    }
+}
+
+impl Eq for KeySetExpr {}
+
+impl Hash for KeySetExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.set).hash(state);
+        self.value.hash(state);
+    }
+}
+
+impl PhysicalExpr for KeySetExpr {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let values: ArrayRef = self.value.evaluate(batch)?.into_array(batch.num_rows())?;
+        match self.set.test(values.as_ref()) {
+            Some(passed) => Ok(ColumnarValue::Array(Arc::new(passed))),
+            None => internal_err!("a set of keys was asked for values of the type {}", values.data_type()),
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.value]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(value), true) => Ok(Arc::new(KeySetExpr { value, set: Arc::clone(&self.set) })),
+            _ => internal_err!("a set of keys is asked for one value"),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Int32Array, Int64Array, StringArray, UInt64Array};
+
+    fn set(keys: &[i64]) -> KeySet {
+        let (min, max) = (*keys.iter().min().unwrap_or(&0), *keys.iter().max().unwrap_or(&-1));
+        let mut builder = KeySetBuilder::new(keys.len() as u64, min, max).expect("few keys");
+        keys.iter().for_each(|key| builder.insert(*key));
+        builder.finish()
+    }
+
+    #[test]
+    fn near_keys_are_exact() {
+        let keys = set(&[-3, 64, 1000]);
+        assert!(keys.is_exact());
+        for value in -2000..2000 {
+            assert_eq!(keys.contains(value), [-3, 64, 1000].contains(&value), "{value}");
+        }
+        assert!(!keys.contains(i64::MIN) && !keys.contains(i64::MAX));
+    }
+
+    #[test]
+    fn no_key_contains_nothing() {
+        let none = set(&[]);
+        assert!(!none.contains(0) && !none.contains(-1) && !none.contains(i64::MAX));
+    }
+
+    #[test]
+    fn far_keys_all_pass_and_few_others_do() {
+        let keys: Vec<i64> =
+            (0..10_000).map(|n: i64| n.wrapping_mul(0x5851_f42d_4c95_7f2d)).chain([i64::MIN]).collect();
+        let bloom = set(&keys);
+        assert!(!bloom.is_exact());
+        assert!(keys.iter().all(|key| bloom.contains(*key)));
+        let wrong = (1..100_000).filter(|value| bloom.contains(*value)).count();
+        assert!(wrong < 3_000, "{wrong} of 100,000 others pass");
+    }
+
+    #[test]
+    fn keys_that_span_all_integers() {
+        let both = set(&[i64::MIN, i64::MAX]);
+        assert!(both.contains(i64::MIN) && both.contains(i64::MAX));
+        assert!(KeySetBuilder::new(BLOOM_KEYS_MAX + 1, i64::MIN, i64::MAX).is_none());
+    }
+
+    #[test]
+    fn arrays_are_tested_by_value() {
+        let keys = set(&[1, 5]);
+        let passed = |array: &dyn Array| keys.test(array).expect("integers").iter().flatten().collect::<Vec<_>>();
+        assert_eq!(passed(&Int32Array::from(vec![Some(1), None, Some(5), Some(4)])), [true, false, true, false]);
+        assert_eq!(passed(&Int64Array::from(vec![0, 1, 5]).slice(1, 2)), [true, true]);
+        assert_eq!(passed(&UInt64Array::from(vec![u64::MAX, 5])), [false, true]);
+        let wide = Decimal128Array::from(vec![5, (1i128 << 64) + 5]);
+        assert_eq!(passed(&wide), [true, false]);
+        assert!(keys.test(&StringArray::from(vec!["1"])).is_none());
+    }
+}
