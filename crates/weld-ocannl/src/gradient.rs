@@ -4,7 +4,7 @@
 //! points of its loops gives `a`'s gradient at `q` the sum of `out.grad[p] * df/da` over the same points, so that what was
 //! broadcast is summed and what was reduced is broadcast.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weld_core::diag::Diagnostic;
 use weld_core::ir::{Expr, build};
@@ -17,16 +17,17 @@ use crate::graph::{Apply, Fun, NodeId, Op};
 use crate::tree::{Accum, Binary, Unary};
 
 impl Emitter<'_> {
-    /// Adds to the gradients of all that `root` depends on; `root`'s own is 1.
-    pub(crate) fn backprop(&mut self, root: NodeId) -> Result<(), Diagnostic> {
+    /// Adds to the gradients of the `wanted` tensors that `root` depends on; `root`'s own is 1.
+    pub(crate) fn backprop(&mut self, root: NodeId, wanted: &HashSet<NodeId>) -> Result<(), Diagnostic> {
         self.value(root)?;
+        let needed = self.needed(root, wanted);
         let mut found: HashMap<NodeId, Expr> = HashMap::new();
         found.insert(root, self.number(1.0));
         for id in self.graph.reachable([root]).into_iter().rev() {
             let Some(gradient) = found.get(&id).cloned() else { continue };
             match &self.graph.node(id).op {
-                Op::Apply(apply) => self.operands(id, apply, gradient, &mut found)?,
-                Op::Foreign { function, .. } if self.graph.node(id).differentiable => {
+                Op::Apply(apply) => self.operands(id, apply, gradient, &needed, &mut found)?,
+                Op::Foreign { function, args } if args.iter().any(|arg| needed.contains(arg)) => {
                     let message = format!("no gradient through `{}`, a function of another text", function.source.name);
                     return Err(Diagnostic::ty(self.graph.node(id).span, message));
                 }
@@ -47,6 +48,17 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// The tensors on the way from the root to a wanted one, with these.
+    fn needed(&self, root: NodeId, wanted: &HashSet<NodeId>) -> HashSet<NodeId> {
+        let mut needed = HashSet::new();
+        for id in self.graph.reachable([root]) {
+            if wanted.contains(&id) || self.graph.node(id).op.args().iter().any(|arg| needed.contains(arg)) {
+                needed.insert(id);
+            }
+        }
+        needed
+    }
+
     /// The sum of two gradients of a tensor.
     fn sum(&mut self, id: NodeId, a: Expr, b: Expr) -> Result<Expr, Diagnostic> {
         let sizes = self.sizes(id)?;
@@ -65,6 +77,7 @@ impl Emitter<'_> {
         id: NodeId,
         apply: &Apply,
         gradient: Expr,
+        needed: &HashSet<NodeId>,
         found: &mut HashMap<NodeId, Expr>,
     ) -> Result<(), Diagnostic> {
         let Some(projection) = self.inferred.projection(id).cloned() else { return Ok(()) };
@@ -73,7 +86,7 @@ impl Emitter<'_> {
         let own_sizes = self.sizes(id)?;
         let own = self.value(id)?;
         for (which, arg) in apply.args.iter().enumerate() {
-            if !self.graph.node(*arg).differentiable || !depends(apply.fun, which) {
+            if !self.graph.node(*arg).differentiable || !needed.contains(arg) || !depends(apply.fun, which) {
                 continue;
             }
             let space: Vec<Size> = projection.space.iter().map(|dim| self.size(*dim)).collect();

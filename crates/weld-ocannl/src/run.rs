@@ -1,5 +1,7 @@
 //! The steps of a code, in order.
 
+use std::collections::HashSet;
+
 use weld_core::diag::Diagnostic;
 use weld_core::ir::Expr;
 
@@ -10,6 +12,7 @@ impl Emitter<'_> {
     /// Runs the steps of a code; gives what was assigned, in order, and whether it was the gradient.
     pub(crate) fn run(&mut self) -> Result<Vec<(String, NodeId, bool)>, Diagnostic> {
         let graph = self.graph;
+        let wanted = self.gradients_seen();
         let mut assigned: Vec<(String, NodeId, bool)> = Vec::new();
         for (index, step) in graph.steps.iter().enumerate() {
             match step {
@@ -22,7 +25,7 @@ impl Emitter<'_> {
                     }
                     self.value(*id)?;
                 }
-                Step::Backprop(id) => self.backprop(*id)?,
+                Step::Backprop(id) => self.backprop(*id, &wanted)?,
                 Step::ZeroGrads(id) => {
                     for node in graph.reachable([*id]) {
                         self.grads.remove(&node);
@@ -49,6 +52,19 @@ impl Emitter<'_> {
             }
         }
         Ok(assigned)
+    }
+
+    /// The tensors whose gradients the code reads or assigns.
+    fn gradients_seen(&self) -> HashSet<NodeId> {
+        let read = self.graph.nodes.iter().filter_map(|node| match node.op {
+            Op::Grad(of) => Some(of),
+            _ => None,
+        });
+        let assigned = self.graph.steps.iter().filter_map(|step| match step {
+            Step::Assign(assignment) if assignment.grad => Some(assignment.target),
+            _ => None,
+        });
+        read.chain(assigned).collect()
     }
 
     /// What a tensor or its gradient holds now; zero where it was never assigned or computed.

@@ -49,7 +49,8 @@ impl Compiler<'_, '_> {
         let wrong = |error: Diagnostic| vec![error];
         let value = emitter.value(root).map_err(wrong)?;
         if !wrt.is_empty() {
-            emitter.backprop(root).map_err(wrong)?;
+            let wanted = wrt.iter().map(|(_, id)| *id).collect();
+            emitter.backprop(root, &wanted).map_err(wrong)?;
         }
         let fields = match self.request.returns {
             Some(DataType::Struct(fields)) => Some(fields),
