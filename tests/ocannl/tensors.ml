@@ -242,3 +242,15 @@ let%op f () = layer ~config 1
 (* error: type: `g` is used before its definition *)
 let%op f x = g x
 let%op g x = x
+---
+(* numbers: an axis of 1 goes together with none *)
+(* call: f {"x": 3, "w": 2, "b": 1} *)
+(* wrt: ["w", "x", "b"] *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [49]} *)
+(* grads: {"w": {"batch": [], "output": [1], "input": [], "data": [42]}, "x": {"batch": [], "output": [1], "input": [], "data": [28]}, "b": {"batch": [], "output": [1], "input": [], "data": [14]}} *)
+let%op f x = ("w" * x + "b") **. 2
+---
+(* what has one cell stretches along the input axes *)
+(* call: f {"w": {"batch": [], "output": [2], "input": [3], "data": [[1, 2, 3], [4, 5, 6]]}} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [12, 30]} *)
+let%op f w = w * 2

@@ -68,10 +68,12 @@ impl Projection {
 /// The indices of a row in the axes of the space from `first` on, which are those of `large`: trailing axes go together,
 /// and an axis of 1 that is stretched stays at 0.
 pub(crate) fn aligned(row: &[Dim], large: &[Dim], first: usize, dims: &Dims) -> Vec<Index> {
+    // Axes of 1 that `large` does not have.
+    let more = row.len().saturating_sub(large.len());
     let extra = large.len().saturating_sub(row.len());
     let index = |(i, dim): (usize, &Dim)| match dims.is_one(*dim) && !dims.is_one(large[extra + i]) {
         true => Index::fixed(0),
         false => Index::axis(first + extra + i),
     };
-    row.iter().enumerate().map(index).collect()
+    std::iter::repeat_n(Index::fixed(0), more).chain(row[more..].iter().enumerate().map(index)).collect()
 }

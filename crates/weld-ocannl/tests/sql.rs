@@ -161,3 +161,28 @@ fn functions_of_the_session() {
     let wrong = compile("let%op f x = total x", returns).unwrap_err();
     assert_eq!(wrong, "no gradient through `total`, a function of another text");
 }
+
+/// The loops of the optimised program.
+fn loops(function: &Function) -> usize {
+    let mut program = function.program.clone();
+    weld_core::opt::optimize(&mut program, &Default::default());
+    program.to_string().matches("for(").count()
+}
+
+#[test]
+fn chains_are_one_loop() {
+    let list = || DataType::list(real());
+    let dot = create("let%op dot x y = (x *. y) ++ \"i=>\"", &[("x", list()), ("y", list())], real()).unwrap();
+    assert_eq!(loops(&dot), 1);
+    let chain = create("let%op f x = relu (tanh (x *. 2 + 1)) /. 3", &[("x", list())], list()).unwrap();
+    assert_eq!(loops(&chain), 1);
+    let matrix = DataType::fixed(fixed(128), 32);
+    let args = [("x", fixed(128)), ("w", matrix), ("b", fixed(32))];
+    let layer = create("let%op layer x w b = relu (w * x + b)", &args, fixed(32)).unwrap();
+    // The rows, and the products of one: nothing is stored between.
+    assert_eq!(loops(&layer), 2);
+    let gradient = DataType::Struct(vec![("value".into(), real()), ("w".into(), fixed(4))]);
+    let args = [("x", fixed(4)), ("y", real()), ("w", fixed(4))];
+    let miss = create("let%op miss x y = (\"w\" * x - y) **. 2.0", &args, gradient).unwrap();
+    assert_eq!(loops(&miss), 2);
+}

@@ -101,7 +101,10 @@ impl Inference<'_> {
             let [left, right] = self.both(apply);
             Diagnostic::ty(span, format!("`{}`: the batch axes of {left} and {right} {}", apply.sign, differ(&clash)))
         })?;
-        self.inferred.dims.fit_rows(&b.rows[OUTPUT], &a.rows[INPUT], span).map_err(|clash| {
+        // Axes of 1 go together with none: a number times a number.
+        let extra = b.rows[OUTPUT].len().saturating_sub(a.rows[INPUT].len());
+        let ones = b.rows[OUTPUT][..extra].iter().take_while(|dim| self.inferred.dims.is_one(**dim)).count();
+        self.inferred.dims.fit_rows(&b.rows[OUTPUT][ones..], &a.rows[INPUT], span).map_err(|clash| {
             let [left, right] = self.both(apply);
             let row = |row: &[Dim]| match row_text(row, &self.inferred.dims) {
                 text if text.is_empty() => "none".to_owned(),
