@@ -191,7 +191,8 @@ impl Generator {
     }
 
     fn statement(&mut self, out: &mut String, depth: usize) {
-        match self.below(if depth > 0 { 9 } else { 6 }) {
+        match self.below(if depth > 0 { 11 } else { 6 }) {
+            9 | 10 => self.over_vector(out),
             0 | 1 => self.declare(out),
             2 | 3 => {
                 let targets: Vec<Variable> = self.scope.iter().filter(|v| v.below.is_none()).cloned().collect();
@@ -275,6 +276,41 @@ impl Generator {
         self.loops -= 1;
         self.scope[at].below = None;
         let _ = writeln!(out, "  }}");
+    }
+
+    /// A loop over a vector that adds up, fills another, or both.
+    fn over_vector(&mut self, out: &mut String) {
+        let fits = |v: &&Variable| matches!(&v.ty, Ty::Matrix(_, s, _) if s.len() == 1);
+        let vectors: Vec<Variable> = self.scope.iter().filter(fits).cloned().collect();
+        let sums: Vec<Variable> = self.scope.iter().filter(|v| v.ty == Ty::Float).cloned().collect();
+        let (Some(_), Some(sum)) = (vectors.first(), sums.first()) else { return self.declare(out) };
+        let (vector, sum) = (vectors[self.below(vectors.len())].name.clone(), sum.name.clone());
+        let name = self.fresh("i");
+        let Some(Variable { ty: Ty::Matrix(is_int, sizes, open), .. }) = vectors.iter().find(|v| v.name == vector)
+        else {
+            return;
+        };
+        let (is_int, size) = (*is_int, sizes[0]);
+        let end = if open[0] || self.chance(50) { format!("{vector} $ 0") } else { size.to_string() };
+        let _ = writeln!(out, "  var int {name};\n  for ({name} in 0...{end} by 1) {{");
+        self.scope.push(Variable { name: name.clone(), ty: Ty::Int, below: Some(size) });
+        let scope = self.scope.len();
+        if self.chance(30) {
+            self.declare(out);
+        }
+        let (adds, fills) = (self.chance(70), self.chance(60));
+        if adds {
+            let term = if is_int || self.chance(30) { self.expr(&Ty::Float, 2) } else { format!("{vector}{{{name}}}") };
+            let op = ["+", "-", "*"][self.below(3)];
+            let _ = writeln!(out, "  {sum} = {sum} {op} {term};");
+        }
+        if fills || !adds {
+            let value = self.expr(&Ty::element(is_int), 2);
+            let _ = writeln!(out, "  {vector}[{name}] = {value};");
+        }
+        let _ = writeln!(out, "  }}");
+        self.scope.truncate(scope);
+        self.scope[scope - 1].below = None;
     }
 
     /// An int that is mostly an index below `size`.

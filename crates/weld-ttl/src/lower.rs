@@ -5,16 +5,18 @@
 
 mod cost;
 mod expr;
+mod fold;
 mod matrix;
 mod stmt;
 mod value;
 
 pub(crate) use cost::too_large;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, Names, build};
+use weld_core::ir::{Expr, ExprKind, Names, Sym, build};
+use weld_core::ty::ScalarKind;
 use weld_frontend::{Flow, Sources};
 
 use crate::typed::{Function, Module, Var};
@@ -30,11 +32,23 @@ pub(crate) struct Lower<'a> {
     vars: BTreeMap<Var, Value>,
     function: &'a Function,
     sources: Sources,
+    /// Variables of the program that are an `i64` as an `int`: counters and sizes.
+    wide: HashMap<Sym, Expr>,
+    /// What accesses in the loop that is made give: the element that the loop is at. By the address of the access.
+    elements: HashMap<usize, Expr>,
 }
 
 impl<'a> Lower<'a> {
     pub(crate) fn new(module: &'a Module, function: &'a Function, names: Names, sources: Sources) -> Lower<'a> {
-        Lower { module, flow: Flow::new(names), vars: BTreeMap::new(), function, sources }
+        Lower {
+            module,
+            flow: Flow::new(names),
+            vars: BTreeMap::new(),
+            function,
+            sources,
+            wide: HashMap::new(),
+            elements: HashMap::new(),
+        }
     }
 
     pub(crate) fn names(&mut self) -> &mut Names {
@@ -78,6 +92,15 @@ impl<'a> Lower<'a> {
 
     fn bind(&mut self, name: &str, value: Expr) -> Expr {
         self.flow.bind(name, value)
+    }
+
+    /// Binds an `i64` as the `int` that it is.
+    fn bind_int(&mut self, name: &str, value: Expr) -> Expr {
+        let int = self.flow.keep(name, build::cast(value.clone(), ScalarKind::I32));
+        if let ExprKind::Var(sym) = int.kind {
+            self.wide.insert(sym, value);
+        }
+        int
     }
 
     /// An error here unless the condition holds. `{0}` and `{1}` in the message are the values.

@@ -141,6 +141,49 @@ pub(crate) enum ExprKind {
     Wrong,
 }
 
+impl Stmt {
+    /// The expressions directly in the statement, in the order of the text.
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Stmt::Set { value, .. } | Stmt::Call(value) => vec![value],
+            Stmt::SetElement { indices, value, .. } => indices.iter().chain([value]).collect(),
+            Stmt::For { start, end, step, .. } => vec![start, end, step],
+            Stmt::If { cond, .. } => vec![cond],
+        }
+    }
+
+    /// The statements directly in the statement.
+    pub(crate) fn stmts(&self) -> Vec<&Stmt> {
+        match self {
+            Stmt::For { body, .. } => body.iter().collect(),
+            Stmt::If { on_true, on_false, .. } => on_true.iter().chain(on_false).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Expr {
+    /// The expressions directly in the expression, in the order of the text.
+    pub(crate) fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Zero | ExprKind::Wrong => Vec::new(),
+            ExprKind::Call { args: items, .. } | ExprKind::SessionCall { args: items, .. } | ExprKind::List(items) => {
+                items.iter().collect()
+            }
+            ExprKind::Element { data, indices } => std::iter::once(&**data).chain(indices).collect(),
+            ExprKind::Slice { data, indices } => {
+                let parts = indices.iter().flat_map(|index| match index {
+                    Index::One(at) => vec![at],
+                    Index::Range(start, end) => vec![start, end],
+                });
+                std::iter::once(&**data).chain(parts).collect()
+            }
+            ExprKind::Neg(a) | ExprKind::Not(a) | ExprKind::Convert { value: a, .. } => vec![a],
+            ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) | ExprKind::Size { data: a, dim: b } => vec![a, b],
+        }
+    }
+}
+
 /// The value of an integer expression of literals, if it has one.
 pub(crate) fn constant(e: &Expr) -> Option<i32> {
     weld_core::ir::deep(|| match &e.kind {

@@ -2,7 +2,7 @@
 
 use weld_core::diag::Diagnostic;
 
-use crate::typed::{Expr, ExprKind, Function, Index, Module, Stmt};
+use crate::typed::{Expr, ExprKind, Function, Module, Stmt};
 
 /// About how many nodes of the IR an operation becomes.
 const SCALAR: u64 = 4;
@@ -44,62 +44,21 @@ impl Cost<'_> {
         function.value.iter().for_each(|value| self.expr(value));
     }
 
-    fn stmts(&mut self, stmts: &[Stmt]) {
-        stmts.iter().for_each(|stmt| weld_core::ir::deep(|| self.stmt(stmt)));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        self.add(SCALAR);
-        match stmt {
-            Stmt::Set { value, .. } => self.expr(value),
-            Stmt::SetElement { indices, value, .. } => {
-                indices.iter().for_each(|index| self.expr(index));
-                self.expr(value);
-            }
-            Stmt::Call(call) => self.expr(call),
-            Stmt::For { start, end, step, body, .. } => {
-                [start, end, step].into_iter().for_each(|e| self.expr(e));
-                self.stmts(body);
-            }
-            Stmt::If { cond, on_true, on_false } => {
-                self.expr(cond);
-                self.stmts(on_true);
-                self.stmts(on_false);
-            }
+    fn stmts<'a>(&mut self, stmts: impl IntoIterator<Item = &'a Stmt>) {
+        for stmt in stmts {
+            self.add(SCALAR);
+            stmt.exprs().into_iter().for_each(|e| self.expr(e));
+            weld_core::ir::deep(|| self.stmts(stmt.stmts()));
         }
     }
 
     fn expr(&mut self, e: &Expr) {
         self.add(if e.ty.as_matrix().is_some() { MATRIX } else { SCALAR });
-        weld_core::ir::deep(|| match &e.kind {
-            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Zero | ExprKind::Wrong => {}
-            ExprKind::Call { function, args } => {
-                self.add(self.known.get(*function).copied().unwrap_or(u64::MAX));
-                args.iter().for_each(|arg| self.expr(arg));
-            }
-            ExprKind::SessionCall { function, args } => {
-                self.add(function.program.body.size() as u64);
-                args.iter().for_each(|arg| self.expr(arg));
-            }
-            ExprKind::List(items) => items.iter().for_each(|item| self.expr(item)),
-            ExprKind::Element { data, indices } => {
-                self.expr(data);
-                indices.iter().for_each(|index| self.expr(index));
-            }
-            ExprKind::Slice { data, indices } => {
-                self.expr(data);
-                for index in indices {
-                    match index {
-                        Index::One(at) => self.expr(at),
-                        Index::Range(start, end) => [start, end].into_iter().for_each(|e| self.expr(e)),
-                    }
-                }
-            }
-            ExprKind::Neg(a) | ExprKind::Not(a) | ExprKind::Convert { value: a, .. } => self.expr(a),
-            ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) | ExprKind::Size { data: a, dim: b } => {
-                self.expr(a);
-                self.expr(b);
-            }
-        })
+        match &e.kind {
+            ExprKind::Call { function, .. } => self.add(self.known.get(*function).copied().unwrap_or(u64::MAX)),
+            ExprKind::SessionCall { function, .. } => self.add(function.program.body.size() as u64),
+            _ => {}
+        }
+        weld_core::ir::deep(|| e.children().into_iter().for_each(|child| self.expr(child)))
     }
 }

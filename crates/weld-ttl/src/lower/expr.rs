@@ -1,7 +1,7 @@
 //! Scalar expressions, conditions, indices and calls.
 
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, Literal, build};
+use weld_core::ir::{Expr, ExprKind as IrKind, Literal, build};
 use weld_core::op::Intrinsic;
 use weld_core::ty::{ScalarKind, Type as IrType};
 
@@ -48,6 +48,15 @@ impl<'a> Lower<'a> {
             }
         }
         let value = self.scalar(e);
+        match value.kind {
+            IrKind::Literal(Literal::I32(value)) => return build::i64(value.into()),
+            IrKind::Var(sym) => {
+                if let Some(wide) = self.wide.get(&sym) {
+                    return wide.clone();
+                }
+            }
+            _ => {}
+        }
         self.bind("at", build::cast(value, ScalarKind::I64))
     }
 
@@ -57,7 +66,10 @@ impl<'a> Lower<'a> {
             ExprKind::Int(value) => build::i32(*value).at(span),
             ExprKind::Float(value) => build::lit(Literal::F32(*value)).at(span),
             ExprKind::Zero => build::zero(&IrType::Scalar(scalar_kind_of(e))),
-            ExprKind::Element { data, indices } => self.element(data, indices, span),
+            ExprKind::Element { data, indices } => match self.elements.get(&super::fold::address(e)) {
+                Some(element) => element.clone(),
+                None => self.element(data, indices, span),
+            },
             ExprKind::Neg(a) => {
                 let a = self.scalar(a);
                 match a.ty == IrType::I32 {

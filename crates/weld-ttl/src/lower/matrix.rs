@@ -327,7 +327,7 @@ impl<'a> Lower<'a> {
         let value = match constant {
             Some(known) => match known.as_known() {
                 Some(known) => build::i32(known as i32),
-                None => size(known),
+                None => return self.bind_int("size", known.expr()),
             },
             None => {
                 let rank = build::i64(matrix.sizes.len() as i64);

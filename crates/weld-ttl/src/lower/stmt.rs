@@ -16,7 +16,7 @@ impl<'a> Lower<'a> {
         stmts.iter().for_each(|stmt| weld_core::ir::deep(|| self.stmt(stmt)));
     }
 
-    fn stmt(&mut self, stmt: &'a Stmt) {
+    pub(super) fn stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Set { var, value } => {
                 let value = self.expr(value);
@@ -102,6 +102,9 @@ impl<'a> Lower<'a> {
             let positive = build::gt(step.clone(), build::i64(0));
             self.check(positive, "the step of `for` must be positive, found {0}", vec![step.clone()], step_span);
         }
+        if self.folded(var, [&start, &end, &step], body, span) {
+            return;
+        }
         let mut assigned = BTreeSet::new();
         assigned_in(body, &mut assigned);
         // Where the last value of the variable is not plain, the loop carries it.
@@ -119,8 +122,7 @@ impl<'a> Lower<'a> {
             let value = self.unpacked(self.ty(*var), &mut state);
             self.vars.insert(*var, value);
         }
-        let counter = self.named(var, Value::Scalar(build::cast(counter, ScalarKind::I32)));
-        self.vars.insert(var, counter);
+        self.set_counter(var, counter);
         self.stmts(body);
         let next = assigned.iter().flat_map(|var| packed(&self.vars[var], self.ty(*var))).collect();
         self.vars = before;
@@ -134,8 +136,15 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// Sets a loop's variable at the beginning of a step.
+    pub(super) fn set_counter(&mut self, var: Var, counter: Expr) {
+        let name = &self.function.vars[var.0 as usize].name;
+        let int = self.bind_int(name, counter);
+        self.vars.insert(var, Value::Scalar(int));
+    }
+
     /// Sets a loop's variable to the last value that it took, if there was one.
-    fn last_value(&mut self, var: Var, start: Expr, end: Expr, step: Expr, span: Span) {
+    pub(super) fn last_value(&mut self, var: Var, start: Expr, end: Expr, step: Expr, span: Span) {
         let Some(Value::Scalar(before)) = self.vars.get(&var).cloned() else { return };
         let distance = build::sub(build::sub(end.clone(), build::i64(1)), start.clone());
         let steps = build::mul(build::div(distance, step.clone()), step);
@@ -147,7 +156,7 @@ impl<'a> Lower<'a> {
 }
 
 /// The variables that the statements set.
-fn assigned_in(stmts: &[Stmt], vars: &mut BTreeSet<Var>) {
+pub(super) fn assigned_in(stmts: &[Stmt], vars: &mut BTreeSet<Var>) {
     for stmt in stmts {
         weld_core::ir::deep(|| match stmt {
             Stmt::Set { var, .. } | Stmt::SetElement { var, .. } => {
