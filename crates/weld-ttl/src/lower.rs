@@ -7,12 +7,13 @@ mod cost;
 mod expr;
 mod fold;
 mod matrix;
+mod scope;
 mod stmt;
 mod value;
 
 pub(crate) use cost::too_large;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Names, Sym, build};
@@ -34,6 +35,10 @@ pub(crate) struct Lower<'a> {
     sources: Sources,
     /// Variables of the program that are an `i64` as an `int`: counters and sizes.
     wide: HashMap<Sym, Expr>,
+    /// The counters of the loops around, from where they count and what they stay below.
+    counters: Vec<[Expr; 3]>,
+    /// Variables of the function whose values after their loops nobody reads.
+    of_loops: BTreeSet<Var>,
     /// What accesses in the loop that is made give: the element that the loop is at. By the address of the access.
     elements: HashMap<usize, Expr>,
 }
@@ -48,6 +53,8 @@ impl<'a> Lower<'a> {
             sources,
             wide: HashMap::new(),
             elements: HashMap::new(),
+            counters: Vec::new(),
+            of_loops: BTreeSet::new(),
         }
     }
 
@@ -83,10 +90,12 @@ impl<'a> Lower<'a> {
         let params = (0..function.params).map(|index| Var(index as u32));
         let vars = std::mem::replace(&mut self.vars, params.zip(args).collect());
         let caller = std::mem::replace(&mut self.function, function);
+        let of_loops = std::mem::replace(&mut self.of_loops, scope::of_loops(function));
         self.stmts(&function.body);
         let value = function.value.as_ref().map(|value| self.expr(value));
         self.vars = vars;
         self.function = caller;
+        self.of_loops = of_loops;
         value
     }
 

@@ -57,7 +57,10 @@ impl<'a> Lower<'a> {
         let named = self.name_elements(var, &count, body, &targets, &build::var(x, element.clone()));
         let builders: Vec<Expr> = targets.iter().map(|(target, _, role)| self.builder(*target, role, &count)).collect();
         let builder = one_or_all(builders);
-        let update = self.update(var, body, &targets, build::var(b, builder.ty.clone()), build::var(i, IrType::I64));
+        let counter = build::var(i, IrType::I64);
+        self.counters.push([counter.clone(), start.clone(), end.clone()]);
+        let update = self.update(var, body, &targets, build::var(b, builder.ty.clone()), counter);
+        self.counters.pop();
         named.iter().for_each(|access| drop(self.elements.remove(access)));
         let params = vec![(b, builder.ty.clone()), (i, IrType::I64), (x, element)];
         let mut looped = build::for_func(iter, builder, Func { params, body: Box::new(update) }).at(span);
@@ -65,7 +68,9 @@ impl<'a> Lower<'a> {
             looped = looped.annotate("strict", "true");
         }
         self.results(&targets, looped);
-        self.last_value(var, start.clone(), end.clone(), step.clone(), span);
+        if !self.of_loops.contains(&var) {
+            self.last_value(var, start.clone(), end.clone(), step.clone(), span);
+        }
         true
     }
 
@@ -76,7 +81,7 @@ impl<'a> Lower<'a> {
         if assigned.contains(&var) {
             return None;
         }
-        assigned.retain(|assigned| self.vars.contains_key(assigned));
+        assigned.retain(|assigned| self.is_carried(assigned));
         // Each is looked for in the whole body.
         if assigned.len() > TARGETS_MAX {
             return None;
@@ -317,7 +322,7 @@ fn reduction<'a>(target: Var, value: &'a typed::Expr, body: &[Stmt]) -> Option<R
 }
 
 /// `m{.., i}`: the variable, and the indices before the last.
-fn access<'a>(e: &'a typed::Expr, counter: Var) -> Option<(Var, &'a [typed::Expr])> {
+fn access(e: &typed::Expr, counter: Var) -> Option<(Var, &[typed::Expr])> {
     let ExprKind::Element { data, indices } = &e.kind else { return None };
     let ExprKind::Var(of) = data.kind else { return None };
     let (last, before) = indices.split_last()?;

@@ -65,7 +65,7 @@ impl<'a> Lower<'a> {
         let mut assigned = BTreeSet::new();
         assigned_in(on_true, &mut assigned);
         assigned_in(on_false, &mut assigned);
-        assigned.retain(|var| self.vars.contains_key(var));
+        assigned.retain(|var| self.is_carried(var));
         let on_true = self.branch(on_true, &assigned);
         let on_false = self.branch(on_false, &assigned);
         let count = assigned.iter().map(|var| self.width(*var)).sum();
@@ -84,6 +84,11 @@ impl<'a> Lower<'a> {
         let values = assigned.iter().flat_map(|var| packed(&self.vars[var], self.ty(*var))).collect();
         self.vars = vars;
         self.flow.close_branch(values)
+    }
+
+    /// Whether a branch or a loop that assigns a variable gives its value: it was there before, and may be read.
+    pub(super) fn is_carried(&self, var: &Var) -> bool {
+        self.vars.contains_key(var) && !self.of_loops.contains(var)
     }
 
     /// In how many parts a variable is carried.
@@ -109,10 +114,11 @@ impl<'a> Lower<'a> {
         assigned_in(body, &mut assigned);
         // Where the last value of the variable is not plain, the loop carries it.
         let is_carried = assigned.contains(&var) || !matches!(step.kind, ExprKind::Literal(_));
+        let is_read = !self.of_loops.contains(&var);
         if is_carried {
             assigned.insert(var);
         }
-        assigned.retain(|var| self.vars.contains_key(var));
+        assigned.retain(|var| self.is_carried(var));
         let before = self.vars.clone();
         let carried = assigned.iter().flat_map(|var| packed(&self.vars[var], self.ty(*var))).collect();
         let header = (start.clone(), end.clone(), step.clone());
@@ -122,8 +128,10 @@ impl<'a> Lower<'a> {
             let value = self.unpacked(self.ty(*var), &mut state);
             self.vars.insert(*var, value);
         }
-        self.set_counter(var, counter);
+        self.set_counter(var, counter.clone());
+        self.counters.push([counter, start.clone(), end.clone()]);
         self.stmts(body);
+        self.counters.pop();
         let next = assigned.iter().flat_map(|var| packed(&self.vars[var], self.ty(*var))).collect();
         self.vars = before;
         let mut last = self.flow.end_count(next).into_iter();
@@ -131,7 +139,7 @@ impl<'a> Lower<'a> {
             let value = self.unpacked(self.ty(*var), &mut last);
             self.vars.insert(*var, value);
         }
-        if !is_carried {
+        if is_read && !is_carried {
             self.last_value(var, start, end, step, span);
         }
     }
