@@ -35,19 +35,23 @@ impl Source {
         self
     }
 
-    /// A run-time error of the program as a diagnostic with its place in a text, and that text. The message begins with the
-    /// definition and the line, as far as the text has them: ``net, line 6: integer overflow``.
+    /// A run-time error of the program as a diagnostic with its place in a text, and that text: see [`Source::located`].
     pub fn diagnostic(&self, error: RuntimeError) -> (&Source, Diagnostic) {
+        self.located(Diagnostic::from(error))
+    }
+
+    /// A run-time error with its place in the text that it is in, and that text. The message begins with the definition and the
+    /// line, as far as the text has them: `net, line 6: integer overflow`.
+    pub fn located(&self, mut error: Diagnostic) -> (&Source, Diagnostic) {
         let (source, span) = self.locate(error.span);
         let at = source.definitions.partition_point(|(place, _)| place.start <= span.start);
         let definition = at.checked_sub(1).map(|at| &source.definitions[at]);
-        let mut diagnostic = Diagnostic::from(error);
-        diagnostic.span = span;
+        error.span = span;
         if let Some((_, name)) = definition.filter(|(place, _)| span.start < place.end) {
             let (line, _) = line_column(&source.text, span.start);
-            diagnostic.message = shortened(format!("{name}, line {line}: {}", diagnostic.message));
+            error.message = shortened(format!("{name}, line {line}: {}", error.message));
         }
-        (source, diagnostic)
+        (source, error)
     }
 
     /// The text that a place of the program is in, and the place there.
