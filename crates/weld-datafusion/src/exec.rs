@@ -4,6 +4,7 @@
 //! a table. It keeps the operators that it replaced: they run when the pipeline does not compile or is refused memory,
 //! they say what holds of the output when the children change, and they give the rows of a node that builds a table.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -21,6 +22,7 @@ use datafusion::physical_plan::{
 use tokio::sync::OnceCell;
 
 use crate::code::{Code, CodeCache, Settings};
+use crate::explain::DeclinedExec;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Handover, Table};
 use crate::scan;
@@ -184,6 +186,27 @@ impl WeldExec {
     /// Whether its result is the table of a join rather than rows.
     pub fn builds_table(&self) -> bool {
         self.inner.builds_table()
+    }
+}
+
+/// The plan with DataFusion's operators in the place of those of this crate: for engines that send plans elsewhere, such as
+/// with `datafusion-proto`, and optimise them there. The plan given is not to be executed any more.
+pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let restored = Arc::clone(plan).transform_down(|node| {
+        let mut found = without_notes(&node);
+        while let Some(exec) = found.downcast_ref::<WeldExec>() {
+            found = without_notes(&exec.inner.restore()?);
+        }
+        Ok(if Arc::ptr_eq(&found, &node) { Transformed::no(node) } else { Transformed::yes(found) })
+    });
+    restored.data()
+}
+
+/// The plan below the notes of what was declined.
+pub(crate) fn without_notes(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match (plan.as_ref() as &dyn Any).downcast_ref::<DeclinedExec>() {
+        Some(declined) => Arc::clone(declined.input()),
+        None => Arc::clone(plan),
     }
 }
 

@@ -27,7 +27,7 @@ mod scan;
 mod session;
 
 pub use config::{Effort, PassNames, WeldOptions};
-pub use exec::{Fused, WeldExec};
+pub use exec::{Fused, WeldExec, uncompiled};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;
 pub use rule::WeldRule;

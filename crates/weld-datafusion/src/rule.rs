@@ -4,7 +4,6 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use crate::code::{CodeCache, Settings};
 use crate::config::WeldOptions;
-use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec};
+use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_notes};
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::lower::aggregate::Aggregate;
 use crate::lower::join::{Join, Table};
@@ -102,14 +101,6 @@ fn rewritten(
     let plan = catch_unwind(AssertUnwindSafe(rewrite));
     let plan = plan.unwrap_or_else(|_| internal_err!("the rule panicked"))?;
     SanityCheckPlan::new().optimize(plan, config)
-}
-
-/// The plan below the notes that an earlier run of the rule has left.
-fn without_notes(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    match (plan.as_ref() as &dyn Any).downcast_ref::<DeclinedExec>() {
-        Some(declined) => Arc::clone(declined.input()),
-        None => Arc::clone(plan),
-    }
 }
 
 struct Rewriter {

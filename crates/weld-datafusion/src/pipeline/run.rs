@@ -200,7 +200,7 @@ impl Run {
 
     async fn next_input(&mut self) -> Result<Next, Failure> {
         if let Some(batch) = self.queue.pop_front() {
-            tokio::task::consume_budget().await;
+            self.slices.pause().await;
             return Ok(Next::Process(batch));
         }
         if !self.gives && self.inner.handover.has_happened() {

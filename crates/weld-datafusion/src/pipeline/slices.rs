@@ -12,6 +12,8 @@ use arrow::array::RecordBatch;
 const ROWS_MAX: usize = 1 << 15;
 /// Slices that take longer are made shorter.
 const TIME_MAX: Duration = Duration::from_millis(20);
+/// After slices that take longer, others get the thread.
+const TURN_MAX: Duration = Duration::from_millis(5);
 /// The first slice where rows become many.
 const FIRST: usize = 256;
 
@@ -21,13 +23,14 @@ pub(super) struct Slices {
     rows: usize,
     /// Never more, once memory was refused to so many.
     rows_max: usize,
+    was_long: bool,
 }
 
 impl Slices {
     /// `multiplies` if a row can become many.
     pub(super) fn new(multiplies: bool) -> Slices {
         let rows = if multiplies { FIRST } else { usize::MAX };
-        Slices { rows, rows_max: usize::MAX }
+        Slices { rows, rows_max: usize::MAX, was_long: false }
     }
 
     /// The next rows of a batch, and what remains of it.
@@ -42,6 +45,7 @@ impl Slices {
 
     /// Takes note of what became of a slice.
     pub(super) fn note(&mut self, rows: usize, output_rows: usize, started: Instant) {
+        self.was_long = started.elapsed() > TURN_MAX;
         if self.rows == usize::MAX {
             return;
         }
@@ -52,6 +56,15 @@ impl Slices {
         };
         // A short end of a batch says little.
         self.rows = wanted.clamp(1, 1 << 20).max(if output_rows < ROWS_MAX { self.rows / 2 } else { 1 });
+    }
+
+    /// Between two slices of a batch: the query may be dropped here, and others get their turn.
+    pub(super) async fn pause(&self) {
+        if self.was_long {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::task::consume_budget().await;
+        }
     }
 
     /// Memory was refused for so many rows; whether fewer may be tried.

@@ -273,7 +273,7 @@ impl Part {
                 rest = more;
                 drop(timer);
                 if rest.is_some() {
-                    tokio::task::consume_budget().await;
+                    self.slices.pause().await;
                 }
             }
         }

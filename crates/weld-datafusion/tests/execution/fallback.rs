@@ -27,6 +27,10 @@ async fn refusing(engines: &Engines, refused: usize) -> (SessionContext, Arc<Ato
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let rule = WeldRule::refusing(move |_| counter.fetch_add(1, Ordering::Relaxed) == refused);
+    (session(engines, rule).await, asked)
+}
+
+async fn session(engines: &Engines, rule: WeldRule) -> SessionContext {
     let mut config = engines.stock.copied_config();
     config.options_mut().extensions.insert(WeldOptions::default());
     let state = SessionStateBuilder::new().with_config(config).with_default_features();
@@ -35,7 +39,23 @@ async fn refusing(engines: &Engines, refused: usize) -> (SessionContext, Arc<Ato
         let table = engines.stock.table_provider(name).await.expect("a known table");
         context.register_table(name, table).expect("a new name");
     }
-    (context, asked)
+    context
+}
+
+/// A panic of the compiler is a failure to compile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_compiler_costs_no_query() {
+    let engines = Engines::new(config(2));
+    for name in ["t", "u", "v"] {
+        let sql = "SELECT v AS k, v % 7 AS g, CAST(v AS VARCHAR) AS s FROM generate_series(1, 90) AS x(v)";
+        engines.table_from(name, sql, 20).await;
+    }
+    for sql in QUERIES {
+        let context = session(&engines, WeldRule::refusing(|_| panic!("the compiler panics"))).await;
+        let run = Engines::run_on(&context, sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_eq!(run.rows, engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+        assert!(run.fallbacks > 0, "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -91,3 +91,21 @@ async fn pairs_come_in_the_order_that_the_plan_declares() {
         assert_eq!(text(&weld), text(&stock));
     }
 }
+
+/// Forty billion pairs, of which none comes out: whoever drops the query has his thread back.
+#[tokio::test]
+async fn a_join_of_many_pairs_can_be_dropped() {
+    let engines = Engines::new(config(1));
+    let rows = "SELECT 1 AS k, v, v % 2 AS g FROM generate_series(1, 200000) AS g(v)";
+    engines.table_from("a", rows, 8192).await;
+    engines.table_from("b", rows, 8192).await;
+    for sql in [
+        "SELECT a.v FROM a JOIN b ON a.k = b.k AND a.v + b.v < 0",
+        "SELECT a.g, sum(b.v) FROM a JOIN b ON a.k = b.k GROUP BY a.g",
+    ] {
+        let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+        let running = datafusion::physical_plan::collect(plan, engines.weld.task_ctx());
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(3), running).await;
+        assert!(ended.is_err(), "{sql}: there is more to do than in three seconds");
+    }
+}

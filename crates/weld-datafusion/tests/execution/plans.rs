@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
 use futures::StreamExt;
-use weld_datafusion::{WeldExec, pipelines};
+use weld_datafusion::{WeldExec, pipelines, uncompiled};
 
 use crate::common::{Engines, config, sorted_rows};
 
@@ -136,4 +136,20 @@ async fn every_node_gives_rows() {
     let rows = collect(table, engines.weld.task_ctx()).await.expect("it runs");
     let expected = engines.stock_rows("SELECT k FROM t WHERE g = 2").await.expect("it runs");
     assert_eq!(sorted_rows(&rows).len(), expected.len());
+}
+
+/// For engines that send plans elsewhere.
+#[tokio::test]
+async fn plans_are_put_back_as_they_were() {
+    for partitions in [1, 3] {
+        let engines = engines(partitions).await;
+        for sql in QUERIES {
+            let stock = engines.stock.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+            let restored = uncompiled(&plan(&engines, sql).await).expect("a plan");
+            let text = |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+            assert_eq!(text(&restored), text(&stock), "{sql}");
+            let batches = collect(restored, engines.weld.task_ctx()).await.expect("it runs");
+            assert_eq!(sorted_rows(&batches), engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+        }
+    }
 }
