@@ -6,6 +6,7 @@
 mod cost;
 mod expr;
 mod fold;
+mod interval;
 mod matrix;
 mod scope;
 mod stmt;
@@ -35,6 +36,8 @@ pub(crate) struct Lower<'a> {
     sources: Sources,
     /// Variables of the program that are an `i64` as an `int`: counters and sizes.
     wide: HashMap<Sym, Expr>,
+    /// The least and the largest value of variables of the program that are such an `i64`.
+    intervals: HashMap<Sym, (i64, i64)>,
     /// The counters of the loops around, from where they count and what they stay below.
     counters: Vec<[Expr; 3]>,
     /// Variables of the function whose values after their loops nobody reads.
@@ -53,6 +56,7 @@ impl<'a> Lower<'a> {
             sources,
             wide: HashMap::new(),
             elements: HashMap::new(),
+            intervals: HashMap::new(),
             counters: Vec::new(),
             of_loops: BTreeSet::new(),
         }

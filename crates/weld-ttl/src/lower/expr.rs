@@ -81,6 +81,9 @@ impl<'a> Lower<'a> {
             ExprKind::Binary(op, a, b) => match op {
                 BinaryOp::Mul | BinaryOp::Div | BinaryOp::Add | BinaryOp::Sub => {
                     let (a, b) = (self.scalar(a), self.scalar(b));
+                    if let Some(value) = self.bounded(*op, &a, &b) {
+                        return value;
+                    }
                     let value = arithmetic(*op, a, b, span);
                     self.bind("x", value)
                 }

@@ -158,29 +158,12 @@ impl<'a> Lower<'a> {
     }
 
     fn index_inside(&mut self, index: &Expr, size: &Size, name: &str, d: usize, span: Span) {
-        if let (Some(index), Some(size)) = (literal(index), size.as_known())
-            && index >= 0
-            && (index as u64) < size
-        {
-            return;
-        }
-        if self.is_counted(index, size) {
+        if self.stays_inside(index, size) {
             return;
         }
         let inside = build::and(build::ge(index.clone(), build::i64(0)), build::lt(index.clone(), size.expr()));
         let message = format!("index {{0}} is out of bounds: the size of `{name}` in dimension {d} is {{1}}");
         self.check(inside, &message, vec![index.clone(), size.expr()], span);
-    }
-
-    /// Whether the index is the counter of a loop that stays inside.
-    fn is_counted(&self, index: &Expr, size: &Size) -> bool {
-        self.counters.iter().any(|[counter, start, end]| {
-            let ends_inside = match (literal(end), size.as_known()) {
-                (Some(end), Some(size)) => end <= size as i64,
-                _ => end.same_as(&size.expr()),
-            };
-            index.same_as(counter) && literal(start).is_some_and(|start| start >= 0) && ends_inside
-        })
     }
 
     fn slice(&mut self, data: &'a typed::Expr, indices: &'a [Index], span: Span) -> Matrix {
