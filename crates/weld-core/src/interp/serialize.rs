@@ -42,6 +42,16 @@ pub fn header(ty: &Type) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Whether the bytes are a vector of numbers of this type, so that reading them cannot fail.
+pub fn holds_numbers(bytes: &[u8], ty: &Type) -> bool {
+    let kind = ty.element().and_then(Type::as_scalar).filter(|kind| *kind != ScalarKind::Bool);
+    let (Some(kind), Some(header)) = (kind, header(ty)) else { return false };
+    let Some((length, values)) = bytes.strip_prefix(&header[..]).and_then(<[u8]>::split_first_chunk::<8>) else {
+        return false;
+    };
+    u64::from_le_bytes(*length).checked_mul(kind.bytes() as u64) == Some(values.len() as u64)
+}
+
 fn tag(ty: &Type, bytes: &mut Vec<u8>) -> Option<()> {
     match ty {
         Type::Scalar(kind) => bytes.push(scalar_code(*kind)),
@@ -209,6 +219,15 @@ mod tests {
         let entry = Value::structure([Value::f64(f64::NAN), Value::bool(true)]);
         let dict = Value::dict([(Value::i64(7), entry.clone()), (Value::i64(-7), entry)]);
         round_trip(dict, Type::dict(Type::I64, Type::structure([Type::F64, Type::BOOL])));
+    }
+
+    #[test]
+    fn numbers_are_known_to_be_good() {
+        let ty = Type::vec(Type::Scalar(ScalarKind::I16));
+        let bytes = serialize(&Value::vec([1, 2].map(|x| Value::Scalar(Literal::I16(x)))), &ty).expect("no builders");
+        assert!(holds_numbers(&bytes, &ty));
+        assert!(!holds_numbers(&bytes[..bytes.len() - 1], &ty) && !holds_numbers(&bytes[..5], &ty));
+        assert!(!holds_numbers(&bytes, &Type::vec(Type::I32)) && !holds_numbers(&bytes, &Type::vec(Type::BOOL)));
     }
 
     #[test]

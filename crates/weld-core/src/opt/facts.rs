@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::interp::serialize;
 use crate::ir::typing::holds_builder;
 use crate::ir::{Expr, ExprKind, Iter, Literal, build};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
@@ -49,9 +50,13 @@ fn may_raise(e: &Expr) -> bool {
         ExprKind::Slice { .. }
         | ExprKind::Update { .. }
         | ExprKind::Iterate { .. }
-        | ExprKind::Deserialize(_)
         | ExprKind::CUdf { .. }
         | ExprKind::Assert { .. } => true,
+        // A constant list of numbers is bytes that are known to be good.
+        ExprKind::Deserialize(data) => match &data.kind {
+            ExprKind::Bytes(bytes) => !serialize::holds_numbers(bytes, &e.ty),
+            _ => true,
+        },
         ExprKind::Merge { builder, .. } => matches!(builder.ty, Type::Builder(BuilderType::VecMerger { .. })),
         ExprKind::For { iter, .. } => iter_may_raise(iter),
         ExprKind::Intrinsic(Intrinsic::RoundDiv, args) => !is_safe_divisor(BinaryOp::Div, &args[1]),

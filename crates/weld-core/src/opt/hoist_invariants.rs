@@ -183,6 +183,29 @@ mod tests {
     }
 
     #[test]
+    fn constant_lists() {
+        use crate::interp::{Value, serialize::serialize};
+        use crate::ir::{ExprKind, Names, Param, Program, build};
+        use crate::ty::Type;
+        let list = Type::vec(Type::I64);
+        let bytes = serialize(&Value::vec([1, 2].map(Value::i64)), &list).expect("numbers");
+        let constant = build::node(ExprKind::Bytes(bytes.into()), Type::vec(Type::I8));
+        let mut names = Names::default();
+        let sym = names.fresh("v");
+        let body = build::for_(
+            &mut names,
+            build::over(build::var(sym, list.clone())),
+            build::appender(Type::I64),
+            |_, b, _, x| build::merge(b, build::add(x, build::len(build::deserialize(list.clone(), constant)))),
+        );
+        let params = vec![Param { sym, ty: list.clone(), stream: false }];
+        let mut program = Program { params, body: build::result(body), names };
+        super::run(&mut program, &Default::default());
+        let text = program.to_string();
+        assert!(text.find("deserialize") < text.find("for("), "{text}");
+    }
+
+    #[test]
     fn what_may_fail_stays() {
         check(
             "|v: vec[i64], m: i64| result(for(v, appender[i64], |b, i, x| merge(b, x + (7L / m + 1L))))",
