@@ -4,7 +4,6 @@
 //! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
 #![forbid(unsafe_code)]
 
-mod compare;
 mod engine;
 mod eval;
 mod explain;

@@ -15,6 +15,7 @@
 
 mod arrow;
 mod code;
+pub mod compare;
 mod config;
 mod dynamic_filter;
 mod exec;

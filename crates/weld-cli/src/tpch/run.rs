@@ -11,10 +11,10 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionContext;
+use weld_datafusion::compare::{self, Answer};
 
 use super::report::{Measured, Report, Side};
 use super::{RunArgs, Storage, data, queries};
-use crate::compare::{self, Answer};
 use crate::engine::{self, Engine};
 use crate::failure::{Doing, Failure, Result};
 use crate::tables::Table;
