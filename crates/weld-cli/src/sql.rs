@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// `datafusion` switches Weld off
     #[arg(long, default_value = "weld")]
     engine: Engine,
+    /// Run DataFusion's own plans too and fail where the results differ, as `SET weld.verify = true` does
+    #[arg(long)]
+    verify: bool,
     #[command(flatten)]
     source: Source,
     /// Folder whose .parquet, .csv and .json files become tables named after them
@@ -75,8 +78,14 @@ impl Source {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
+    if args.verify && args.engine != Engine::Weld {
+        return Err(Failure::Usage("--verify compares Weld with DataFusion: it needs --engine weld".to_owned()));
+    }
     let runtime = args.source.runtime()?;
     let session = runtime.block_on(args.source.session(args.engine, args.folder.as_deref()))?;
+    if args.verify {
+        session.state_ref().write().config_mut().options_mut().set("weld.verify", "true")?;
+    }
     match statements_text(&args)? {
         Some(text) => runtime.block_on(run_statements(&session, &text, args.format)),
         None => shell::run(&runtime, &session, args.format),

@@ -74,3 +74,13 @@ fn settings_change_what_follows() {
     let sql = "set datafusion.execution.target_partitions = 3; show datafusion.execution.target_partitions";
     assert!(weld("sql --format csv -c", sql).ok().contains("target_partitions,3"));
 }
+
+#[test]
+fn both_engines_run_when_asked() {
+    let folder = folder_with(&[("items.csv", CSV)]);
+    let sql = "explain analyze select id + 1 from items where id > 1";
+    let text = weld(&format!("sql --verify {} -c", folder.path().display()), sql).ok();
+    assert!(text.contains("WeldVerify: compares with stock DataFusion") && text.contains("verified_rows=1"), "{text}");
+    let text = weld("sql --verify --engine datafusion -c", "select 1").error(2);
+    assert!(text.contains("--verify") && text.contains("--engine weld"), "{text}");
+}

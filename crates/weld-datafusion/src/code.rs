@@ -37,7 +37,7 @@ impl Code {
 pub(crate) struct Settings {
     opt_level: u8,
     disabled_passes: Vec<String>,
-    verify: bool,
+    verify_passes: bool,
 }
 
 impl Settings {
@@ -45,7 +45,7 @@ impl Settings {
         Settings {
             opt_level: options.opt_level.level(),
             disabled_passes: options.disabled_passes.iter().map(str::to_owned).collect(),
-            verify: options.verify,
+            verify_passes: options.verify_passes,
         }
     }
 
@@ -54,7 +54,7 @@ impl Settings {
         let mut program = program.clone();
         let config = opt::Config {
             disabled: self.disabled_passes.iter().cloned().collect(),
-            verify: self.verify,
+            verify: self.verify_passes,
             ..opt::Config::default()
         };
         opt::optimize(&mut program, &config);

@@ -32,8 +32,10 @@ extensions_options! {
         pub opt_level: Effort, default = Effort(2)
         /// Names of Weld's optimizer passes to leave out, separated by commas.
         pub disabled_passes: PassNames, default = PassNames::default()
+        /// Run DataFusion's own plan too, compare the results and fail with the first difference.
+        pub verify: bool, default = false
         /// Verify the program after every optimizer pass.
-        pub verify: bool, default = cfg!(debug_assertions)
+        pub verify_passes: bool, default = cfg!(debug_assertions)
     }
 }
 

@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
+use crate::verify::VerifyExec;
 
 /// An operator that was left to DataFusion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<CoalescePartitionsExec>()
         && !plan.is::<SortPreservingMergeExec>()
         && !plan.is::<CooperativeExec>()
+        && !plan.is::<VerifyExec>()
 }
 
 /// How a `WeldExec` shows itself.

@@ -26,6 +26,7 @@ mod pipeline;
 mod rule;
 mod scan;
 mod session;
+mod verify;
 
 pub use config::{Effort, PassNames, WeldOptions};
 pub use exec::{Fused, WeldExec, uncompiled};

@@ -44,6 +44,7 @@ use crate::lower::aggregate::Aggregate;
 use crate::lower::join::{Join, Table};
 use crate::lower::pipeline::{Output, Sink, Step};
 use crate::lower::{self, Unsupported};
+use crate::verify;
 
 /// Replaces what compiles. One rule serves one session: its code cache is the session's.
 #[derive(Debug, Default)]
@@ -60,7 +61,11 @@ impl WeldRule {
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let mut rewriter = Rewriter { options, cache: Arc::clone(&self.cache), declined: Vec::new() };
-        let plan = rewriter.rewrite(without_notes(plan), false)?;
+        let stock = without_notes(plan);
+        let mut plan = rewriter.rewrite(Arc::clone(&stock), false)?;
+        if rewriter.options.verify {
+            plan = verify::beside(plan, &stock)?;
+        }
         Ok(if rewriter.declined.is_empty() { plan } else { Arc::new(DeclinedExec::new(plan, rewriter.declined)) })
     }
 }

@@ -1,0 +1,124 @@
+//! A difference is found, and what is no difference is not.
+
+use arrow::array::Int64Array;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::*;
+use crate::WeldSessionExt;
+
+fn session(verify: bool) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(2).with_information_schema(true);
+    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_weld().build();
+    let context = SessionContext::new_with_state(state);
+    let values: Vec<i64> = (0..100).collect();
+    for (name, values) in [("t", values.clone()), ("other", values.iter().map(|value| value + value / 99).collect())] {
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(values)) as _)]).unwrap();
+        context.register_batch(name, batch).unwrap();
+    }
+    context.state_ref().write().config_mut().options_mut().set("weld.verify", &verify.to_string()).unwrap();
+    context
+}
+
+async fn plan(context: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    context.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+}
+
+async fn counted(context: &SessionContext, sql: &str, metric: &str) -> usize {
+    let plan = plan(context, sql).await;
+    collect_partitioned(Arc::clone(&plan), context.task_ctx()).await.unwrap_or_default();
+    let mut count = 0;
+    visit(&plan, &mut |node| {
+        if node.name() == VerifyExec::NAME {
+            count += node.metrics().and_then(|m| m.sum_by_name(metric)).map_or(0, |value| value.as_usize());
+        }
+    });
+    count
+}
+
+fn visit(plan: &Arc<dyn ExecutionPlan>, f: &mut impl FnMut(&Arc<dyn ExecutionPlan>)) {
+    f(plan);
+    plan.children().into_iter().for_each(|child| visit(child, f));
+}
+
+#[tokio::test]
+async fn equal_results_are_counted() {
+    let context = session(true);
+    assert_eq!(counted(&context, "select a + 1 from t where a > 9", "verified_rows").await, 90);
+    assert_eq!(counted(&context, "select a % 7, count(*) from t group by 1", "verified_rows").await, 7);
+    let subquery = "select a from t where a > (select avg(a) from t where a > 5)";
+    assert_eq!(counted(&context, subquery, "verified_rows").await, 47);
+    let join = "select l.a from t l join other r on l.a = r.a where r.a > 90";
+    assert_eq!(counted(&context, join, "verified_rows").await, 8);
+    assert_eq!(counted(&session(false), "select a + 1 from t where a > 9", "verified_rows").await, 0);
+}
+
+#[tokio::test]
+async fn a_plan_is_run_again() {
+    let context = session(true);
+    let plan = plan(&context, "select l.a from t l join other r on l.a = r.a where r.a > 90").await;
+    for _ in 0..2 {
+        let rows = collect_partitioned(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+        assert_eq!(rows.iter().flatten().map(RecordBatch::num_rows).sum::<usize>(), 8);
+    }
+}
+
+/// The rows of one plan against those of another.
+async fn against(weld: &str, stock: &str) -> Result<(), String> {
+    let context = session(false);
+    context.state_ref().write().config_mut().options_mut().set("weld.enabled", "false").unwrap();
+    let (weld, stock) = (plan(&context, weld).await, plan(&context, stock).await);
+    let verified = beside(weld, &stock).unwrap();
+    let rows = collect_partitioned(verified, context.task_ctx()).await;
+    rows.map(drop).map_err(|error| error.strip_backtrace())
+}
+
+#[tokio::test]
+async fn differences_fail() {
+    let error = against("select a from other", "select a from t").await.unwrap_err();
+    assert!(
+        error.contains("weld.verify: Weld's result is not stock DataFusion's: (99) expected, (100) found"),
+        "{error}"
+    );
+    let error = against("select a from t where a <> 50", "select a from t").await.unwrap_err();
+    assert!(error.contains("100 rows expected, 99 found"), "{error}");
+    let error = against("select a from t order by a desc", "select a from t order by a").await.unwrap_err();
+    assert!(error.contains("out of the declared order"), "{error}");
+    let error = against("select 1 / (a - 50) as x from t", "select 1 / (a + 50) as x from t").await.unwrap_err();
+    assert!(error.contains("Weld fails where stock DataFusion does not: Arrow error: Divide by zero"), "{error}");
+    let error = against("select 1 / (a + 50) as x from t", "select 1 / (a - 50) as x from t").await.unwrap_err();
+    assert!(error.contains("stock DataFusion fails where Weld does not"), "{error}");
+    let error = against("select a from t order by a limit 4", "select a + 1 as a from t order by a limit 4").await;
+    assert!(error.unwrap_err().contains("row 0 has the key"), "keys below a limit are no choice");
+}
+
+#[tokio::test]
+async fn what_the_query_leaves_open_may_differ() {
+    against("select a from t where a > 5 limit 3", "select a from t limit 3").await.unwrap();
+    against("select a, a % 2 from t order by 2 limit 3", "select a + 2 as a, a % 2 from t order by 2 limit 3")
+        .await
+        .unwrap();
+    let context = session(true);
+    assert_eq!(
+        counted(&context, "select a % 2, count(*) from t group by 1 having random() < 2", "unverified").await,
+        2
+    );
+}
+
+#[tokio::test]
+async fn writing_happens_once() {
+    let context = session(true);
+    plan(&context, "create table copy as select a from t where a < 3").await;
+    let insert = "insert into copy select a from t where a > 95";
+    assert_eq!(counted(&context, insert, "verified_rows").await, 4);
+    let rows = context.sql("select * from copy").await.unwrap().count().await.unwrap();
+    assert_eq!(rows, 7);
+}
+
+#[tokio::test]
+async fn explain_shows_it() {
+    let context = session(true);
+    let batches = context.sql("explain select a + 1 from t").await.unwrap().collect().await.unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
+    assert!(text.contains("WeldVerify: compares with stock DataFusion"), "{text}");
+}
