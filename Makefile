@@ -1,14 +1,16 @@
 # make tpch   sets up, builds, and runs the 22 TPC-H queries with and without Weld, comparing every answer
 # make test   sets up, builds, and runs every check and test
+# make sqllogictest   runs DataFusion's own test suite with and without Weld, comparing every record
 #
 # TPCH_ARGS goes to `weld tpch run`:  make tpch TPCH_ARGS="--scale-factor 10 --storage memory"
-# (`weld tpch run --help` lists the options).
+# (`weld tpch run --help` lists the options). So does SQLLOGICTEST_ARGS to `weld-sqllogictest`.
 
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TPCH_ARGS ?=
+SQLLOGICTEST_ARGS ?=
 
-.PHONY: help setup build tpch test
+.PHONY: help setup build tpch test sqllogictest
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -24,3 +26,6 @@ tpch: build
 
 test: setup
 	@scripts/test.sh
+
+sqllogictest: setup
+	cargo run --locked -p weld-sqllogictest -- $(SQLLOGICTEST_ARGS)

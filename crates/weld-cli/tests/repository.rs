@@ -52,6 +52,7 @@ fn dependencies_point_one_way() {
             "weld-cli" => {
                 &["weld-core", "weld-runtime", "weld-codegen", "weld-datafusion", "weld-frontend", "weld-languages"]
             }
+            "weld-sqllogictest" => &["weld-datafusion"],
             other => panic!("which crates may {other} depend on?"),
         }
     };
