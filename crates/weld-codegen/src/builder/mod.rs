@@ -18,6 +18,9 @@ use weld_core::ty::{BuilderType, Type};
 use crate::emit::{Emitter, Handle, Res, Val};
 use crate::layout;
 
+/// So many elements of an appender have room from the beginning, if its hint says so.
+const SMALL_HINT_MAX: i64 = 1024;
+
 impl<'c> Emitter<'c, '_> {
     /// A new builder. `arg` is its argument, already evaluated; `own` if nobody else has that value, so that it may be
     /// changed in place.
@@ -36,6 +39,12 @@ impl<'c> Emitter<'c, '_> {
         };
         let handle = Handle { hint, ..Handle::new(ty.clone(), state, region) };
         self.start(&handle, arg, own, span)?;
+        // A small vector, such as one a row, is made in one piece. What is hinted of a large one may be far too much.
+        if let (BuilderType::Appender(element), Some(hint)) = (ty, hint)
+            && hint.get_sign_extended_constant().is_some_and(|hint| (1..=SMALL_HINT_MAX).contains(&hint))
+        {
+            self.reserve(&handle, element, hint, span)?;
+        }
         Ok(Val::Builder(Rc::new(handle)))
     }
 
