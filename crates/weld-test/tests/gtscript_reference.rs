@@ -19,7 +19,7 @@ const DOMAIN: [i64; 3] = [3, 2, 4];
 const HALO: [i64; 3] = [7, 7, 2];
 /// Points around the domain on which temporaries are evaluated.
 const WIDE: i64 = 12;
-const STENCILS: u64 = 60;
+const STENCILS: u64 = 150;
 
 // The reference.
 
@@ -544,5 +544,5 @@ fn random_stencils_give_what_the_reference_gives() {
         }
     }
     println!("{accepted} of {count} were accepted");
-    assert!(accepted * 5 > count, "{accepted} of {count}");
+    assert!(accepted * 10 > count, "{accepted} of {count}");
 }
