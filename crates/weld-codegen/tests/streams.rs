@@ -406,3 +406,34 @@ fn layouts_that_do_not_fit_are_refused() {
     assert!(stream.process(&Chunk::new(1, vec![Column::nullable(&[1i64], &[1])])).is_err());
     assert!(stream.process(&Chunk::new(1, vec![Column::values(&[1i32])])).is_ok());
 }
+
+#[test]
+fn lists_are_read_in_place() {
+    let text = "|s: stream[{i64,vec[f64],{vec[i32],bool}}]|
+        result(for(s, appender[{f64,i64,i32}], |b,i,r|
+            merge(b, {sum(r.$1), len(r.$2.$0), if(r.$2.$1, lookup(r.$2.$0, 0L), -1)})))";
+    // Lists of pairs of floats, and of three integers each, of which the second row has none.
+    let (a, offsets) = ([1i64, 2, 3], [1i32, 1, 3, 4]);
+    let floats: Vec<f64> = (0..8).map(f64::from).collect();
+    let ints: Vec<i32> = (10..19).collect();
+    let validity = [0b101u8];
+    let list = Layout::List { offsets: ScalarKind::I32, unit: 2, items: ScalarKind::F64 };
+    let fixed = Layout::FixedList { size: 3, items: ScalarKind::I32 };
+    let list_abi = ColumnAbi { values: offsets.as_ptr().cast(), data: floats.as_ptr().cast(), ..ColumnAbi::EMPTY };
+    let fixed_abi = ColumnAbi { values: ints.as_ptr().cast(), validity: validity.as_ptr(), ..ColumnAbi::EMPTY };
+    for level in LEVELS {
+        let program = compiled(text, level);
+        let mut stream = program.stream(context(), Vec::new()).expect("starts");
+        // SAFETY: offsets are within the values, fixed lists and validity cover three rows.
+        let columns = unsafe {
+            vec![
+                Column::values(&a),
+                Column::from_raw(list.clone(), list_abi),
+                Column::from_raw(fixed.clone(), fixed_abi),
+            ]
+        };
+        stream.process(&Chunk::new(3, columns)).expect("runs");
+        let rows = to_json(&stream.rows().expect("rows").value().to_interp().expect("converts"));
+        assert_eq!(rows.to_string(), "[[0.0,3,10],[14.0,0,-1],[13.0,3,16]]", "{level:?}");
+    }
+}

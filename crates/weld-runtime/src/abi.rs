@@ -208,6 +208,7 @@ functions! {
     /// `(text, length, pattern, length) -> whether it matches`
     weld_like => strings::like, (_, _, _, _), Effects::Reads;
     weld_contains => strings::contains, (_, _, _, _), Effects::Reads;
+    weld_is_utf8 => strings::is_utf8, (_, _), Effects::Reads;
 }
 
 /// A type that may cross the boundary.

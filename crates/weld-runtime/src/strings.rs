@@ -190,6 +190,15 @@ pub unsafe extern "C" fn contains(text: *const u8, len: u64, needle: *const u8, 
     unsafe { memmem::find(slice(text, len), slice(needle, needle_len)).is_some() }
 }
 
+/// Whether a byte vector is UTF-8.
+///
+/// # Safety
+/// The pointer is to as many bytes.
+pub unsafe extern "C" fn is_utf8(text: *const u8, len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { std::str::from_utf8(slice(text, len)).is_ok() }
+}
+
 /// Whether two byte vectors of one length are equal.
 ///
 /// # Safety

@@ -34,6 +34,10 @@ impl<'c> Emitter<'c, '_> {
                 [text, pattern],
                 _,
             ) => self.string_search(intrinsic, text.bytes()?, pattern.bytes()?, &args[1], span)?.into(),
+            (Intrinsic::IsUtf8, [text], _) => {
+                let (text, len) = self.bytes_slice(text.bytes()?)?;
+                self.call_value("weld_is_utf8", &[text.into(), len.into()])?
+            }
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [days], _) => {
                 self.civil(intrinsic, days.clone().into_int()?)?.into()
             }

@@ -9,7 +9,8 @@ use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
 
-use super::{BytesVal, Demand, Emitter, Res, Val, internal};
+use super::val::VecVal;
+use super::{BytesVal, Columns, Demand, Emitter, Res, Val, internal};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::error::CompileError;
 
@@ -91,9 +92,11 @@ impl<'c> Emitter<'c, '_> {
             entries: None,
         };
         match layout {
-            Layout::Fixed(_) => {}
+            Layout::Fixed(_) | Layout::FixedList { .. } => {}
             Layout::Bits => column.bit_offset = Some(word(offset_of!(ColumnAbi, bit_offset))?),
-            Layout::Utf8 | Layout::LargeUtf8 => column.data = Some(pointer(offset_of!(ColumnAbi, data))?),
+            Layout::Utf8 | Layout::LargeUtf8 | Layout::List { .. } => {
+                column.data = Some(pointer(offset_of!(ColumnAbi, data))?)
+            }
             Layout::Utf8View => column.buffers = Some(pointer(offset_of!(ColumnAbi, buffers))?),
             Layout::Dictionary { values, .. } => {
                 let dictionary = pointer(offset_of!(ColumnAbi, dictionary))?;
@@ -240,6 +243,20 @@ impl<'c> Emitter<'c, '_> {
             (Layout::Utf8View, ty) if ty.is_bytes() => {
                 self.load_view(column.values, column.buffers.ok_or_else(missing)?, row)?
             }
+            (Layout::List { offsets, unit, items }, ty) if is_list_of(ty, *items) => {
+                let memory = self.memory_type(*offsets);
+                let at = self.element_ptr(memory, column.values, row)?;
+                let next = self.element_ptr(memory, at, self.i64(1))?;
+                let start = self.to_i64(self.load_scalar(*offsets, at, true)?.into_int_value())?;
+                let end = self.to_i64(self.load_scalar(*offsets, next, true)?.into_int_value())?;
+                let unit = self.i64(*unit as i64);
+                let (start, len) = (self.mul(start, unit)?, self.mul(self.sub(end, start)?, unit)?);
+                self.list_value(ty, *items, column.data.ok_or_else(missing)?, start, len)?
+            }
+            (Layout::FixedList { size, items }, ty) if is_list_of(ty, *items) => {
+                let len = self.i64(*size as i64);
+                self.list_value(ty, *items, column.values, self.mul(row, len)?, len)?
+            }
             (Layout::Dictionary { codes, .. }, ty) => {
                 let ptr = self.element_ptr(self.memory_type(*codes), column.values, row)?;
                 let code = self.load_scalar(*codes, ptr, true)?.into_int_value();
@@ -250,6 +267,22 @@ impl<'c> Emitter<'c, '_> {
                 let what = format!("a column stored as {layout:?} for the type {ty}");
                 return Err(CompileError::unsupported(what, Default::default()));
             }
+        })
+    }
+
+    /// So many values of a buffer, in place.
+    fn list_value(
+        &self,
+        ty: &Type,
+        items: ScalarKind,
+        data: PointerValue<'c>,
+        start: IntValue<'c>,
+        len: IntValue<'c>,
+    ) -> Res<Val<'c>> {
+        let ptr = self.element_ptr(self.memory_type(items), data, start)?;
+        Ok(match ty.is_bytes() {
+            true => Val::Bytes(BytesVal::Slice { ptr, len }),
+            false => Val::Vec(VecVal { len, columns: Columns::Dense(Rc::new([ptr])), input: true }),
         })
     }
 
@@ -362,4 +395,9 @@ pub(crate) fn nullable(ty: &Type) -> Option<&Type> {
         [value, Type::Scalar(ScalarKind::Bool)] => Some(value),
         _ => None,
     }
+}
+
+/// Whether values of the type are lists of such scalars.
+fn is_list_of(ty: &Type, items: ScalarKind) -> bool {
+    ty.element() == Some(&Type::Scalar(items)) && items != ScalarKind::Bool
 }

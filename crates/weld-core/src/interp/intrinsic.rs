@@ -33,6 +33,10 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
                 _ => like(&text, &part),
             }))
         }
+        (Intrinsic::IsUtf8, [text]) => {
+            let text = text.to_bytes().ok_or(BROKEN)?;
+            Ok(Value::bool(std::str::from_utf8(&text).is_ok()))
+        }
         (Intrinsic::Year, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).0)),
         (Intrinsic::Month, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).1)),
         (Intrinsic::Day, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).2)),

@@ -32,6 +32,8 @@ pub enum Intrinsic {
     Contains,
     /// `(vec[i8|u8], same) -> bool`: SQL LIKE over UTF-8 text; `%`, `_` (one character) and `\` as the escape.
     Like,
+    /// `(vec[i8|u8]) -> bool`: whether the bytes are UTF-8.
+    IsUtf8,
     /// `(i32) -> i32`: the year of a number of days since 1970-01-01 in the proleptic Gregorian calendar.
     Year,
     /// `(i32) -> i32`: the month, 1 to 12.
@@ -44,7 +46,7 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
-    pub const ALL: [Intrinsic; 15] = [
+    pub const ALL: [Intrinsic; 16] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
@@ -56,6 +58,7 @@ impl Intrinsic {
         Intrinsic::EndsWith,
         Intrinsic::Contains,
         Intrinsic::Like,
+        Intrinsic::IsUtf8,
         Intrinsic::Year,
         Intrinsic::Month,
         Intrinsic::Day,
@@ -75,6 +78,7 @@ impl Intrinsic {
             Intrinsic::EndsWith => "ends_with",
             Intrinsic::Contains => "contains",
             Intrinsic::Like => "like",
+            Intrinsic::IsUtf8 => "is_utf8",
             Intrinsic::Year => "year",
             Intrinsic::Month => "month",
             Intrinsic::Day => "day",
@@ -96,6 +100,7 @@ impl Intrinsic {
             (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [a, b]) => {
                 (a == b && a.is_bytes()).then_some(Type::BOOL)
             }
+            (Intrinsic::IsUtf8, [a]) => a.is_bytes().then_some(Type::BOOL),
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [a]) => (*a == Type::I32).then_some(Type::I32),
             (Intrinsic::NdCount, [Type::I64, lists @ ..]) => {
                 (lists.len() == 5 && lists.iter().all(|list| list.element() == Some(&Type::I64))).then_some(Type::I64)
