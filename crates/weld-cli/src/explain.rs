@@ -39,7 +39,13 @@ pub(crate) struct Args {
     optimizer: Optimizer,
     #[command(flatten)]
     functions: Functions,
-    /// A folder of tables, as for `weld sql`; or a program, whose name ends with .weld
+    /// The definition of a program to explain [default: the last]
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// The language of a program [default: by the end of its name]
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<String>,
+    /// A folder of tables, as for `weld sql`; or a program, whose name ends with .weld or as another language's files
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 }
@@ -59,7 +65,7 @@ enum Level {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let is_program = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "weld");
+    let is_program = |path: &PathBuf| args.language.is_some() || weld_languages::by_file(path).is_some();
     match args.path.iter().chain(&args.file).find(|path| is_program(path)) {
         Some(path) => explain_program(&args, path),
         None => explain_query(&args),
@@ -86,7 +92,10 @@ impl Args {
 fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
     let source = program::read(path)?;
     let failed = |diagnostics: Vec<Diagnostic>| program::report(&diagnostics, &source, &path.display().to_string());
-    let program = args.functions.checked(&source).map_err(failed)?;
+    let language = program::language_of(path, args.language.as_deref())?;
+    let (entry, options) = (args.entry.as_deref(), weld_frontend::Options::default());
+    let function = args.functions.function(language, &source, entry, weld_frontend::Args::Declared, &options);
+    let program = function.map_err(failed)?.program;
     let optimized = args.optimized(&program);
     let compile = || {
         let options = Options { cudfs: args.functions.cudfs.clone(), ..Options::default() };

@@ -1,4 +1,4 @@
-//! Programs in Weld's own language: from text and JSON arguments to a JSON result, on either engine.
+//! Programs in Weld's own language and others: from text and JSON arguments to a JSON result, on either engine.
 //!
 //! `weld run`, `weld eval`, `weld repl` and `weld explain` all go through [`Settings::evaluate`] or parts of it.
 
@@ -15,6 +15,8 @@ use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::{Param, Program};
 use weld_core::opt;
 use weld_core::{Frontend, RuntimeError, RuntimeErrorKind};
+use weld_frontend::{Args as Arguments, Function, Given, Language, Library, Request};
+use weld_languages::Weld;
 use weld_runtime::Context;
 use weld_runtime::memory::Limit;
 
@@ -78,10 +80,40 @@ pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
     Err(format!("the passes are {}", Vec::from_iter(names).join(", ")))
 }
 
+/// What is to be called, in whatever language.
+pub(crate) struct Call<'a> {
+    pub(crate) language: &'a dyn Language,
+    pub(crate) text: &'a str,
+    pub(crate) entry: Option<&'a str>,
+    pub(crate) given: Given,
+    pub(crate) options: weld_frontend::Options,
+}
+
 impl Functions {
+    /// A definition of a text.
+    pub(crate) fn function(
+        &self,
+        language: &dyn Language,
+        text: &str,
+        entry: Option<&str>,
+        args: Arguments<'_>,
+        options: &weld_frontend::Options,
+    ) -> std::result::Result<Function, Vec<Diagnostic>> {
+        let library = Library::default();
+        let request = Request { entry, args, ..Request::new(text, &library, options) };
+        // Weld's programs may call the functions that the command line names.
+        let weld = Weld { frontend: self.frontend() };
+        let language = if language.names() == weld.names() { &weld } else { language };
+        language.compile(&request)
+    }
+
+    fn frontend(&self) -> Frontend {
+        Frontend { cudfs: self.cudfs.iter().map(Cudf::declaration).collect() }
+    }
+
     /// The text's program as it is written.
     pub(crate) fn checked(&self, source: &str) -> std::result::Result<Program, Vec<Diagnostic>> {
-        Frontend { cudfs: self.cudfs.iter().map(Cudf::declaration).collect() }.parse_program(source)
+        self.frontend().parse_program(source)
     }
 }
 
@@ -119,9 +151,10 @@ impl Settings {
         Settings { interrupt, ..self }
     }
 
-    /// The text's program, checked and optimised.
-    pub(crate) fn program(&self, source: &str) -> std::result::Result<opt::Optimized, Vec<Diagnostic>> {
-        Ok(self.optimizer.optimized(self.checked(source)?))
+    /// The function of a call.
+    pub(crate) fn function(&self, call: &Call<'_>) -> std::result::Result<Function, Vec<Diagnostic>> {
+        let args = Arguments::Given(&call.given.args);
+        self.functions.function(call.language, call.text, call.entry, args, &call.options)
     }
 
     /// The text's program as it is written.
@@ -201,6 +234,23 @@ fn compile_error(error: CompileError) -> RuntimeError {
 pub(crate) fn takes(params: usize) -> String {
     let plural = if params == 1 { "" } else { "s" };
     format!("the program takes {params} argument{plural}")
+}
+
+/// The language of a file: the one that is named, else that of the end of its name, else Weld's own.
+pub(crate) fn language_of(path: &std::path::Path, named: Option<&str>) -> Result<&'static dyn Language> {
+    let found = match named {
+        Some(name) => weld_languages::by_name(name).ok_or_else(|| unknown_language(name)),
+        None => weld_languages::by_file(path)
+            .or_else(|| weld_languages::by_name("weld"))
+            .ok_or_else(|| unknown_language("weld")),
+    };
+    found.map_err(Failure::Usage)
+}
+
+/// What is wrong with the name of a language.
+pub(crate) fn unknown_language(name: &str) -> String {
+    let names: Vec<&str> = weld_languages::all().iter().map(|language| language.names()[0]).collect();
+    format!("no language is called `{name}`; there are {}", names.join(", "))
 }
 
 /// Diagnostics as a person reads them, on standard error.

@@ -78,6 +78,13 @@ pub struct Sources {
     source: Source,
 }
 
+/// Of a program without a text of its own.
+impl Default for Sources {
+    fn default() -> Sources {
+        Sources::new(Source::new("", ""))
+    }
+}
+
 impl Sources {
     pub fn new(source: Source) -> Sources {
         Sources { source }

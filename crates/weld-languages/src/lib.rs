@@ -15,9 +15,11 @@ use std::path::Path;
 pub use weld::Weld;
 use weld_frontend::Language;
 
+static WELD: Weld = Weld::NEW;
+
 /// All of them. A language is a line here and a feature in `Cargo.toml`.
 static LANGUAGES: &[&dyn Language] = &[
-    &Weld,
+    &WELD,
     #[cfg(feature = "ttl")]
     &weld_ttl::Ttl,
     #[cfg(feature = "gtscript")]

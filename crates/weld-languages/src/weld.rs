@@ -1,5 +1,6 @@
 //! Weld's own language: a text is one program, `|x: f64| 1.0 / (1.0 + exp(-x))`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weld_core::diag::{Diagnostic, Span};
@@ -8,9 +9,15 @@ use weld_core::ty::Type;
 use weld_core::{Frontend, parse_type};
 use weld_frontend::{Arg, Array, DataType, Function, Known, Language, Request, Shape, Source, missing};
 
-/// The language of the IR's texts.
-#[derive(Clone, Copy, Debug)]
-pub struct Weld;
+/// The language of the IR's texts, with what the host adds to it.
+#[derive(Clone, Debug)]
+pub struct Weld {
+    pub frontend: Frontend,
+}
+
+impl Weld {
+    pub const NEW: Weld = Weld { frontend: Frontend { cudfs: BTreeMap::new() } };
+}
 
 impl Language for Weld {
     fn names(&self) -> &'static [&'static str] {
@@ -24,7 +31,7 @@ impl Language for Weld {
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
         let (text, entry) = (request.text, Span::new(0, 0));
         request.options.limits.check_text(text).map_err(|error| vec![error])?;
-        let program = Frontend::default().parse_program(text)?;
+        let program = self.frontend.parse_program(text)?;
         let names: Vec<String> = program.params.iter().map(|param| program.names.name(param.sym).to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let bound = request.args.bind(&names, entry, request.options.sql)?;
@@ -114,7 +121,7 @@ mod tests {
         let args: Vec<Arg> = args.iter().map(|ty| Arg { known: Known::Type(ty.clone()), ..Arg::default() }).collect();
         let mut request = Request::new(text, &library, &options);
         (request.args, request.returns) = (Args::Given(&args), Some(returns));
-        Weld.compile(&request).map_err(|errors| errors[0].message.clone())
+        Weld::NEW.compile(&request).map_err(|errors| errors[0].message.clone())
     }
 
     #[test]
