@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weld_codegen::{Compiled, OptLevel, Options};
+use weld_core::diag::Span;
 use weld_core::ir::Program;
 use weld_core::opt;
 
@@ -61,7 +63,7 @@ impl Settings {
         program
     }
 
-    fn compile(&self, program: &Program) -> Result<Code, String> {
+    pub(crate) fn compile(&self, program: &Program) -> Result<Code, String> {
         let start = Instant::now();
         let program = self.optimize(program);
         let optimize_time = start.elapsed();
@@ -76,9 +78,22 @@ impl Settings {
     }
 }
 
+/// What tells pipelines apart: a program's text, and the places that its errors name, which are those of functions' texts.
+type Key = (String, u64, Settings);
+
+fn key(program: &Program, settings: &Settings) -> Key {
+    let mut places = DefaultHasher::new();
+    program.body.walk(&mut |e| {
+        if e.span != Span::NONE {
+            e.span.hash(&mut places);
+        }
+    });
+    (program.to_string(), places.finish(), settings.clone())
+}
+
 /// The compiled pipelines of a session.
 pub(crate) struct CodeCache {
-    kept: Mutex<HashMap<(String, Settings), Arc<Code>>>,
+    kept: Mutex<HashMap<Key, Arc<Code>>>,
     /// As many as there are processors.
     slots: Semaphore,
     refuses: Option<Refuses>,
@@ -106,13 +121,13 @@ impl CodeCache {
 
     /// The code of a program that was compiled before.
     pub(crate) fn find(&self, program: &Program, settings: &Settings) -> Option<Arc<Code>> {
-        let key = (program.to_string(), settings.clone());
+        let key = key(program, settings);
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
     /// The code of a program, and whether it was made just now.
     pub(crate) fn code(&self, program: &Program, settings: &Settings) -> Result<(Arc<Code>, bool), String> {
-        let key = (program.to_string(), settings.clone());
+        let key = key(program, settings);
         if let Some(code) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((Arc::clone(code), false));
         }

@@ -20,6 +20,7 @@ mod config;
 mod dynamic_filter;
 mod exec;
 mod explain;
+mod function;
 mod lower;
 mod memory;
 mod pipeline;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use weld_core::diag::line_column;
 use weld_core::{RuntimeError, RuntimeErrorKind};
+use weld_frontend::Source;
 use weld_runtime::MemoryPool;
 
 /// A reservation that grows and shrinks with the run's allocations; the rest is given back on drop.
@@ -57,5 +59,18 @@ pub(crate) fn query_error(error: RuntimeError) -> DataFusionError {
         RuntimeErrorKind::OutOfMemory => DataFusionError::ResourcesExhausted(error.message),
         RuntimeErrorKind::Internal => DataFusionError::Internal(error.message),
         _ => DataFusionError::Execution(error.message),
+    }
+}
+
+/// [`query_error`] of a program with functions: an error of a function's text says where it is.
+pub(crate) fn located(error: RuntimeError, source: &Source) -> DataFusionError {
+    let (text, span) = source.locate(error.span);
+    match error.kind {
+        RuntimeErrorKind::OutOfMemory | RuntimeErrorKind::Internal | RuntimeErrorKind::Cancelled => query_error(error),
+        _ if text.name.is_empty() => query_error(error),
+        _ => {
+            let (line, _) = line_column(&text.text, span.start);
+            DataFusionError::Execution(format!("{}, line {line}: {}", text.name, error.message))
+        }
     }
 }

@@ -6,12 +6,14 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 
 use crate::config::WeldOptions;
+use crate::function::factory::WeldFunctionFactory;
 use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
 pub trait WeldSessionExt: Sized {
     /// Registers the rule and the settings `weld.*`. Settings that the session's configuration has already are kept,
-    /// so call this after `with_config`.
+    /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
+    /// session has already keeps its own, so call this after `with_function_factory`, too.
     fn with_weld(self) -> Self;
 }
 
@@ -21,6 +23,8 @@ impl WeldSessionExt for SessionStateBuilder {
         if config.options().extensions.get::<WeldOptions>().is_none() {
             config.options_mut().extensions.insert(WeldOptions::default());
         }
-        self.with_physical_optimizer_rule(Arc::new(WeldRule::default()))
+        let functions = WeldFunctionFactory::new(self.function_factory().take());
+        self.with_function_factory(Some(Arc::new(functions)))
+            .with_physical_optimizer_rule(Arc::new(WeldRule::default()))
     }
 }

@@ -11,6 +11,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::functions_aggregate;
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -220,17 +222,23 @@ impl Aggregate {
     }
 }
 
+/// The built-in function that this is; a user's may have any name.
+fn builtin(function: &AggregateUDF) -> Option<Function> {
+    let function = function.inner();
+    Some(match () {
+        () if function.is::<functions_aggregate::count::Count>() => Function::Count,
+        () if function.is::<functions_aggregate::sum::Sum>() => Function::Sum,
+        () if function.is::<functions_aggregate::average::Avg>() => Function::Avg,
+        () if function.is::<functions_aggregate::min_max::Min>() => Function::Min,
+        () if function.is::<functions_aggregate::min_max::Max>() => Function::Max,
+        () => return None,
+    })
+}
+
 impl Call {
     fn of(call: &AggregateFunctionExpr, filter: Option<Arc<dyn PhysicalExpr>>) -> Result<Call> {
         let no = |why: &str| Err(Unsupported::new(call.name(), why));
-        let function = match call.fun().name() {
-            "count" => Function::Count,
-            "sum" => Function::Sum,
-            "avg" => Function::Avg,
-            "min" => Function::Min,
-            "max" => Function::Max,
-            _ => return no("no lowering for this aggregate function"),
-        };
+        let Some(function) = builtin(call.fun()) else { return no("no lowering for this aggregate function") };
         if call.is_distinct() {
             return no("DISTINCT inside an aggregate");
         }

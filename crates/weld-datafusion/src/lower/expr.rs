@@ -139,7 +139,7 @@ pub(crate) fn both_valid(left: &Sql, right: &Sql) -> Option<Expr> {
 }
 
 /// An operation that may fail: evaluated only where `valid` holds.
-fn guarded(valid: Option<Expr>, value: Expr) -> Sql {
+pub(crate) fn guarded(valid: Option<Expr>, value: Expr) -> Sql {
     match valid {
         None => Sql::required(value),
         Some(valid) => {
@@ -275,6 +275,8 @@ pub(crate) fn can_fail(expr: &Expr) -> bool {
             left.ty.as_scalar().is_some_and(ScalarKind::is_integer)
         }
         ExprKind::Assert { .. } | ExprKind::Lookup { .. } | ExprKind::Slice { .. } => true,
+        // What functions are made of.
+        ExprKind::Update { .. } | ExprKind::Iterate { .. } | ExprKind::For { .. } | ExprKind::Deserialize(_) => true,
         _ => false,
     };
     expr.each_child(&mut |child| fails = fails || can_fail(child));

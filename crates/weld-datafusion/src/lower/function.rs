@@ -4,6 +4,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::physical_expr::expressions::{LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, build as ir};
@@ -12,11 +13,18 @@ use weld_core::ty::Type;
 
 use super::expr::{Scope, data_type, lower, predicate};
 use super::{Block, Result, Sql, Unsupported};
+use crate::function::WeldFunction;
+use crate::function::call::lower_function;
 
 /// A call of one of DataFusion's functions.
 pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
-    match (call.name(), call.args()) {
-        ("date_part", [part, date]) => {
+    // By what a function is, never by its name: a user's function may have any.
+    let function = call.fun().inner();
+    if let Some(function) = function.downcast_ref::<WeldFunction>() {
+        return lower_function(block, scope, call, function);
+    }
+    match call.args() {
+        [part, date] if function.is::<DatePartFunc>() => {
             let part = literal_text(part.as_ref()).map(|text| text.to_ascii_uppercase());
             if data_type(scope, date.as_ref())? != DataType::Date32 {
                 return Err(Unsupported::new(call.name(), "only of dates"));
@@ -30,7 +38,7 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
             let date = lower(block, scope, date)?;
             Ok(Sql { value: ir::intrinsic(intrinsic, [date.value]), valid: date.valid })
         }
-        (name, _) => Err(Unsupported::new(name, "no lowering for this function")),
+        _ => Err(Unsupported::new(call.name(), "no lowering for this function")),
     }
 }
 

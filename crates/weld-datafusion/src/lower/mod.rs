@@ -24,6 +24,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Names, Param, Program, Sym, build as ir};
 use weld_core::ty::Type;
+use weld_frontend::{Source, Sources};
 
 /// What stays with DataFusion, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub(crate) struct Env {
     pub(crate) names: Names,
     params: Vec<Param>,
     args: Vec<Arg>,
+    /// The texts of the functions that are called.
+    pub(crate) sources: Sources,
 }
 
 /// What is passed for a parameter that is no stream.
@@ -197,10 +200,10 @@ impl Lowering {
         variable
     }
 
-    /// The program, and what to pass for its parameters after the stream.
-    pub(crate) fn finish(self, body: Expr) -> (Program, Vec<Arg>) {
-        let Env { names, params, args } = self.env;
-        (Program { params, body: ir::let_in(self.bindings, body), names }, args)
+    /// The program, what to pass for its parameters after the stream, and the texts of the functions in it.
+    pub(crate) fn finish(self, body: Expr) -> (Program, Vec<Arg>, Arc<Source>) {
+        let Env { names, params, args, sources } = self.env;
+        (Program { params, body: ir::let_in(self.bindings, body), names }, args, sources.finish())
     }
 }
 

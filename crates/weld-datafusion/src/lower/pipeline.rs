@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use weld_core::ir::Program;
 use weld_core::ty::Type;
+use weld_frontend::Source;
 
 use super::aggregate::Aggregate;
 use super::join::{Join, Table};
@@ -64,6 +65,8 @@ pub(crate) struct Kernel {
     pub(crate) needs_match: Vec<bool>,
     /// Whether rows are left out or multiplied on the way, so that several batches may make one.
     pub(crate) gathers: bool,
+    /// The texts of the functions that the program calls.
+    pub(crate) source: Arc<Source>,
     /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
     pub(crate) ungrouped: Option<Box<Kernel>>,
     /// The source's columns that are keys of groups as they are: better read as codes than as values.
@@ -203,14 +206,14 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
             (body, Output::Table(table))
         }
     };
-    let (program, args) = lowering.finish(body);
+    let (program, args, source) = lowering.finish(body);
     let probe = |step: &Step| match step {
         Step::Probe { join, .. } => Some(join.needs_match()),
         _ => None,
     };
     let needs_match = steps.iter().filter_map(probe).collect();
     let gathers = steps.iter().any(|step| !matches!(step, Step::Project { .. }));
-    Ok(Kernel { program, inputs, args, output, needs_match, gathers, ungrouped: None, keys: Vec::new() })
+    Ok(Kernel { program, inputs, args, output, source, needs_match, gathers, ungrouped: None, keys: Vec::new() })
 }
 
 /// The stream parameter: a struct of the needed columns.

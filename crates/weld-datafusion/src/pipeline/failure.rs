@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use weld_core::{RuntimeError, RuntimeErrorKind};
+use weld_frontend::Source;
 
-use crate::memory::query_error;
+use crate::memory::{located, query_error};
 
 /// Why a run ends early.
 #[derive(Clone, Debug)]
@@ -41,12 +42,12 @@ impl From<DataFusionError> for Failure {
     }
 }
 
-/// Calls compiled code or the runtime.
-pub(super) fn run<T>(call: impl FnOnce() -> Result<T, RuntimeError>) -> Result<T, Failure> {
+/// Calls compiled code or the runtime. `source` are the texts that errors may be in.
+pub(super) fn run<T>(source: &Source, call: impl FnOnce() -> Result<T, RuntimeError>) -> Result<T, Failure> {
     guard(|| {
         call().map_err(|error| match error.kind {
             RuntimeErrorKind::OutOfMemory => Failure::Refused(Arc::new(query_error(error))),
-            _ => query_error(error).into(),
+            _ => located(error, source).into(),
         })
     })
 }

@@ -17,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput};
 use futures::{StreamExt, poll};
 use weld_codegen::{Stream, Value};
+use weld_frontend::Source;
 use weld_runtime::Context;
 
 use super::failure::{Failure, guard, run};
@@ -104,7 +105,7 @@ impl Run {
         let args = args(inner, context).await?;
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
-        let (stream, memory) = open(code, &args.values, &name, context, &cancel)?;
+        let (stream, memory) = open(code, &args.values, &name, context, &cancel, &inner.pipeline.kernel.source)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
@@ -234,7 +235,8 @@ impl Run {
 
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
-        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel)?;
+        let source = &self.inner.pipeline.kernel.source;
+        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel, source)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         Ok(())
     }
@@ -269,7 +271,7 @@ impl Run {
         let columns = guard(|| {
             let columns = BatchColumns::new(slice, &self.columns)?;
             let chunk = columns.chunk()?;
-            run(|| stream.process(&chunk))?;
+            run(&self.inner.pipeline.kernel.source, || stream.process(&chunk))?;
             drop(chunk);
             Ok(columns)
         })?;
@@ -347,7 +349,7 @@ impl Run {
             Output::Rows(slots) | Output::Groups { slots, .. } => slots,
             Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
         };
-        let rows = run(|| stream.finish())?;
+        let rows = run(&self.inner.pipeline.kernel.source, || stream.finish())?;
         self.finished = Some(Arc::clone(&self.memory));
         self.reader = Some(RowsReader::new(rows, Arc::clone(&self.schema), slots, Vec::new())?);
         Ok(())
@@ -361,10 +363,11 @@ fn open(
     name: &str,
     context: &TaskContext,
     cancel: &CancelOnDrop,
+    source: &Source,
 ) -> Result<(Stream, Arc<QueryMemory>), Failure> {
     let memory = QueryMemory::new(name, context);
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
-    Ok((run(|| code.compiled.stream(run_context, args.to_vec()))?, memory))
+    Ok((run(source, || code.compiled.stream(run_context, args.to_vec()))?, memory))
 }
 
 /// The rows appended so far; their long strings may point into the batches held.

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use futures::stream::FuturesOrdered;
 use weld_codegen::{Stream, Value};
+use weld_frontend::Source;
 use weld_runtime::{Context, Threads};
 
 use super::compile::code;
@@ -167,7 +168,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
         }
         let memory = QueryMemory::new("WeldExec[table]", &context);
         let run_context = Arc::new(Context::new(memory, Arc::default()));
-        let result = run(|| code.compiled.stream(run_context, values)?.finish())?;
+        let result = run(&inner.pipeline.kernel.source, || code.compiled.stream(run_context, values)?.finish())?;
         Ok(split(&inner, result)?.0)
     }
     .boxed()
@@ -202,13 +203,15 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     // When the partitions are done, so are the threads that worked on them.
     let threads = Threads::shared(partitions.max(1));
     let stream = || {
-        let mut stream = run(|| code.compiled.stream(Arc::clone(&run_context), args.values.clone()))?;
+        let mut stream =
+            run(&inner.pipeline.kernel.source, || code.compiled.stream(Arc::clone(&run_context), args.values.clone()))?;
         stream.set_threads(Arc::clone(&threads));
         Ok::<_, Failure>(stream)
     };
     for partition in 0..partitions {
         let part = Part {
             stream: stream()?,
+            source: Arc::clone(&inner.pipeline.kernel.source),
             columns: inner.pipeline.kernel.inputs.clone(),
             slices: Slices::new(args.multiplies),
             rows: MetricBuilder::new(&inner.metrics).counter("build_rows", partition),
@@ -227,7 +230,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
         let _timer = combine_time.timer();
         match &mut whole {
             None => whole = Some(part),
-            Some(whole) => run(|| whole.combine(part))?,
+            Some(whole) => run(&inner.pipeline.kernel.source, || whole.combine(part))?,
         }
     }
     let whole = match whole {
@@ -236,7 +239,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     };
     let result = {
         let _timer = combine_time.timer();
-        run(|| whole.finish())?
+        run(&inner.pipeline.kernel.source, || whole.finish())?
     };
     MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
     let (table, bounds) = split(&inner, result)?;
@@ -249,6 +252,8 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
 /// One partition of a build side.
 struct Part {
     stream: Stream,
+    /// The texts of functions that errors may be in.
+    source: Arc<Source>,
     columns: Vec<usize>,
     slices: Slices,
     rows: Count,
@@ -267,7 +272,7 @@ impl Part {
                 guard(|| {
                     let columns = BatchColumns::new(&slice, &self.columns)?;
                     let chunk = columns.chunk()?;
-                    run(|| self.stream.process(&chunk))
+                    run(&self.source, || self.stream.process(&chunk))
                 })?;
                 self.slices.note(slice.num_rows(), 0, started);
                 rest = more;

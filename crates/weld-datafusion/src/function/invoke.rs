@@ -1,0 +1,155 @@
+//! Calls outside compiled pipelines: in sorts, in windows, where expressions are folded, and with `weld.enabled = false`.
+//!
+//! The same lowering as in a pipeline, compiled once for each combination of nullable arguments, over the arguments as a
+//! batch of columns. A call of constants, which the planner evaluates, is stopped after some seconds: an endless function
+//! does not hold it up.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+use weld_runtime::Context;
+use weld_runtime::memory::Limit;
+
+use super::{WeldFunction, call};
+use crate::arrow::input::BatchColumns;
+use crate::arrow::output::{RowsReader, string_buffers_of};
+use crate::code::{Code, Settings};
+use crate::config::WeldOptions;
+use crate::lower::pipeline::{Kernel, Output};
+use crate::memory::located;
+
+/// How long a call of constants may take.
+const CONSTANT_SECONDS: u64 = 5;
+
+/// So many calls of constants that took too long are remembered.
+const STOPPED_MAX: usize = 100;
+
+/// The code of a function for calls outside pipelines.
+#[derive(Default, Debug)]
+pub(super) struct Codes {
+    /// By which arguments may be null.
+    compiled: Mutex<HashMap<(Vec<bool>, Settings), Arc<Compiled>>>,
+    /// Constants for which the function took too long: the planner tries again and again.
+    stopped: Mutex<HashSet<Vec<ScalarValue>>>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    kernel: Kernel,
+    schema: SchemaRef,
+    output: SchemaRef,
+    code: Code,
+}
+
+pub(super) fn invoke(function: &WeldFunction, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let constants: Option<Vec<ScalarValue>> = args.args.iter().map(constant).collect();
+    let rows = if constants.is_some() { 1 } else { args.number_rows };
+    let arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<_>>()?;
+    let settings = Settings::of(&WeldOptions::of(&args.config_options));
+    let Some(constants) = constants else {
+        return Ok(ColumnarValue::Array(run(function, arrays, rows, settings, Arc::default())?));
+    };
+    let stopped = || function.code.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+    if stopped().contains(&constants) {
+        return Err(too_long(function));
+    }
+    match with_limit(|cancel| run(function, arrays, rows, settings, cancel)) {
+        Some(result) => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result?, 0)?)),
+        None => {
+            let mut stopped = stopped();
+            if stopped.len() < STOPPED_MAX {
+                stopped.insert(constants);
+            }
+            Err(too_long(function))
+        }
+    }
+}
+
+fn constant(arg: &ColumnarValue) -> Option<ScalarValue> {
+    match arg {
+        ColumnarValue::Scalar(value) => Some(value.clone()),
+        ColumnarValue::Array(_) => None,
+    }
+}
+
+fn too_long(function: &WeldFunction) -> DataFusionError {
+    let name = &function.name;
+    exec_datafusion_err!("{name}: a call with constants was stopped after {CONSTANT_SECONDS} s")
+}
+
+fn run(
+    function: &WeldFunction,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+    settings: Settings,
+    cancel: Arc<AtomicBool>,
+) -> Result<ArrayRef> {
+    if rows == 0 {
+        return Ok(new_empty_array(function.result()));
+    }
+    let nullable: Vec<bool> = arrays.iter().map(|array| array.null_count() > 0).collect();
+    let compiled = compiled(function, nullable, settings)?;
+    let arrays = match arrays.is_empty() {
+        true => vec![Arc::new(BooleanArray::from(vec![false; rows])) as ArrayRef],
+        false => arrays,
+    };
+    let batch = RecordBatch::try_new(Arc::clone(&compiled.schema), arrays)?;
+    let columns = BatchColumns::new(&batch, &compiled.kernel.inputs)?;
+    let context = Arc::new(Context::new(Arc::new(Limit::new(usize::MAX)), cancel));
+    let checked = |error| located(error, &compiled.kernel.source);
+    let mut stream = compiled.code.compiled.stream(context, Vec::new()).map_err(checked)?;
+    stream.process(&columns.chunk()?).map_err(checked)?;
+    let (Some(made), Output::Rows(slots)) = (stream.rows(), &compiled.kernel.output) else {
+        return internal_err!("a function gives no rows");
+    };
+    let mut strings: Vec<Buffer> = Vec::new();
+    string_buffers_of(columns.arrays(), &mut strings);
+    let mut reader = RowsReader::new(made.value().clone(), Arc::clone(&compiled.output), slots, strings)?;
+    match reader.next_batch(rows)? {
+        Some(batch) if batch.num_rows() == rows => Ok(Arc::clone(batch.column(0))),
+        _ => internal_err!("a function gives another number of rows than it takes"),
+    }
+}
+
+fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) -> Result<Arc<Compiled>> {
+    let key = (nullable, settings);
+    let known = || function.code.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(compiled) = known().get(&key) {
+        return Ok(Arc::clone(compiled));
+    }
+    let name = &function.name;
+    let (kernel, schema) =
+        call::kernel(function, &key.0).map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
+    let code = key.1.compile(&kernel.program).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;
+    let output = Schema::new(vec![Field::new(name, function.result().clone(), key.0.contains(&true))]);
+    let compiled = Arc::new(Compiled { kernel, schema: Arc::new(schema), output: Arc::new(output), code });
+    known().insert(key, Arc::clone(&compiled));
+    Ok(compiled)
+}
+
+/// Runs with a flag that is raised when the time is up; `None` if it was.
+fn with_limit<T>(run: impl FnOnce(Arc<AtomicBool>) -> Result<T>) -> Option<Result<T>> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let result = std::thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        let alarm = Arc::clone(&cancel);
+        scope.spawn(move || {
+            // The sender is dropped when the run ends.
+            if let Err(mpsc::RecvTimeoutError::Timeout) = is_done.recv_timeout(Duration::from_secs(CONSTANT_SECONDS)) {
+                alarm.store(true, Ordering::Relaxed);
+            }
+        });
+        let result = run(Arc::clone(&cancel));
+        drop(done);
+        result
+    });
+    let is_stopped = result.is_err() && cancel.load(Ordering::Relaxed);
+    (!is_stopped).then_some(result)
+}

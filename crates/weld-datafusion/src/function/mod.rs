@@ -1,0 +1,124 @@
+//! Functions that users write in one of the languages and call from SQL.
+//!
+//! ```sql
+//! CREATE FUNCTION sigmoid(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| 1.0 / (1.0 + exp(-x))';
+//! SELECT count(*) FROM events WHERE sigmoid(score) >= 0.5;
+//! ```
+//!
+//! [`factory`] compiles the text and registers a [`WeldFunction`]. In a compiled pipeline its program becomes part of the row's
+//! expressions ([`call`]); anywhere else, and with `weld.enabled = false`, [`invoke`] runs the same lowering as a projection
+//! of the arguments. A NULL argument gives NULL, without evaluating the function.
+
+pub(crate) mod call;
+pub(crate) mod factory;
+mod invoke;
+pub(crate) mod types;
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use weld_frontend::Function;
+
+/// A function of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct WeldFunction {
+    /// As it was written.
+    name: String,
+    /// The name in lower case, which is how calls are looked up, and as written: either drops the function.
+    aliases: Vec<String>,
+    params: Vec<DataType>,
+    result: DataType,
+    signature: Signature,
+    pub(crate) function: Arc<Function>,
+    code: Arc<invoke::Codes>,
+}
+
+impl WeldFunction {
+    fn new(
+        name: String,
+        params: Vec<DataType>,
+        result: DataType,
+        volatility: Volatility,
+        function: Arc<Function>,
+    ) -> WeldFunction {
+        let signature = match params.is_empty() {
+            true => Signature::nullary(volatility),
+            false => Signature::user_defined(volatility),
+        };
+        let aliases = vec![name.to_lowercase(), name.clone()];
+        WeldFunction { name, aliases, params, result, signature, function, code: Arc::default() }
+    }
+
+    /// The SQL types of the parameters.
+    pub(crate) fn params(&self) -> &[DataType] {
+        &self.params
+    }
+
+    /// The SQL type of the result.
+    pub(crate) fn result(&self) -> &DataType {
+        &self.result
+    }
+}
+
+impl PartialEq for WeldFunction {
+    fn eq(&self, other: &WeldFunction) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.function, &other.function)
+    }
+}
+
+impl Eq for WeldFunction {}
+
+impl Hash for WeldFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        Arc::as_ptr(&self.function).hash(state);
+    }
+}
+
+impl ScalarUDFImpl for WeldFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.result.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(&self.name, self.result.clone(), nullable)))
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn coerce_types(&self, found: &[DataType]) -> Result<Vec<DataType>> {
+        if found.len() != self.params.len() {
+            return plan_err!("{} takes {} arguments, not {}", self.name, self.params.len(), found.len());
+        }
+        for (position, (found, declared)) in found.iter().zip(&self.params).enumerate() {
+            if !types::coerces(found, declared) {
+                return plan_err!("{}: argument {} is {declared}, not {found}", self.name, position + 1);
+            }
+        }
+        Ok(self.params.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        invoke::invoke(self, args)
+    }
+}

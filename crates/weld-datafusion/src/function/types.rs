@@ -1,0 +1,100 @@
+//! Arrow's types as the languages see them, and which arguments a declared type takes.
+
+use arrow::datatypes::DataType as Arrow;
+use weld_core::ty::ScalarKind;
+use weld_frontend::DataType;
+
+/// The type as languages see it. Dates, times and decimals are the integers behind them, which only Weld's own language is
+/// shown (`temporal`).
+pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
+    let scalar = |kind| Ok(DataType::Scalar(kind));
+    match ty {
+        Arrow::Boolean => scalar(ScalarKind::Bool),
+        Arrow::Int8 => scalar(ScalarKind::I8),
+        Arrow::Int16 => scalar(ScalarKind::I16),
+        Arrow::Int32 => scalar(ScalarKind::I32),
+        Arrow::Int64 => scalar(ScalarKind::I64),
+        Arrow::UInt8 => scalar(ScalarKind::U8),
+        Arrow::UInt16 => scalar(ScalarKind::U16),
+        Arrow::UInt32 => scalar(ScalarKind::U32),
+        Arrow::UInt64 => scalar(ScalarKind::U64),
+        Arrow::Float32 => scalar(ScalarKind::F32),
+        Arrow::Float64 => scalar(ScalarKind::F64),
+        Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View => Ok(DataType::Text),
+        Arrow::Date32 if temporal => scalar(ScalarKind::I32),
+        Arrow::Date64 | Arrow::Timestamp(..) if temporal => scalar(ScalarKind::I64),
+        Arrow::Decimal128(..) if temporal => scalar(ScalarKind::I128),
+        Arrow::List(item) | Arrow::LargeList(item) => Ok(DataType::list(shown(item.data_type(), temporal)?)),
+        Arrow::FixedSizeList(item, size) => {
+            let size = u64::try_from(*size).map_err(|_| format!("a list of {size} elements"))?;
+            Ok(DataType::fixed(shown(item.data_type(), temporal)?, size))
+        }
+        Arrow::Struct(fields) => {
+            let field =
+                |field: &arrow::datatypes::FieldRef| Ok((field.name().clone(), shown(field.data_type(), temporal)?));
+            Ok(DataType::Struct(fields.iter().map(field).collect::<Result<_, String>>()?))
+        }
+        other => Err(format!("the type {other} cannot be passed to a function of this language")),
+    }
+}
+
+/// Whether an argument of a type is converted to the declared one without being asked: numbers to numbers, strings to strings,
+/// lists to lists, NULL to anything.
+pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
+    let is_string = |ty: &Arrow| matches!(ty, Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View);
+    let is_time = |ty: &Arrow| matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
+    match (found, declared) {
+        _ if found == declared => true,
+        (Arrow::Null, _) => true,
+        (Arrow::Dictionary(_, values), _) => coerces(values, declared),
+        (Arrow::Struct(found), Arrow::Struct(declared)) => {
+            let fits = |(a, b): (&arrow::datatypes::FieldRef, &arrow::datatypes::FieldRef)| {
+                coerces(a.data_type(), b.data_type())
+            };
+            found.len() == declared.len() && found.iter().zip(declared.iter()).all(fits)
+        }
+        (Arrow::FixedSizeList(_, a), Arrow::FixedSizeList(_, b)) if a != b => false,
+        _ => match (item(found), item(declared)) {
+            (Some(found), Some(declared)) => coerces(found, declared),
+            (None, None) => {
+                (found.is_numeric() && declared.is_numeric())
+                    || (is_string(found) && is_string(declared))
+                    || (is_time(found) && is_time(declared))
+            }
+            _ => false,
+        },
+    }
+}
+
+fn item(ty: &Arrow) -> Option<&Arrow> {
+    match ty {
+        Arrow::List(item) | Arrow::LargeList(item) | Arrow::FixedSizeList(item, _) => Some(item.data_type()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    #[test]
+    fn numbers_and_lists_are_converted_and_nothing_else() {
+        let list = |ty: Arrow| Arrow::List(Field::new_list_field(ty, true).into());
+        let fixed = |ty: Arrow, n| Arrow::FixedSizeList(Field::new_list_field(ty, true).into(), n);
+        assert!(coerces(&Arrow::Int64, &Arrow::Float32));
+        assert!(coerces(&Arrow::Null, &list(Arrow::Utf8)));
+        assert!(coerces(&list(Arrow::Int64), &fixed(Arrow::Float32, 3)));
+        assert!(!coerces(&fixed(Arrow::Float32, 2), &fixed(Arrow::Float32, 3)));
+        assert!(!coerces(&Arrow::Utf8, &Arrow::Int64));
+        assert!(!coerces(&Arrow::Int64, &list(Arrow::Int64)));
+        assert!(!coerces(&Arrow::Int64, &Arrow::Boolean));
+    }
+
+    #[test]
+    fn only_weld_sees_dates() {
+        assert_eq!(shown(&Arrow::Date32, true), Ok(DataType::Scalar(ScalarKind::I32)));
+        assert!(shown(&Arrow::Date32, false).is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! Functions of the languages in SQL: in compiled pipelines and outside, with Weld on and off.
+
+mod common;
+
+use common::{config, session, sorted_rows};
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use weld_datafusion::summary;
+
+const SIGMOID: &str =
+    "CREATE FUNCTION sigmoid(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| 1.0 / (1.0 + exp(-x))'";
+
+const TIER: &str = "CREATE FUNCTION Tier(q INT) RETURNS INT LANGUAGE ttl AS $$
+function int Tier(int q) {
+  var int r = q;
+  if (q > 1) { r = 100 / (q - 2); }
+  return r;
+} $$";
+
+const UPPER: &str = "CREATE FUNCTION raised(s VARCHAR) RETURNS VARCHAR LANGUAGE weld AS
+    '|s: vec[u8]| result(for(s, appender[u8], |b, i, c| merge(b, c - u8(32))))'";
+
+/// A session with a table `t` of three partitions, and these functions.
+async fn session_with(functions: &[&str]) -> SessionContext {
+    let context = session(config(3), true);
+    let rows = "SELECT * FROM (VALUES (1, 0.5, 'a'), (2, NULL, 'bb'), (3, -2.0, NULL), (4, 1.0, 'a')) AS v(k, x, s)";
+    run(&context, &format!("CREATE TABLE t AS {rows}")).await.expect("valid SQL");
+    run(&context, "CREATE TABLE none AS SELECT * FROM t WHERE k > 9").await.expect("valid SQL");
+    for function in functions {
+        run(&context, function).await.unwrap_or_else(|error| panic!("{function}\n{error}"));
+    }
+    context
+}
+
+async fn run(context: &SessionContext, sql: &str) -> Result<Vec<String>, String> {
+    let frame = context.sql(sql).await.map_err(|error| error.to_string())?;
+    let rows = sorted_rows(&frame.collect().await.map_err(|error| error.to_string())?);
+    Ok(rows.iter().map(|row| row.split('|').map(plain).collect::<Vec<_>>().join("|")).collect())
+}
+
+/// A cell as a person writes it.
+fn plain(cell: &str) -> String {
+    match cell.parse::<f64>() {
+        Ok(number) if cell.contains('e') => number.to_string(),
+        _ if cell == "null" => "NULL".to_owned(),
+        _ => cell.to_owned(),
+    }
+}
+
+/// The rows, which are the same with Weld off.
+async fn rows(context: &SessionContext, sql: &str) -> Vec<String> {
+    let on = run(context, sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    run(context, "SET weld.enabled = false").await.expect("a setting");
+    let off = run(context, sql).await.unwrap_or_else(|error| panic!("{sql}, Weld off\n{error}"));
+    run(context, "SET weld.enabled = true").await.expect("a setting");
+    assert_eq!(on, off, "{sql}");
+    on
+}
+
+/// The error, which is the same with Weld off.
+async fn error(context: &SessionContext, sql: &str) -> String {
+    let on = run(context, sql).await.expect_err(sql);
+    run(context, "SET weld.enabled = false").await.expect("a setting");
+    let off = run(context, sql).await.expect_err(sql);
+    run(context, "SET weld.enabled = true").await.expect("a setting");
+    let last = |text: &str| text.rsplit("error: ").next().unwrap_or_default().to_owned();
+    assert_eq!(last(&on), last(&off), "{sql}");
+    on
+}
+
+async fn compiled(context: &SessionContext, sql: &str) -> usize {
+    let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+    collect(plan.clone(), context.task_ctx()).await.expect("it runs");
+    summary(&plan).operators_compiled
+}
+
+#[tokio::test]
+async fn functions_are_part_of_the_pipeline() {
+    let context = session_with(&[SIGMOID]).await;
+    for sql in [
+        "SELECT k, sigmoid(x) FROM t WHERE sigmoid(x) > 0.2",
+        "SELECT k, sum(sigmoid(x)), count(sigmoid(x)) FROM t GROUP BY k",
+        "SELECT a.k FROM t a JOIN t b ON sigmoid(a.x) = sigmoid(b.x)",
+        "SELECT CASE WHEN k > 1 THEN sigmoid(x + 1) ELSE sigmoid(sigmoid(x)) END FROM t WHERE k < 4",
+    ] {
+        rows(&context, sql).await;
+        assert!(compiled(&context, sql).await > 0, "{sql}");
+    }
+    assert_eq!(rows(&context, "SELECT sigmoid(x) FROM t WHERE k = 2").await, ["NULL"]);
+    assert_eq!(rows(&context, "SELECT count(*) FROM none WHERE sigmoid(x) > 0.5").await, ["0"]);
+    assert!(rows(&context, "SELECT sigmoid(x) FROM none").await.is_empty());
+}
+
+#[tokio::test]
+async fn functions_work_outside_pipelines() {
+    let context = session_with(&[SIGMOID, TIER]).await;
+    assert_eq!(rows(&context, "SELECT tier(3), Tier(0), sigmoid(0), sigmoid(NULL)").await, ["100|0|0.5|NULL"]);
+    rows(&context, "SELECT k FROM t ORDER BY sigmoid(x), k").await;
+    rows(&context, "SELECT k, sum(k) OVER (ORDER BY sigmoid(x)) FROM t").await;
+    rows(&context, "SELECT k, sigmoid(x), row_number() OVER (PARTITION BY tier(CAST(k AS INT) - 9)) FROM t").await;
+}
+
+#[tokio::test]
+async fn errors_name_the_function_and_its_line() {
+    let context = session_with(&[TIER]).await;
+    let message = error(&context, "SELECT tier(CAST(k AS INT)) FROM t").await;
+    assert!(message.contains("Tier, line 4: ") && message.contains("zero"), "{message}");
+    // Not where it is not called: for NULL, and in branches that are not taken.
+    assert_eq!(rows(&context, "SELECT tier(NULL) FROM t WHERE k = 1").await, ["NULL"]);
+    let guarded = "SELECT CASE WHEN k = 2 THEN 0 ELSE tier(CAST(k AS INT)) END FROM t";
+    assert_eq!(rows(&context, guarded).await, ["0", "1", "100", "50"]);
+}
+
+#[tokio::test]
+async fn strings_go_in_and_come_out_as_utf8() {
+    let context = session_with(&[UPPER]).await;
+    assert_eq!(rows(&context, "SELECT raised(s) FROM t").await, ["A", "A", "BB", "NULL"]);
+    let long = "SELECT raised(s || 'abcdefghijklmnopqrstuvwxyz') FROM t WHERE k = 1";
+    assert_eq!(rows(&context, long).await, ["AABCDEFGHIJKLMNOPQRSTUVWXYZ"]);
+    let message = error(&context, "SELECT raised(s || 'é') FROM t").await;
+    assert!(message.contains("raised: the result is no UTF-8"), "{message}");
+}
+
+#[tokio::test]
+async fn a_users_function_is_never_taken_for_a_built_in() {
+    let text = "'|x: i64| x + 1L'";
+    let context = session_with(&[]).await;
+    for name in ["sum", "count", "date_part", "abs"] {
+        let create = format!("FUNCTION {name}(x BIGINT) RETURNS BIGINT LANGUAGE weld AS {text}");
+        let refused = run(&context, &format!("CREATE {create}")).await.expect_err("the name is taken");
+        assert!(refused.contains("OR REPLACE"), "{refused}");
+        run(&context, &format!("CREATE OR REPLACE {create}")).await.expect("replaced");
+        assert_eq!(rows(&context, &format!("SELECT {name}(k) FROM t")).await, ["2", "3", "4", "5"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn functions_call_functions_of_the_session() {
+    let twice = "CREATE FUNCTION quarter(q INT) RETURNS INT LANGUAGE ttl AS
+        'function int quarter(int q) { return q / 4; }'";
+    let context = session_with(&[TIER, twice]).await;
+    assert_eq!(rows(&context, "SELECT quarter(tier(4)), tier(quarter(CAST(k AS INT))) FROM t").await.len(), 4);
+    let message = error(&context, "SELECT tier(quarter(8))").await;
+    assert!(message.contains("Tier, line 4"), "{message}");
+}
+
+#[tokio::test]
+async fn functions_are_replaced_and_dropped() {
+    let context = session_with(&[SIGMOID, TIER]).await;
+    let again = run(&context, SIGMOID).await.expect_err("it exists");
+    assert!(again.contains("sigmoid") && again.contains("OR REPLACE"), "{again}");
+    let other = "CREATE OR REPLACE FUNCTION sigmoid(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| x'";
+    run(&context, other).await.expect("replaced");
+    assert_eq!(rows(&context, "SELECT sigmoid(x) FROM t WHERE k = 3").await, ["-2"]);
+    run(&context, "DROP FUNCTION Tier").await.expect("dropped");
+    assert!(run(&context, "SELECT tier(1)").await.is_err());
+    run(&context, TIER).await.expect("the name is free");
+    run(&context, "DROP FUNCTION tier").await.expect("dropped");
+    run(&context, TIER).await.expect("the name is free");
+}
+
+#[tokio::test]
+async fn wrong_statements_are_refused_with_a_reason() {
+    let context = session_with(&[]).await;
+    for (sql, reason) in [
+        ("CREATE FUNCTION f(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| x +'", "f:1:"),
+        ("CREATE FUNCTION f(x INT) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| x'", "INT is declared"),
+        ("CREATE FUNCTION f(x DOUBLE) RETURNS INT LANGUAGE weld AS '|x: f64| x'", "INT is declared"),
+        ("CREATE FUNCTION f() RETURNS DOUBLE LANGUAGE weld AS '|x: f64| x'", "expected 1 argument"),
+        ("CREATE FUNCTION f(x DOUBLE) RETURNS DOUBLE LANGUAGE cobol AS 'x'", "no language is called cobol"),
+        ("CREATE FUNCTION f(x DOUBLE) RETURNS DOUBLE AS 'x'", "LANGUAGE is missing"),
+        ("CREATE FUNCTION f(x DOUBLE) LANGUAGE weld AS 'x'", "RETURNS is missing"),
+        ("CREATE FUNCTION f(x DATE) RETURNS INT LANGUAGE ttl AS 'function int f(int x) { return x; }'", "Date32"),
+    ] {
+        let error = run(&context, sql).await.expect_err(sql);
+        assert!(error.contains(reason), "{sql}\n{error}");
+    }
+    run(&context, SIGMOID).await.expect("valid");
+    let wrong = run(&context, "SELECT sigmoid('a') FROM t").await.expect_err("a string");
+    assert!(wrong.contains("sigmoid"), "{wrong}");
+    assert!(run(&context, "SELECT sigmoid(x, x) FROM t").await.is_err());
+}
+
+#[tokio::test]
+async fn an_endless_function_of_constants_does_not_hold_up_the_planner() {
+    let endless =
+        "CREATE FUNCTION endless(x BIGINT) RETURNS BIGINT LANGUAGE weld AS '|x: i64| iterate(x, |y| {y, true})'";
+    let context = session_with(&[endless]).await;
+    let message = run(&context, "SELECT endless(1)").await.expect_err("it is stopped");
+    assert!(message.contains("endless") && message.contains("stopped"), "{message}");
+}
+
+#[tokio::test]
+async fn dates_are_integers_to_welds_own_language() {
+    let next = "CREATE FUNCTION tomorrow(d DATE) RETURNS DATE LANGUAGE weld AS '|d: i32| d + 1'";
+    let context = session_with(&[next]).await;
+    assert_eq!(rows(&context, "SELECT tomorrow(DATE '2024-02-28')").await, ["2024-02-29"]);
+}
+
+/// The examples of docs/functions.md: the last statement of each gives the rows in the comments below it.
+#[tokio::test]
+async fn the_examples_of_the_document() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/functions.md");
+    let text = std::fs::read_to_string(path).expect("docs/functions.md is there");
+    let examples: Vec<&str> = text.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() > 1);
+    for example in examples {
+        let context = session(config(2), true);
+        let wanted: Vec<&str> = example.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
+        let statements: String =
+            example.lines().filter(|line| !line.starts_with("-- ")).map(|line| format!("{line}\n")).collect();
+        let statements: Vec<&str> = statements.split(";\n").filter(|text| !text.trim().is_empty()).collect();
+        let mut last = Vec::new();
+        for statement in joined(&statements) {
+            last = run(&context, &statement).await.unwrap_or_else(|error| panic!("{statement}\n{error}"));
+        }
+        assert_eq!(last, wanted, "{example}");
+    }
+}
+
+/// Statements that were cut inside of `$$ .. $$` are put together again.
+fn joined(parts: &[&str]) -> Vec<String> {
+    let mut whole: Vec<String> = Vec::new();
+    let mut open = false;
+    for part in parts {
+        match whole.last_mut().filter(|_| open) {
+            Some(last) => last.push_str(&format!(";\n{part}")),
+            None => whole.push(part.to_string()),
+        }
+        open ^= part.matches("$$").count() % 2 == 1;
+    }
+    whole
+}
