@@ -112,8 +112,8 @@ fn evaluate(request: &Json, language: &'static dyn Language, settings: &Settings
     let values = call.given.read(&function).map_err(|error| Wrong::at(error, call.text))?;
     let program = settings.optimizer.optimized(function.program.clone());
     let located = |diagnostic: Diagnostic| {
-        let (source, span) = function.source.locate(diagnostic.span);
-        Wrong::at(Diagnostic { span, ..diagnostic }, &source.text)
+        let (source, diagnostic) = function.source.located(diagnostic);
+        Wrong::at(diagnostic, &source.text)
     };
     let value = settings.run(&program, &values).map_err(located)?;
     let mut answer = shown(&function, &value);

@@ -48,8 +48,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let values = call.given.read(&function).map_err(|error| Failure::Usage(error.message))?;
     let program = args.settings.optimizer.optimized(function.program.clone());
     let value = args.settings.run(&program, &values).map_err(|diagnostic| {
-        let (source, span) = function.source.locate(diagnostic.span);
-        program::report(&[Diagnostic { span, ..diagnostic }], &source.text, &name)
+        let (source, diagnostic) = function.source.located(diagnostic);
+        program::report(&[diagnostic], &source.text, &name)
     })?;
     output::line(&json::write(&value, &function.output()).to_string())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use weld_core::diag::line_column;
+use weld_core::diag::{Diagnostic, ErrorKind, line_column};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_frontend::Source;
 use weld_runtime::MemoryPool;
@@ -64,12 +64,17 @@ pub(crate) fn query_error(error: RuntimeError) -> DataFusionError {
 
 /// [`query_error`] of a program with functions: an error of a function's text says where it is.
 pub(crate) fn located(error: RuntimeError, source: &Source) -> DataFusionError {
-    let (text, span) = source.locate(error.span);
-    match error.kind {
-        RuntimeErrorKind::OutOfMemory | RuntimeErrorKind::Internal | RuntimeErrorKind::Cancelled => query_error(error),
-        _ if text.name.is_empty() => query_error(error),
-        _ => {
-            let (line, _) = line_column(&text.text, span.start);
+    if matches!(error.kind, RuntimeErrorKind::OutOfMemory | RuntimeErrorKind::Internal | RuntimeErrorKind::Cancelled) {
+        return query_error(error);
+    }
+    let bare = Diagnostic::new(ErrorKind::Runtime, error.span, error.message.as_str());
+    let (text, found) = source.located(bare);
+    match text.name.is_empty() {
+        true => query_error(error),
+        // The definition is said already, where the language knows it.
+        false if found.message != error.message => DataFusionError::Execution(found.message),
+        false => {
+            let (line, _) = line_column(&text.text, found.span.start);
             DataFusionError::Execution(format!("{}, line {line}: {}", text.name, error.message))
         }
     }
