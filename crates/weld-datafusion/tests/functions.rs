@@ -2,7 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use common::{config, session, sorted_rows};
+use datafusion::datasource::MemTable;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use weld_datafusion::summary;
@@ -230,4 +236,46 @@ fn joined(parts: &[&str]) -> Vec<String> {
         open ^= part.matches("$$").count() % 2 == 1;
     }
     whole
+}
+
+#[tokio::test]
+async fn lists_go_in_and_come_out() {
+    let dot = "CREATE FUNCTION dot(a FLOAT[3], b FLOAT[]) RETURNS FLOAT LANGUAGE weld AS
+        '|a: vec[f32], b: vec[f32]| result(for(zip(a, b), merger[f32,+], |m, i, e| merge(m, e.$0 * e.$1)))'";
+    let twice =
+        "CREATE FUNCTION twice(v DOUBLE[]) RETURNS DOUBLE[] LANGUAGE weld AS '|v: vec[f64]| map(v, |x| x * 2.0)'";
+    let first = "CREATE FUNCTION top(v FLOAT[2][]) RETURNS FLOAT[2] LANGUAGE ttl AS
+        'function matrix<float>[2] top(matrix<float>[?, 2] v) { var matrix<float>[2] t; t[0] = v{0, 0}; t[1] = v{0, 1}; return t; }'";
+    let context = session_with(&[dot, twice, first]).await;
+    // In slices, so that nothing begins at the start of its buffers.
+    let item = |ty: DataType| Arc::new(Field::new_list_field(ty, true));
+    let fixed =
+        |values: Vec<Option<Vec<Option<f32>>>>| FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(values, 3);
+    let three = |x: f32| Some(vec![Some(x), Some(2.0), Some(3.0)]);
+    let a: ArrayRef = Arc::new(fixed(vec![three(9.0), three(1.0), None, three(-1.0)]));
+    let some = |values: &[f64]| Some(values.iter().copied().map(Some).collect::<Vec<_>>());
+    let v: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(vec![
+        some(&[9.0]),
+        some(&[]),
+        some(&[1.0, 2.5]),
+        None,
+    ]));
+    let pairs = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(
+        (0..5).map(|i| Some(vec![Some(i as f32), Some(10.0)])),
+        2,
+    );
+    let offsets = OffsetBuffer::from_lengths([1, 2, 1, 1]);
+    let inner = item(DataType::FixedSizeList(item(DataType::Float32), 2));
+    let w: ArrayRef = Arc::new(ListArray::try_new(inner, offsets, Arc::new(pairs), None).expect("lists of pairs"));
+    let batch = RecordBatch::try_from_iter_with_nullable([("a", a, true), ("v", v, true), ("w", w, true)]);
+    let batch = batch.expect("one length").slice(1, 3);
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).expect("one schema");
+    context.register_table("l", Arc::new(table)).expect("a new name");
+    assert_eq!(rows(&context, "SELECT dot(a, a) FROM l").await, ["14", "14", "NULL"]);
+    assert_eq!(rows(&context, "SELECT count(*) FROM l WHERE dot(a, a) > 1").await, ["2"]);
+    assert_eq!(rows(&context, "SELECT twice(v) FROM l").await, ["[2.0, 5.0]", "[]", "NULL"]);
+    assert_eq!(rows(&context, "SELECT twice(twice(v)) FROM l").await, ["[4.0, 10.0]", "[]", "NULL"]);
+    assert_eq!(rows(&context, "SELECT top(w) FROM l").await, ["[1.0, 10.0]", "[3.0, 10.0]", "[4.0, 10.0]"]);
+    let message = error(&context, "SELECT dot(a, twice(v)) FROM l").await;
+    assert!(message.contains("dot"), "{message}");
 }

@@ -15,6 +15,7 @@ use weld_core::ir::ExprKind;
 use weld_core::ty::ScalarKind;
 use weld_runtime::ColumnAbi;
 
+use super::lists::list_layout;
 use crate::lower::Sql;
 use crate::lower::expr::lower_literal;
 
@@ -116,7 +117,7 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
     Some(ColumnLayout { layout, validity: false })
 }
 
-fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
+pub(super) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
     Some(match data_type {
         DataType::Int8 => ScalarKind::I8,
         DataType::Int16 => ScalarKind::I16,
@@ -162,6 +163,7 @@ fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8]) -> Result<Column<'
             abi.buffers = buffers.as_ptr();
             Layout::Utf8View
         }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => list_layout(array, &mut abi)?,
         DataType::Dictionary(codes, _) => return dictionary_column(array, codes, abi, buffers),
         other => {
             let Some(kind) = fixed_kind(other) else {
@@ -199,7 +201,7 @@ fn bits(array: &BooleanArray) -> (*const u8, u64) {
 }
 
 /// The address of the first value. Arrays of one width share their representation.
-fn fixed_values(array: &dyn Array, kind: ScalarKind) -> Result<*const u8> {
+pub(super) fn fixed_values(array: &dyn Array, kind: ScalarKind) -> Result<*const u8> {
     fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> *const u8 {
         array.as_primitive::<T>().values().as_ptr().cast()
     }

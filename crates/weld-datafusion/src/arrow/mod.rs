@@ -2,4 +2,5 @@
 //! made become record batches that share their memory.
 
 pub(crate) mod input;
+mod lists;
 pub(crate) mod output;

@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err, internal_err};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use weld_runtime::Context;
 use weld_runtime::memory::Limit;
 
+use super::call::RowKernel;
+use super::results::Rows;
 use super::{WeldFunction, call};
 use crate::arrow::input::BatchColumns;
-use crate::arrow::output::{RowsReader, string_buffers_of};
+use crate::arrow::output::string_buffers_of;
 use crate::code::{Code, Settings};
 use crate::config::WeldOptions;
-use crate::lower::pipeline::{Kernel, Output};
 use crate::memory::located;
 
 /// How long a call of constants may take.
@@ -42,9 +43,8 @@ pub(super) struct Codes {
 
 #[derive(Debug)]
 struct Compiled {
-    kernel: Kernel,
+    kernel: RowKernel,
     schema: SchemaRef,
-    output: SchemaRef,
     code: Code,
 }
 
@@ -100,22 +100,25 @@ fn run(
         true => vec![Arc::new(BooleanArray::from(vec![false; rows])) as ArrayRef],
         false => arrays,
     };
+    let inputs: Vec<usize> = (0..arrays.len()).collect();
     let batch = RecordBatch::try_new(Arc::clone(&compiled.schema), arrays)?;
-    let columns = BatchColumns::new(&batch, &compiled.kernel.inputs)?;
+    let columns = BatchColumns::new(&batch, &inputs)?;
     let context = Arc::new(Context::new(Arc::new(Limit::new(usize::MAX)), cancel));
     let checked = |error| located(error, &compiled.kernel.source);
     let mut stream = compiled.code.compiled.stream(context, Vec::new()).map_err(checked)?;
     stream.process(&columns.chunk()?).map_err(checked)?;
-    let (Some(made), Output::Rows(slots)) = (stream.rows(), &compiled.kernel.output) else {
-        return internal_err!("a function gives no rows");
+    // Rows of lists come out at the end.
+    let made = match stream.rows().map(|rows| rows.value().clone()) {
+        Some(rows) => rows,
+        None => stream.finish().map_err(checked)?,
     };
     let mut strings: Vec<Buffer> = Vec::new();
     string_buffers_of(columns.arrays(), &mut strings);
-    let mut reader = RowsReader::new(made.value().clone(), Arc::clone(&compiled.output), slots, strings)?;
-    match reader.next_batch(rows)? {
-        Some(batch) if batch.num_rows() == rows => Ok(Arc::clone(batch.column(0))),
-        _ => internal_err!("a function gives another number of rows than it takes"),
-    }
+    strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
+    strings.dedup_by_key(|buffer| buffer.as_ptr());
+    let kernel = &compiled.kernel;
+    let made = Rows { value: &made, leaves: &kernel.leaves, nullable: kernel.nullable, strings };
+    made.array(function.result(), rows)
 }
 
 fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) -> Result<Arc<Compiled>> {
@@ -125,11 +128,10 @@ fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) ->
         return Ok(Arc::clone(compiled));
     }
     let name = &function.name;
-    let (kernel, schema) =
-        call::kernel(function, &key.0).map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
+    let kernel = call::kernel(function, &key.0).map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
     let code = key.1.compile(&kernel.program).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;
-    let output = Schema::new(vec![Field::new(name, function.result().clone(), key.0.contains(&true))]);
-    let compiled = Arc::new(Compiled { kernel, schema: Arc::new(schema), output: Arc::new(output), code });
+    let schema = Arc::new(kernel.schema.clone());
+    let compiled = Arc::new(Compiled { kernel, schema, code });
     known().insert(key, Arc::clone(&compiled));
     Ok(compiled)
 }

@@ -1,0 +1,183 @@
+//! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat vector.
+
+use arrow::datatypes::DataType;
+use weld_core::ir::{Expr, build as ir};
+use weld_core::op::Intrinsic;
+use weld_core::ty::{ScalarKind, Type};
+use weld_frontend::{Array, Shape};
+
+use crate::lower::types::value_type;
+use crate::lower::{Block, Result, Unsupported};
+
+/// The scalars of a list with how many of them make an element, and how many elements there are where the type says so.
+pub(super) struct List {
+    pub(super) kind: ScalarKind,
+    pub(super) items: DataType,
+    pub(super) unit: u64,
+    pub(super) size: Option<u64>,
+}
+
+/// A list of scalars, or of lists of fixed sizes (of lists ..).
+pub(super) fn list(ty: &DataType) -> Option<List> {
+    let (mut item, size) = match ty {
+        DataType::List(item) | DataType::LargeList(item) => (item, None),
+        DataType::FixedSizeList(item, size) => (item, Some(u64::try_from(*size).ok()?)),
+        _ => return None,
+    };
+    let mut unit = 1u64;
+    while let DataType::FixedSizeList(inner, size) = item.data_type() {
+        unit = unit.checked_mul(u64::try_from(*size).ok()?)?;
+        item = inner;
+    }
+    let kind = value_type(item.data_type()).ok()?.as_scalar()?;
+    // Bits have to be unpacked, and bytes would be strings.
+    let is_plain = kind != ScalarKind::Bool && kind.bytes() > 1;
+    is_plain.then(|| List { kind, items: item.data_type().clone(), unit, size })
+}
+
+/// The Weld type of an argument's column.
+pub(super) fn column_type(ty: &DataType) -> Result<Type> {
+    match list(ty) {
+        Some(list) => Ok(Type::vec(Type::Scalar(list.kind))),
+        None => value_type(ty),
+    }
+}
+
+/// An argument as the function takes it. Sizes that the column's type leaves open are checked.
+pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &DataType, name: &str) -> Result<Expr> {
+    let (Shape::Array(array), Some(list)) = (shape, list(ty)) else {
+        return match value.ty == shape.ty() {
+            true => Ok(value),
+            false => Err(Unsupported::new(name, format!("{ty} for {}", shape.described()))),
+        };
+    };
+    let value = block.share("list", value);
+    let unit = ir::i64(list.unit.max(1) as i64);
+    let value = match (array.sizes[0], list.size) {
+        (Some(wanted), None) => {
+            let elements = ir::i64(wanted.saturating_mul(list.unit) as i64);
+            let message = format!("argument `{name}` has {{0}} elements, not {{1}}");
+            let found = ir::div(ir::len(value.clone()), unit.clone());
+            let fits = ir::eq(ir::len(value.clone()), elements);
+            checked(fits, &message, [found, ir::i64(wanted as i64)], value)
+        }
+        _ => value,
+    };
+    let value = block.share("list", value);
+    let declared = declared_sizes(ty);
+    let carried = array.carried().into_iter().map(|axis| match declared.get(axis).copied().flatten() {
+        Some(size) => Ok(ir::i64(size as i64)),
+        None if axis == 0 => Ok(ir::div(ir::len(value.clone()), unit.clone())),
+        None => Err(Unsupported::new(name, format!("{ty}, whose inner lists may differ in size"))),
+    });
+    let carried = carried.collect::<Result<Vec<Expr>>>()?;
+    Ok(if carried.is_empty() { value } else { ir::strct(std::iter::once(value).chain(carried)) })
+}
+
+/// The size of each level of nested lists, where the type says it.
+fn declared_sizes(ty: &DataType) -> Vec<Option<u64>> {
+    let mut sizes = Vec::new();
+    let mut ty = ty;
+    loop {
+        ty = match ty {
+            DataType::List(item) | DataType::LargeList(item) => {
+                sizes.push(None);
+                item.data_type()
+            }
+            DataType::FixedSizeList(item, size) => {
+                sizes.push(u64::try_from(*size).ok());
+                item.data_type()
+            }
+            _ => return sizes,
+        };
+    }
+}
+
+fn checked(cond: Expr, message: &str, values: impl IntoIterator<Item = Expr>, value: Expr) -> Expr {
+    let zero = ir::zero(&value.ty);
+    ir::if_(ir::require(cond, message, values), value, zero)
+}
+
+/// The result as the columns of its leaves, whose types are added to `leaves`.
+pub(super) fn returned(
+    block: &mut Block<'_>,
+    value: Expr,
+    shape: &Shape,
+    ty: &DataType,
+    name: &str,
+    leaves: &mut Vec<DataType>,
+) -> Result<Vec<Expr>> {
+    if let DataType::Struct(fields) = ty {
+        let parts: Vec<&Shape> = match shape {
+            Shape::Record(parts) => parts.iter().map(|(_, shape)| shape).collect(),
+            Shape::Tuple(parts) => parts.iter().collect(),
+            _ => return Err(Unsupported::new(name, format!("{} as {ty}", shape.described()))),
+        };
+        let mut all = Vec::new();
+        for (index, (part, field)) in parts.into_iter().zip(fields.iter()).enumerate() {
+            all.extend(returned(block, ir::field(value.clone(), index), part, field.data_type(), name, leaves)?);
+        }
+        return Ok(all);
+    }
+    leaves.push(ty.clone());
+    if let Some(list) = list(ty) {
+        return Ok(vec![returned_list(block, value, shape, ty, &list, name)?]);
+    }
+    if value.ty != value_type(ty)? {
+        return Err(Unsupported::new(name, format!("{} as {ty}", shape.described())));
+    }
+    if value.ty != Type::vec(Type::U8) {
+        return Ok(vec![value]);
+    }
+    // Bytes that a program has made are a string if they are UTF-8.
+    let text = block.share("text", value);
+    let is_utf8 = ir::intrinsic(Intrinsic::IsUtf8, [text.clone()]);
+    Ok(vec![checked(is_utf8, &format!("{name}: the result is no UTF-8"), [], text)])
+}
+
+fn returned_list(
+    block: &mut Block<'_>,
+    value: Expr,
+    shape: &Shape,
+    ty: &DataType,
+    list: &List,
+    name: &str,
+) -> Result<Expr> {
+    let data = match shape {
+        Shape::Array(array) => {
+            for (index, axis) in array.carried().into_iter().enumerate().filter(|(_, axis)| *axis > 0) {
+                if !matches!(declared_sizes(ty).get(axis), Some(Some(_))) {
+                    return Err(Unsupported::new(name, format!("{ty}, whose inner lists may differ in size")));
+                }
+                let _ = index;
+            }
+            let data = if array.carries_sizes() { ir::field(value.clone(), 0) } else { value.clone() };
+            inner_sizes(block, data, &value, array, ty, name)
+        }
+        _ => value,
+    };
+    if data.ty != Type::vec(Type::Scalar(list.kind)) {
+        return Err(Unsupported::new(name, format!("{} as {ty}", shape.described())));
+    }
+    let Some(size) = list.size else { return Ok(data) };
+    let data = block.share("list", data);
+    let elements = ir::i64(size.saturating_mul(list.unit) as i64);
+    let fits = ir::eq(ir::len(data.clone()), elements.clone());
+    let message = format!("{name}: the result has {{0}} elements, not {{1}}");
+    let found = ir::len(data.clone());
+    Ok(checked(fits, &message, [found, elements], data))
+}
+
+/// The data of an array whose open inner sizes are those that the type declares.
+fn inner_sizes(block: &mut Block<'_>, data: Expr, value: &Expr, array: &Array, ty: &DataType, name: &str) -> Expr {
+    let declared = declared_sizes(ty);
+    let mut data = data;
+    for (index, axis) in array.carried().into_iter().enumerate().filter(|(_, axis)| *axis > 0) {
+        let Some(Some(size)) = declared.get(axis) else { continue };
+        let (found, wanted) = (ir::field(value.clone(), index + 1), ir::i64(*size as i64));
+        let message = format!("{name}: the result's size in dimension {axis} is {{0}}, not {{1}}");
+        data = block.share("list", data);
+        data = checked(ir::eq(found.clone(), wanted.clone()), &message, [found, wanted], data);
+    }
+    data
+}
