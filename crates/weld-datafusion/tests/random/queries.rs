@@ -1,4 +1,5 @@
-//! Random SQL over random tables: well typed, apart from what only a run can tell (overflow, division by zero).
+//! Random SQL over random tables: well typed, apart from what only a run can tell (overflow, division by zero). Where a
+//! query leaves a choice (LIMIT, window functions), it orders by everything or chooses among equal rows.
 
 use weld_test::generate::rng::Rng;
 
@@ -19,30 +20,110 @@ pub(crate) struct Queries<'a> {
 
 const KINDS: [Kind; 7] = [Kind::Bool, Kind::Int, Kind::Float, Kind::Decimal, Kind::Date, Kind::Timestamp, Kind::Text];
 
+const JOINS: [&str; 12] = [
+    "JOIN",
+    "JOIN",
+    "JOIN",
+    "JOIN",
+    "LEFT JOIN",
+    "RIGHT JOIN",
+    "FULL JOIN",
+    "LEFT SEMI JOIN",
+    "LEFT ANTI JOIN",
+    "RIGHT SEMI JOIN",
+    "RIGHT ANTI JOIN",
+    "LEFT JOIN",
+];
+
+fn qualified(alias: &str, columns: &[Column]) -> Vec<Column> {
+    columns.iter().map(|c| Column { name: format!("{alias}.{}", c.name), kind: c.kind }).collect()
+}
+
 impl<'a> Queries<'a> {
     pub(crate) fn new(rng: &'a mut Rng, tables: &'a [Table]) -> Queries<'a> {
         Queries { rng, tables, aliases: 0 }
     }
 
     pub(crate) fn query(&mut self) -> String {
-        match self.rng.below(8) {
-            0 => self.union(),
-            1 => {
-                // All columns decide the order, so that ties do not show.
-                let (select, columns) = self.select(2);
-                let order: Vec<String> = (1..=columns.len())
-                    .map(|index| {
-                        format!("{index}{}", self.rng.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]))
-                    })
-                    .collect();
-                let offset = if self.rng.one_in(3) { " OFFSET 2" } else { "" };
-                format!("{select} ORDER BY {} LIMIT {}{offset}", order.join(", "), self.rng.below(12))
+        match self.rng.below(12) {
+            0 | 1 => self.set_operation(),
+            2 => self.ordered_by_all(2, 12),
+            3 => self.window(),
+            4 => self.grouping_sets(),
+            5 => {
+                let (select, columns) = self.select(1);
+                let (alias, from) = (self.alias(), self.alias());
+                let qualified = qualified(&alias, &columns);
+                let outer = self.filter(&qualified);
+                let all: Vec<&str> = qualified.iter().map(|column| column.name.as_str()).collect();
+                format!("WITH {from} AS ({select}) SELECT {} FROM {from} AS {alias}{outer}", all.join(", "))
             }
             _ => self.select(2).0,
         }
     }
 
-    fn union(&mut self) -> String {
+    /// All columns decide the order, so that ties do not show.
+    fn ordered_by_all(&mut self, depth: usize, limit: usize) -> String {
+        let (select, columns) = self.select(depth);
+        self.with_order(&select, columns.len(), limit)
+    }
+
+    fn with_order(&mut self, select: &str, columns: usize, limit: usize) -> String {
+        let directions = ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"];
+        let order: Vec<String> = (1..=columns).map(|index| format!("{index}{}", self.rng.pick(&directions))).collect();
+        let offset = if self.rng.one_in(3) { " OFFSET 2" } else { "" };
+        format!("{select} ORDER BY {} LIMIT {}{offset}", order.join(", "), self.rng.below(limit))
+    }
+
+    /// A window over rows in an order that ties only equal rows.
+    fn window(&mut self) -> String {
+        let (from, columns) = self.from(1);
+        let filter = self.filter(&columns);
+        let shown: Vec<Column> = (0..1 + self.rng.below(3)).map(|_| self.rng.pick(&columns)).collect();
+        let names: Vec<&str> = shown.iter().map(|column| column.name.as_str()).collect();
+        let order = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        let numeric = self.rng.pick(&[Kind::Int, Kind::Decimal]);
+        let argument = self.expr(&columns, numeric, 1);
+        let call = match self.rng.below(6) {
+            0 => format!("row_number() OVER (ORDER BY {order})"),
+            1 => format!("rank() OVER (PARTITION BY {} ORDER BY {})", names[0], names[names.len() - 1]),
+            2 => format!("count(*) OVER (PARTITION BY {})", names[0]),
+            3 => format!("sum({argument}) OVER (PARTITION BY {} ORDER BY {order})", names[0]),
+            4 => format!("lag({argument}) OVER (ORDER BY {order})"),
+            _ => format!("min({argument}) OVER (ORDER BY {order} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"),
+        };
+        let (alias, name) = (self.alias(), self.alias());
+        let list: Vec<String> = names.iter().enumerate().map(|(i, shown)| format!("{shown} AS w{i}")).collect();
+        let inner = format!("SELECT {}, {call} AS {name} FROM {from}{filter}", list.join(", "));
+        if self.rng.one_in(2) {
+            return inner;
+        }
+        format!("SELECT * FROM ({inner}) AS {alias} WHERE {alias}.{name} > {}", self.rng.below(5))
+    }
+
+    fn grouping_sets(&mut self) -> String {
+        let (from, columns) = self.from(1);
+        let filter = self.filter(&columns);
+        let keys: Vec<String> = (0..1 + self.rng.below(3)).map(|_| self.rng.pick(&columns).name).collect();
+        let mut keys: Vec<String> = keys;
+        keys.sort();
+        keys.dedup();
+        let list = keys.join(", ");
+        let sets = match self.rng.below(3) {
+            0 => format!("ROLLUP ({list})"),
+            1 => format!("CUBE ({list})"),
+            _ => format!("GROUPING SETS (({list}), ({}), ())", keys[0]),
+        };
+        let (call, _) = self.call(&columns);
+        let shown: Vec<String> = keys.iter().enumerate().map(|(i, key)| format!("{key} AS g{i}")).collect();
+        format!(
+            "SELECT {}, grouping({}) AS g, {call} AS c FROM {from}{filter} GROUP BY {sets}",
+            shown.join(", "),
+            keys[0]
+        )
+    }
+
+    fn set_operation(&mut self) -> String {
         let kinds: Vec<Kind> = (0..1 + self.rng.below(3)).map(|_| self.rng.pick(&KINDS)).collect();
         let mut side = |kinds: &[Kind]| {
             let (from, columns) = self.from(1);
@@ -55,7 +136,10 @@ impl<'a> Queries<'a> {
             format!("SELECT {} FROM {from}{filter}", exprs.join(", "))
         };
         let (left, right) = (side(&kinds), side(&kinds));
-        format!("{left} {} {right}", self.rng.pick(&["UNION ALL", "UNION ALL", "UNION"]))
+        format!(
+            "{left} {} {right}",
+            self.rng.pick(&["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
+        )
     }
 
     /// A SELECT and its columns.
@@ -146,15 +230,20 @@ impl<'a> Queries<'a> {
             for _ in 0..1 + self.rng.below(2) {
                 let kind = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Text, Kind::Date, Kind::Decimal, Kind::Float]);
                 let (left, right) = (self.column(&columns, kind), self.column(&right_columns, kind));
-                on.push(format!("{left} = {right}"));
+                let equals = self.rng.pick(&["=", "=", "=", "=", "IS NOT DISTINCT FROM"]);
+                on.push(format!("{left} {equals} {right}"));
             }
             let all: Vec<Column> = columns.iter().chain(&right_columns).cloned().collect();
             if self.rng.one_in(4) {
                 on.push(self.expr(&all, Kind::Bool, 1));
             }
-            let join = self.rng.pick(&["JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"]);
+            let join = self.rng.pick(&JOINS);
             from = format!("{from} {join} {right} ON {}", on.join(" AND "));
-            columns = all;
+            columns = match join {
+                "LEFT SEMI JOIN" | "LEFT ANTI JOIN" => columns,
+                "RIGHT SEMI JOIN" | "RIGHT ANTI JOIN" => right_columns,
+                _ => all,
+            };
         }
         (from, columns)
     }
@@ -163,12 +252,32 @@ impl<'a> Queries<'a> {
         let alias = self.alias();
         if depth > 0 && self.rng.one_in(4) {
             let (select, columns) = self.select(depth - 1);
-            let qualified = columns.iter().map(|c| Column { name: format!("{alias}.{}", c.name), kind: c.kind });
-            return (format!("({select}) AS {alias}"), qualified.collect());
+            let select = if self.rng.one_in(3) { self.with_order(&select, columns.len(), 6) } else { select };
+            return (format!("({select}) AS {alias}"), qualified(&alias, &columns));
+        }
+        if self.rng.one_in(8) {
+            return self.limited(&alias);
         }
         let table = &self.tables[self.rng.below(self.tables.len())];
         let columns = table.columns.iter().map(|(name, kind)| Column { name: format!("{alias}.{name}"), kind: *kind });
         (format!("{} AS {alias}", table.name), columns.collect())
+    }
+
+    /// A subquery with a LIMIT over rows that are all the same, so that it does not matter which it takes.
+    fn limited(&mut self, alias: &str) -> (String, Vec<Column>) {
+        let table = &self.tables[self.rng.below(self.tables.len())];
+        let inner = self.alias();
+        let names = table.columns.iter().map(|(name, kind)| Column { name: format!("{inner}.{name}"), kind: *kind });
+        let columns: Vec<Column> = names.collect();
+        let from = table.name.clone();
+        let kinds: Vec<Kind> = (0..1 + self.rng.below(2)).map(|_| self.rng.pick(&[Kind::Int, Kind::Text])).collect();
+        let list: Vec<String> =
+            kinds.iter().enumerate().map(|(i, kind)| format!("{} AS l{i}", self.literal(*kind))).collect();
+        let filter = self.filter(&columns);
+        let limit = self.rng.below(5);
+        let select = format!("SELECT {} FROM {from} AS {inner}{filter} LIMIT {limit}", list.join(", "));
+        let columns = kinds.iter().enumerate().map(|(i, kind)| Column { name: format!("{alias}.l{i}"), kind: *kind });
+        (format!("({select}) AS {alias}"), columns.collect())
     }
 
     fn filter(&mut self, columns: &[Column]) -> String {
@@ -180,9 +289,10 @@ impl<'a> Queries<'a> {
             let kind = self.rng.pick(&[Kind::Int, Kind::Text, Kind::Date, Kind::Decimal]);
             let (outer, inner) = (self.column(columns, kind), self.column(&inner, kind));
             let not = self.rng.pick(&["", "NOT "]);
-            return match self.rng.below(3) {
+            return match self.rng.below(4) {
                 0 => format!(" WHERE {outer} {not}IN (SELECT {inner} FROM {from})"),
                 1 => format!(" WHERE {not}EXISTS (SELECT 1 FROM {from} WHERE {inner} = {outer})"),
+                2 => format!(" WHERE {outer} = (SELECT {inner} FROM {from} ORDER BY 1 LIMIT {})", self.rng.below(2)),
                 _ => format!(" WHERE {outer} >= (SELECT min({inner}) FROM {from})"),
             };
         }
@@ -309,6 +419,9 @@ impl<'a> Queries<'a> {
                     1 => format!("substr({text}, 2, 3)"),
                     2 => format!("concat({text}, {})", self.expr(columns, Kind::Text, depth - 1)),
                     3 => format!("({text} || '!')"),
+                    _ if self.rng.one_in(2) => {
+                        format!("CAST({} AS VARCHAR)", self.expr(columns, Kind::Date, depth - 1))
+                    }
                     _ => format!("CAST({} AS VARCHAR)", self.expr(columns, Kind::Int, depth - 1)),
                 }
             }
@@ -412,7 +525,7 @@ impl<'a> Queries<'a> {
             }
             7 => format!("(- {})", self.expr(columns, Kind::Int, depth)),
             8 | 9 => {
-                let from = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Bool, Kind::Decimal, Kind::Float]);
+                let from = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Bool, Kind::Decimal, Kind::Float, Kind::Text]);
                 let to = self.rng.pick(&[
                     "TINYINT",
                     "SMALLINT",
@@ -422,7 +535,8 @@ impl<'a> Queries<'a> {
                     "BIGINT UNSIGNED",
                     "INT UNSIGNED",
                 ]);
-                format!("CAST({} AS {to})", self.expr(columns, from, depth))
+                let cast = self.rng.pick(&["CAST", "CAST", "TRY_CAST"]);
+                format!("{cast}({} AS {to})", self.expr(columns, from, depth))
             }
             10 => {
                 let part = self.rng.pick(&["year", "month", "day", "quarter", "dow"]);

@@ -1,17 +1,20 @@
-//! Random tables: every column type, nulls or none, few distinct values or extreme ones, whole or sliced arrays.
+//! Random tables: every column type, nulls or none (with garbage or zeros under them), few distinct values or extreme
+//! ones, whole or sliced arrays.
 
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
     Decimal256Array, DictionaryArray, Float32Array, Float64Array, LargeStringArray, PrimitiveArray, RecordBatch,
-    StringArray, StringViewArray, UInt16Array,
+    StringArray, StringViewArray, UInt16Array, make_array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
-    ArrowNativeType, DataType, Date32Type, Date64Type, Field, Int8Type, Int16Type, Int32Type, Int64Type, Schema,
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    ArrowNativeType, DataType, Date32Type, Date64Type, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type,
+    Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
+use arrow::util::pretty::pretty_format_batches;
 use weld_test::generate::rng::Rng;
 
 /// What an expression over a column may do with it.
@@ -121,7 +124,7 @@ impl Table {
     }
 
     pub(crate) fn is_large(&self) -> bool {
-        self.batches.iter().map(RecordBatch::num_rows).sum::<usize>() >= LARGE
+        self.rows() >= LARGE
     }
 
     /// The same rows, one a batch.
@@ -129,6 +132,54 @@ impl Table {
         let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)).collect::<Vec<_>>();
         let batches: Vec<RecordBatch> = self.batches.iter().flat_map(rows).collect();
         if batches.is_empty() { self.batches.clone() } else { batches }
+    }
+
+    /// Tables with fewer rows or fewer batches, the smallest first: for what still fails with less.
+    pub(crate) fn smaller(&self) -> Vec<Table> {
+        let with = |batches: Vec<RecordBatch>| Table { batches, ..self.clone() };
+        let mut smaller = Vec::new();
+        if self.batches.len() > 1 {
+            let (left, right) = self.batches.split_at(self.batches.len() / 2);
+            smaller.extend([with(left.to_vec()), with(right.to_vec())]);
+        } else if let [batch] = self.batches.as_slice() {
+            let rows = batch.num_rows();
+            if rows > 0 {
+                let half = rows / 2;
+                smaller.extend([with(vec![batch.slice(0, half)]), with(vec![batch.slice(half, rows - half)])]);
+                let all_but = |row: usize| vec![batch.slice(0, row), batch.slice(row + 1, rows - row - 1)];
+                let joined = |row: usize| arrow::compute::concat_batches(&batch.schema(), &all_but(row));
+                let few = if rows <= 12 { rows } else { 0 };
+                smaller.extend((0..few).filter_map(|row| Some(with(vec![joined(row).ok()?]))));
+            }
+        }
+        smaller.retain(|table| table.rows() < self.rows() || table.batches.len() < self.batches.len());
+        smaller
+    }
+
+    /// Its batches in two partitions.
+    pub(crate) fn partitions(&self) -> Vec<Vec<RecordBatch>> {
+        let mut partitions = vec![Vec::new(), Vec::new()];
+        for (index, batch) in self.batches.iter().enumerate() {
+            partitions[index % 2].push(batch.clone());
+        }
+        partitions
+    }
+
+    /// Its types and its rows.
+    pub(crate) fn describe(&self) -> String {
+        let describe = |field: &FieldRef| {
+            format!("{} {}{}", field.name(), field.data_type(), if field.is_nullable() { "" } else { " NOT NULL" })
+        };
+        let columns: Vec<String> = self.batches[0].schema().fields().iter().map(describe).collect();
+        let rows = match self.rows() {
+            rows if rows > 100 => format!("{rows} rows"),
+            _ => pretty_format_batches(&self.batches).expect("printable values").to_string(),
+        };
+        format!("{} ({})\n{rows}", self.name, columns.join(", "))
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
@@ -164,7 +215,15 @@ fn column(rng: &mut Rng, data_type: &DataType, style: Style, rows: usize, nulls:
     let total = before + rows + after;
     let null_odds = 2 + rng.below(6);
     let here: Vec<bool> = (0..total).map(|_| !(nulls && rng.one_in(null_odds))).collect();
-    let whole = values(rng, data_type, style, &here);
+    // Dictionaries have nulls among their entries as well.
+    let garbage = nulls && !matches!(data_type, DataType::Dictionary(..)) && !rng.one_in(4);
+    let whole = if garbage {
+        let present = values(rng, data_type, style, &vec![true; total]);
+        let under_nulls = present.to_data().into_builder().nulls(Some(NullBuffer::from(here)));
+        make_array(under_nulls.build().expect("as many bits as rows"))
+    } else {
+        values(rng, data_type, style, &here)
+    };
     whole.slice(before, rows)
 }
 

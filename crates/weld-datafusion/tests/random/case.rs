@@ -1,0 +1,176 @@
+//! One query over some tables under some settings, on both engines: what differs, if anything does.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
+use weld_datafusion::{Summary, WeldSessionExt, summary};
+
+use super::files::{self, Writing};
+use super::settings::Settings;
+use super::tables::Table;
+
+/// A query that takes longer does not end.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Everything that a query's answer depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) tables: Vec<Table>,
+    /// How the tables are written to files; absent when they are in memory.
+    pub(crate) writing: Option<Writing>,
+    pub(crate) settings: Settings,
+    pub(crate) sql: String,
+}
+
+/// What became of a query on both engines.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    Same(Summary),
+    /// Both fail.
+    Errors,
+    Differs(String),
+}
+
+/// The two sessions, over the same tables.
+pub(crate) struct Engines {
+    stock: SessionContext,
+    weld: SessionContext,
+}
+
+struct Failure {
+    class: ErrorClass,
+    message: String,
+}
+
+impl Case {
+    /// In sessions of its own.
+    pub(crate) async fn verdict(&self) -> Verdict {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let engines = Engines::new(&self.tables, self.writing.as_ref(), folder.path()).await;
+        engines.verdict(self).await
+    }
+
+    /// For people: the query, its settings and its tables.
+    pub(crate) fn describe(&self) -> String {
+        let used = self.tables.iter().filter(|table| self.sql.contains(&format!(" {} AS ", table.name)));
+        let shown: Vec<String> = used.map(Table::describe).collect();
+        let place = if self.writing.is_some() { "in Parquet" } else { "in memory" };
+        format!("{}\n{place}; {}\n{}", self.sql, self.settings, shown.join("\n"))
+    }
+}
+
+fn session(weld: bool) -> SessionContext {
+    let builder = SessionStateBuilder::new().with_config(SessionConfig::new()).with_default_features();
+    SessionContext::new_with_state(if weld { builder.with_weld() } else { builder }.build())
+}
+
+impl Engines {
+    pub(crate) async fn new(tables: &[Table], writing: Option<&Writing>, folder: &Path) -> Engines {
+        let engines = Engines { stock: session(false), weld: session(true) };
+        for table in tables {
+            let path = folder.join(&table.name);
+            if let Some(writing) = writing {
+                files::write(writing, table, &path);
+            }
+            for context in [&engines.stock, &engines.weld] {
+                if writing.is_some() {
+                    let path = format!("{}/", path.to_str().expect("a temporary folder has a plain name"));
+                    let options = ParquetReadOptions::default();
+                    context.register_parquet(&table.name, &path, options).await.expect("the files just written");
+                } else {
+                    let mem = MemTable::try_new(table.batches[0].schema(), table.partitions()).expect("one schema");
+                    context.register_table(&table.name, Arc::new(mem)).expect("a new name");
+                }
+            }
+        }
+        engines
+    }
+
+    /// The settings are changed in the sessions as they are: some differ from those of the query before.
+    pub(crate) async fn verdict(&self, case: &Case) -> Verdict {
+        case.settings.apply(&self.stock, false);
+        case.settings.apply(&self.weld, true);
+        let stock = run(&self.stock, &case.sql).await;
+        let weld = run(&self.weld, &case.sql).await;
+        match (stock, weld) {
+            (Ok((stock, _)), Ok((weld, summary))) => {
+                let left_out = case.settings.leaves_out_passes();
+                let failed = summary.declined.iter().find(|declined| declined.reason.contains("does not compile"));
+                match (compare::difference(&stock, &weld), failed) {
+                    (Ok(Some(difference)), _) => Verdict::Differs(difference),
+                    (Err(error), _) => Verdict::Differs(format!("cannot be compared: {error}")),
+                    (_, Some(failed)) if !left_out => Verdict::Differs(failed.reason.clone()),
+                    _ => Verdict::Same(summary),
+                }
+            }
+            (Err(stock), Err(weld)) if stock.class == weld.class => Verdict::Errors,
+            // Which of two errors comes first may depend on where batches begin.
+            (Err(_), Err(weld)) if weld.class != ErrorClass::Internal => Verdict::Errors,
+            (Err(stock), Err(weld)) => {
+                Verdict::Differs(format!("both fail, stock: {}\nweld: {}", stock.message, weld.message))
+            }
+            (Ok(_), Err(weld)) => Verdict::Differs(format!("stock gives rows, weld: {}", weld.message)),
+            // Whether the operand that fails is evaluated may depend on where batches begin.
+            (Err(stock), Ok(_)) => match self.row_by_row(case).await {
+                Ok(_) => Verdict::Errors,
+                Err(_) => Verdict::Differs(format!("weld gives rows, stock: {}", stock.message)),
+            },
+        }
+    }
+
+    /// Stock DataFusion over batches of one row.
+    async fn row_by_row(&self, case: &Case) -> Result<(Answer, Summary), Failure> {
+        let context = session(false);
+        case.settings.apply(&context, false);
+        context
+            .state_ref()
+            .write()
+            .config_mut()
+            .options_mut()
+            .set("datafusion.execution.batch_size", "1")
+            .expect("known");
+        for table in &case.tables {
+            let mem = MemTable::try_new(table.batches[0].schema(), vec![table.one_row_batches()]);
+            context.register_table(&table.name, Arc::new(mem.expect("one schema"))).expect("a new name");
+        }
+        run(&context, &case.sql).await
+    }
+
+    pub(crate) async fn plan(&self, sql: &str) -> String {
+        let Ok(frame) = self.weld.sql(sql).await else { return String::new() };
+        let Ok(plan) = frame.create_physical_plan().await else { return String::new() };
+        displayable(plan.as_ref()).indent(false).to_string()
+    }
+}
+
+/// In a task of its own: a panic becomes an error.
+async fn run(context: &SessionContext, sql: &str) -> Result<(Answer, Summary), Failure> {
+    let (context, sql) = (context.clone(), sql.to_owned());
+    let mut task = tokio::spawn(async move {
+        let plan = context.sql(&sql).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+        let answer = Answer { schema: plan.schema(), batches, ordering: order(&plan) };
+        Ok::<_, datafusion::error::DataFusionError>((answer, summary(&plan)))
+    });
+    let ended = tokio::time::timeout(PATIENCE, &mut task).await;
+    task.abort();
+    let broke = |message: String| Failure { class: ErrorClass::Internal, message };
+    match ended {
+        Ok(Ok(Ok(ran))) => Ok(ran),
+        Ok(Ok(Err(error))) => Err(Failure { class: error_class(&error), message: error.strip_backtrace() }),
+        Ok(Err(error)) => Err(broke(format!("panic: {error}"))),
+        Err(_) => Err(broke("panic: it does not end".to_owned())),
+    }
+}
+
+/// What the plan declares of its rows: of several partitions, only that each is in order.
+fn order(plan: &Arc<dyn ExecutionPlan>) -> Option<LexOrdering> {
+    plan.output_ordering().filter(|_| plan.output_partitioning().partition_count() == 1).cloned()
+}
