@@ -161,7 +161,7 @@ impl<'c> Emitter<'c, '_> {
                 for value in values {
                     let kind = scalar_kind(&value.ty)?;
                     let value = self.emit(value)?.scalar()?;
-                    words.push(self.detail_word(kind, value)?);
+                    words.extend(self.detail_words(kind, value)?);
                     site.shown.push(kind);
                 }
                 self.trap_at(failed, site, &words)?;

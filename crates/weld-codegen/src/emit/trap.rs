@@ -35,6 +35,7 @@ impl Site {
         let literal = |(kind, word): (&ScalarKind, u64)| match kind {
             ScalarKind::F32 => Literal::F32(f32::from_bits(word as u32)),
             ScalarKind::F64 => Literal::F64(f64::from_bits(word)),
+            ScalarKind::I128 => Literal::I128(i128::from(details[1] as i64) << 64 | i128::from(word)),
             _ => build::literal(*kind, word.into()),
         };
         let values: Vec<Literal> = self.shown.iter().zip(details).map(literal).collect();
@@ -82,18 +83,23 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// A scalar as a word of detail.
-    pub(crate) fn detail_word(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<IntValue<'c>> {
+    /// A scalar as words of detail: two for one of 128 bits.
+    pub(crate) fn detail_words(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<Vec<IntValue<'c>>> {
         let word = self.unit.ll.i64_type();
         let bits = match kind {
             ScalarKind::F32 => self.b.build_bit_cast(value, self.unit.ll.i32_type(), "")?.into_int_value(),
-            ScalarKind::F64 => return Ok(self.b.build_bit_cast(value, word, "")?.into_int_value()),
+            ScalarKind::F64 => return Ok(vec![self.b.build_bit_cast(value, word, "")?.into_int_value()]),
             _ => value.into_int_value(),
         };
-        Ok(match kind.is_signed() {
+        if kind == ScalarKind::I128 {
+            let high = self.b.build_right_shift(bits, bits.get_type().const_int(64, false), false, "")?;
+            let halves = [bits, high].map(|half| self.b.build_int_truncate(half, word, ""));
+            return Ok(halves.into_iter().collect::<Result<_, _>>()?);
+        }
+        Ok(vec![match kind.is_signed() {
             true => self.b.build_int_s_extend_or_bit_cast(bits, word, "")?,
             false => self.b.build_int_z_extend_or_bit_cast(bits, word, "")?,
-        })
+        }])
     }
 
     /// Traps if `failed`, at a site with all that the error says.

@@ -130,7 +130,9 @@ pub fn type_of(kind: &ExprKind, declared: &Type) -> Result<Type, String> {
             if values.len() > 2 {
                 return Err(format!("a message shows at most 2 values, not {}", values.len()));
             }
-            match values.iter().find(|value| value.ty.as_scalar().is_none_or(|kind| kind.bytes() > 8)) {
+            // Two words of detail: two scalars, or one of 128 bits.
+            let words = if values.len() == 1 { 2 } else { 1 };
+            match values.iter().find(|value| value.ty.as_scalar().is_none_or(|kind| kind.bytes() > 8 * words)) {
                 Some(value) => Err(format!("a message cannot show {}", value.ty)),
                 None => Ok(Type::BOOL),
             }
