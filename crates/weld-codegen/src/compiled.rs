@@ -14,6 +14,7 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Block, ColumnAbi, Context, Run, Threads};
 
 use crate::chunk::{Chunk, ColumnLayout};
+use crate::emit::stream::nullable;
 use crate::emit::{Demand, Parallel, Reuse, Site, Unit, demands};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
@@ -179,6 +180,7 @@ impl Compiled {
             compiled: self.clone(),
             ends: kernel,
             variant: None,
+            ones: Vec::new(),
             used: Vec::new(),
             chunks: 0,
             args,
@@ -304,6 +306,51 @@ impl Compiled {
             Some(variant) => variant.clone(),
             None => variants.entry(layouts.to_vec()).or_default().clone(),
         }
+    }
+
+    /// The variant that reads chunks of these layouts, and the layouts that it is made for: they have a validity where the
+    /// chunk's have one, and perhaps where those have none.
+    ///
+    /// Which columns have nulls differs from chunk to chunk, and there are more combinations than can be compiled. So
+    /// there are three variants at most of columns that differ in nothing but that: one without any validity, one for the
+    /// first combination that comes, and one where every column that may have nulls has a validity.
+    fn variant_for(&self, layouts: &[ColumnLayout]) -> (Vec<ColumnLayout>, Arc<Tiered>) {
+        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_nulls = |layouts: &[ColumnLayout]| layouts.iter().any(|column| column.validity);
+        let alike = |known: &[ColumnLayout]| {
+            known.len() == layouts.len() && known.iter().zip(layouts).all(|(a, b)| a.layout == b.layout)
+        };
+        let is_first = !has_nulls(layouts)
+            || variants.contains_key(layouts)
+            || !variants.keys().any(|known| has_nulls(known) && alike(known));
+        let chosen = if is_first { layouts.to_vec() } else { self.with_all_validities(layouts) };
+        let variant = variants.entry(chosen.clone()).or_default().clone();
+        (chosen, variant)
+    }
+
+    /// The layouts with a validity wherever the type of the column allows nulls.
+    fn with_all_validities(&self, layouts: &[ColumnLayout]) -> Vec<ColumnLayout> {
+        let may_be_null = self.nullable_columns();
+        let general = |(at, column): (usize, &ColumnLayout)| {
+            let validity = column.validity || may_be_null.get(at).copied().unwrap_or(false);
+            ColumnLayout { layout: column.layout.clone(), validity }
+        };
+        layouts.iter().enumerate().map(general).collect()
+    }
+
+    /// For each column of the stream whether its type allows nulls.
+    fn nullable_columns(&self) -> Vec<bool> {
+        let param = self.stream.as_ref().map(|stream| &self.program.params[stream.param].ty);
+        match param.and_then(|ty| ty.element()) {
+            Some(Type::Struct(fields)) => fields.iter().map(|field| nullable(field).is_some()).collect(),
+            Some(other) => vec![nullable(other).is_some()],
+            None => Vec::new(),
+        }
+    }
+
+    /// How many variants of the loop over the stream there are: see [`Compiled::prepare`].
+    pub fn variants(&self) -> usize {
+        self.variants.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn full(&self, variant: &Tiered, layouts: &[ColumnLayout]) -> Result<Arc<Kernel>, CompileError> {
@@ -552,12 +599,22 @@ impl FlatWords {
     }
 }
 
+/// The layouts of a chunk, those that its code was made for, and the code.
+struct LastVariant {
+    chunk: Vec<ColumnLayout>,
+    code: Vec<ColumnLayout>,
+    variant: Arc<Tiered>,
+    kernel: Arc<Kernel>,
+}
+
 /// One partition's run of a program with a stream.
 pub struct Stream {
     compiled: Arc<Compiled>,
     ends: Arc<Kernel>,
-    /// Layouts and code of the last chunk.
-    variant: Option<(Vec<ColumnLayout>, Arc<Tiered>, Arc<Kernel>)>,
+    /// That of the last chunk.
+    variant: Option<LastVariant>,
+    /// A validity for columns that have none where the code wants one.
+    ones: Vec<u8>,
     /// Variants that have run: constants of theirs may be in the state.
     used: Vec<Arc<Kernel>>,
     /// How many chunks there were.
@@ -571,14 +628,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Runs the loop over a chunk. The layouts may differ from chunk to chunk: each combination is compiled once.
+    /// Runs the loop over a chunk. The layouts may differ from chunk to chunk: each combination is compiled once, and of
+    /// those that differ only in which columns have nulls not more than three.
     ///
     /// Strings that the stream's builders keep are copied, except in [`Stream::rows`].
     pub fn process(&mut self, chunk: &Chunk<'_>) -> Result<(), RuntimeError> {
         self.check_state()?;
         let kernel = self.kernel(chunk)?;
         let started = (kernel.tier == Tier::Cheap).then(Instant::now);
-        let columns: Vec<ColumnAbi> = chunk.columns.iter().map(|column| column.abi).collect();
+        let columns = self.columns(chunk);
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64, u64, *const ColumnAbi) -> u32;
         // SAFETY: `process` was emitted with this signature for these layouts; the columns are valid for their rows.
         let status = unsafe {
@@ -597,16 +655,15 @@ impl Stream {
     fn kernel(&mut self, chunk: &Chunk<'_>) -> Result<Arc<Kernel>, RuntimeError> {
         let number = self.chunks;
         self.chunks += 1;
-        let known = self
-            .variant
-            .take()
-            .filter(|(layouts, ..)| layouts.iter().eq(chunk.columns.iter().map(|column| column.layout())));
-        let (layouts, variant, last) = match known {
-            Some((layouts, variant, kernel)) => (layouts, variant, Some(kernel)),
+        let known =
+            self.variant.take().filter(|last| last.chunk.iter().eq(chunk.columns.iter().map(|column| column.layout())));
+        let (layouts, code, variant, last) = match known {
+            Some(LastVariant { chunk, code, variant, kernel }) => (chunk, code, variant, Some(kernel)),
             None => {
                 let layouts = chunk.layouts();
-                let variant = self.compiled.variant(&layouts);
-                (layouts, variant, None)
+                self.check_nulls(&layouts)?;
+                let (code, variant) = self.compiled.variant_for(&layouts);
+                (layouts, code, variant, None)
             }
         };
         let alternates = self.compiled.options.tiers == Tiers::Alternate;
@@ -614,14 +671,45 @@ impl Stream {
         let kernel = match last.filter(|kernel| is_best(kernel)) {
             Some(kernel) => kernel,
             None => {
-                let kernel = self.compiled.code_for(&variant, &layouts, number);
+                let kernel = self.compiled.code_for(&variant, &code, number);
                 let kernel = kernel.map_err(|error| self.compiled.uncompiled(error))?;
                 self.keep(&kernel);
                 kernel
             }
         };
-        self.variant = Some((layouts, variant, kernel.clone()));
+        self.variant = Some(LastVariant { chunk: layouts, code, variant, kernel: kernel.clone() });
         Ok(kernel)
+    }
+
+    /// What the code of the last variant is told of the chunk's columns.
+    fn columns(&mut self, chunk: &Chunk<'_>) -> Vec<ColumnAbi> {
+        let mut columns: Vec<ColumnAbi> = chunk.columns.iter().map(|column| column.abi).collect();
+        let Some(LastVariant { code, .. }) = &self.variant else { return columns };
+        for (column, layout) in columns.iter_mut().zip(code) {
+            if layout.validity && column.validity.is_null() {
+                let bytes = chunk.rows.div_ceil(8);
+                if self.ones.len() < bytes {
+                    self.ones.resize(bytes, u8::MAX);
+                }
+                // The bitmap is not moved before the next chunk: it is as long as this one needs from the first column on.
+                (column.validity, column.validity_offset) = (self.ones.as_ptr(), 0);
+            }
+        }
+        columns
+    }
+
+    /// Nulls are an error where the type of a column excludes them.
+    fn check_nulls(&self, layouts: &[ColumnLayout]) -> Result<(), RuntimeError> {
+        let nullable = self.compiled.nullable_columns();
+        let excluded = layouts.iter().zip(nullable).position(|(column, nullable)| column.validity && !nullable);
+        match excluded {
+            None => Ok(()),
+            Some(at) => {
+                let message = format!("column {at} of the stream has nulls, which its type excludes");
+                let span = self.compiled.program.body.span;
+                Err(RuntimeError::new(RuntimeErrorKind::AssertionFailed, span, message))
+            }
+        }
     }
 
     /// Keeps code alive whose constants may be in the state.

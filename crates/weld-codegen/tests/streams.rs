@@ -437,3 +437,45 @@ fn lists_are_read_in_place() {
         assert_eq!(rows.to_string(), "[[0.0,3,10],[14.0,0,-1],[13.0,3,16]]", "{level:?}");
     }
 }
+
+/// Of columns that differ only in which of them have nulls, at most three variants are compiled.
+#[test]
+fn nulls_in_all_combinations_take_three_variants() {
+    let text = "|s: stream[{{i64,bool},{i32,bool},{i64,bool},i64}]| result(for(s, merger[i64,+], |b,i,r|
+        merge(b, select(r.$0.$1, r.$0.$0, 1000L) + select(r.$1.$1, i64(r.$1.$0), 2000L) * 3L
+            + select(r.$2.$1, r.$2.$0, 3000L) * 5L + r.$3)))";
+    let program = compiled(text, (OptLevel::O1, Tiers::Single));
+    let mut stream = program.stream(context(), vec![]).expect("starts");
+    let mut expected = 0;
+    for at in 0..24usize {
+        let rows = 3 + at * 5;
+        let a: Vec<i64> = (0..rows as i64).collect();
+        let b: Vec<i32> = (0..rows as i32).map(|x| x * 2).collect();
+        let bitmap: Vec<u8> = (0..rows.div_ceil(8)).map(|byte| (byte * 37 + at) as u8).collect();
+        let valid = |column: usize, row: usize| at >> column & 1 == 0 || bitmap[row / 8] >> (row % 8) & 1 == 1;
+        let wide = |column: usize| match at >> column & 1 {
+            0 => Column::values(&a),
+            _ => Column::nullable(&a, &bitmap),
+        };
+        let narrow = if at >> 1 & 1 == 0 { Column::values(&b) } else { Column::nullable(&b, &bitmap) };
+        stream.process(&Chunk::new(rows, vec![wide(0), narrow, wide(2), Column::values(&a)])).expect("runs");
+        for row in 0..rows {
+            expected += if valid(0, row) { a[row] } else { 1000 };
+            expected += if valid(1, row) { i64::from(b[row]) } else { 2000 } * 3;
+            expected += if valid(2, row) { a[row] } else { 3000 } * 5 + a[row];
+        }
+    }
+    assert_eq!(program.variants(), 3);
+    let result = stream.finish().expect("finishes");
+    assert_eq!(result.as_i64(), Some(expected));
+}
+
+#[test]
+fn nulls_that_a_type_excludes_are_an_error() {
+    let program =
+        compiled("|s: stream[i64]| result(for(s, merger[i64,+], |b,i,x| merge(b, x)))", (OptLevel::O0, Tiers::Single));
+    let mut stream = program.stream(context(), vec![]).expect("starts");
+    let column = Column::nullable(&[1i64, 2], &[1]);
+    let error = stream.process(&Chunk::new(2, vec![column])).expect_err("a null").to_string();
+    assert!(error.contains("column 0") && error.contains("nulls"), "{error}");
+}
