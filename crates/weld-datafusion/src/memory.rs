@@ -10,6 +10,8 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_frontend::Source;
 use weld_runtime::MemoryPool;
 
+use crate::lower::raise::query_error;
+
 /// A reservation that grows and shrinks with the run's allocations; the rest is given back on drop.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
@@ -47,18 +49,6 @@ impl MemoryPool for QueryMemory {
             // Never more than was taken: the runtime gives back what it got.
             self.reservation.shrink(bytes);
         }
-    }
-}
-
-/// The query's error for a runtime error of its code: the kind that DataFusion's own operators raise.
-pub(crate) fn query_error(error: RuntimeError) -> DataFusionError {
-    use arrow::error::ArrowError;
-    match error.kind {
-        RuntimeErrorKind::DivisionByZero => ArrowError::DivideByZero.into(),
-        RuntimeErrorKind::Overflow => ArrowError::ArithmeticOverflow(error.message).into(),
-        RuntimeErrorKind::OutOfMemory => DataFusionError::ResourcesExhausted(error.message),
-        RuntimeErrorKind::Internal => DataFusionError::Internal(error.message),
-        _ => DataFusionError::Execution(error.message),
     }
 }
 

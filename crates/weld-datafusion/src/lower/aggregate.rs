@@ -19,13 +19,16 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use weld_core::ir::{Expr, build as ir};
-use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
+use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::ScalarKind;
 
-use super::expr::{Scope, lower};
+use super::expr::{Scope, can_fail, lower};
 use super::operator::{append, read_by};
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
+
+/// DataFusion sums decimals of more digits in 256 bits to average them.
+const AVG_DIGITS_MAX: u8 = 25;
 
 /// An aggregate that has a lowering, as far as its shape tells.
 #[derive(Clone, Debug)]
@@ -313,7 +316,17 @@ impl States {
             let sum = self.add(block, scope, &part(Function::Sum, 1), true, false)?;
             return Ok(Output { function: Function::Avg, count: count.value, any: None, ..sum });
         }
-        let args = call.args.iter().map(|arg| lower(block, scope, arg)).collect::<Result<Vec<_>>>()?;
+        let passes = match &call.filter {
+            Some(filter) => {
+                let passes = lower(block, scope, filter)?.value;
+                Some(block.share("passes", passes))
+            }
+            None => None,
+        };
+        // DataFusion filters the rows before it evaluates arguments only where there are no groups.
+        let evaluated = passes.as_ref().filter(|_| whole);
+        let lower_arg = |arg| lower_where(block, scope, arg, evaluated);
+        let args = call.args.iter().map(lower_arg).collect::<Result<Vec<_>>>()?;
         // A row counts if its arguments are there and the call's filter holds.
         let mut counts: Option<Expr> = None;
         let mut nullable_args = Vec::new();
@@ -323,8 +336,7 @@ impl States {
                 counts = Some(counts.map_or(valid.clone(), |so_far| ir::and(so_far, valid.clone())));
             }
         }
-        if let Some(filter) = &call.filter {
-            let passes = lower(block, scope, filter)?.value;
+        if let Some(passes) = passes {
             counts = Some(counts.map_or(passes.clone(), |so_far| ir::and(so_far, passes)));
         }
         let counts = counts.map(|counts| block.share("counts", counts));
@@ -365,7 +377,10 @@ impl States {
                 };
                 let value = or_else(ir::cast(arg.value.clone(), sum_kind), ir::number(sum_kind, 0));
                 output.value = self.slot(State::Sum(sum_kind), exprs.clone(), filter.clone(), ReduceOp::Add, value);
-                if let DataType::Decimal128(_, scale) = arg_type {
+                if let DataType::Decimal128(precision, scale) = arg_type {
+                    if call.function == Function::Avg && !merges && precision > AVG_DIGITS_MAX {
+                        return Err(Unsupported::new("avg", "of decimals whose sum takes 256 bits"));
+                    }
                     output.sum_scale = scale;
                 }
             }
@@ -390,6 +405,29 @@ impl States {
     }
 }
 
+/// The value of an aggregate's argument. Where the call's filter leaves a row out, nothing of it is evaluated that can
+/// fail.
+fn lower_where(
+    block: &mut Block<'_>,
+    scope: &Scope<'_>,
+    arg: &Arc<dyn PhysicalExpr>,
+    passes: Option<&Expr>,
+) -> Result<Sql> {
+    let Some(passes) = passes else { return lower(block, scope, arg) };
+    let mut nullable = false;
+    let whole = block.nested(|inner| {
+        let sql = lower(inner, scope, arg)?;
+        nullable = sql.valid.is_some();
+        Ok(sql.stored())
+    })?;
+    if !can_fail(&whole) {
+        return lower(block, scope, arg);
+    }
+    let zero = ir::zero(&whole.ty);
+    let value = block.share("arg", ir::if_(passes.clone(), whole, zero));
+    Ok(Sql::load(value, nullable))
+}
+
 /// The value that `min` or `max` leaves out.
 fn identity(kind: ScalarKind, is_min: bool) -> Expr {
     let bits = kind.bits();
@@ -405,8 +443,15 @@ fn identity(kind: ScalarKind, is_min: bool) -> Expr {
 impl Output {
     /// The value so far, null where there was none.
     fn value(&self, state: &Expr) -> Sql {
-        let valid = self.any.map(|any| ir::field(state.clone(), any));
-        Sql { value: ir::field(state.clone(), self.value), valid }
+        let value = ir::field(state.clone(), self.value);
+        let Some(any) = self.any else { return Sql::required(value) };
+        let any = ir::field(state.clone(), any);
+        // The least or greatest of nothing is the identity in the state, which is not what a null is stored as.
+        let value = match self.function {
+            Function::Min | Function::Max => ir::select(any.clone(), value.clone(), ir::zero(&value.ty)),
+            _ => value,
+        };
+        Sql { value, valid: Some(any) }
     }
 
     /// The columns of DataFusion's intermediate state.
@@ -434,12 +479,16 @@ impl Output {
                         .map_err(|_| Unsupported::new("avg", "its scale is less than the sum's"))?,
                 )?;
                 let limit = power_of_ten(u32::from(*precision))?;
-                let scaled = ir::intrinsic(Intrinsic::CheckedMul, [sum, ir::i128(power)]);
+                let within = |value: &Expr, least: i128, greatest: i128| {
+                    let fits =
+                        ir::and(ir::le(value.clone(), ir::i128(greatest)), ir::ge(value.clone(), ir::i128(least)));
+                    ir::assert(fits, "Arithmetic Overflow in AvgAccumulator")
+                };
                 block.nested(|inner| {
+                    let fits = within(&sum, i128::MIN / power, i128::MAX / power);
+                    let scaled = ir::if_(fits, ir::mul(sum, ir::i128(power)), ir::i128(0));
                     let mean = inner.share("mean", ir::div(scaled, ir::cast(count, ScalarKind::I128)));
-                    let fits = ir::and(ir::lt(mean.clone(), ir::i128(limit)), ir::gt(mean.clone(), ir::i128(-limit)));
-                    let fits = ir::assert(fits, "Arithmetic Overflow in AvgAccumulator");
-                    Ok(ir::if_(fits, mean, ir::i128(0)))
+                    Ok(ir::if_(within(&mean, 1 - limit, limit - 1), mean, ir::i128(0)))
                 })?
             }
             DataType::Float64 => ir::div(sum, ir::cast(count, ScalarKind::F64)),

@@ -19,7 +19,7 @@ use weld_core::op::{BinaryOp, Intrinsic};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::types::{is_string, power_of_ten, value_type};
-use super::{Block, Result, Sql, Unsupported, function};
+use super::{Block, Result, Sql, Unsupported, function, raise};
 
 /// More members than this stay with DataFusion, which hashes them.
 const IN_LIST_MAX: usize = 64;
@@ -376,12 +376,10 @@ fn lower_cast(block: &mut Block<'_>, arg: Sql, from: &DataType, to: &DataType) -
             cast_decimal(block, arg, (*p1, *s1), (*p2, *s2))
         }
         (from, DataType::Decimal128(precision, scale)) if from.is_integer() && *scale >= 0 => {
-            let power = ir::i128(power_of_ten(*scale as u32)?);
-            let valid = arg.valid.clone();
-            let wide = ir::cast(arg.value, ScalarKind::I128);
-            let value = block
-                .share("scaled", guarded(valid.clone(), ir::intrinsic(Intrinsic::CheckedMul, [wide, power])).value);
-            Ok(fits_precision(block, Sql { value, valid }, *precision)?)
+            let kind = arg.value.ty.as_scalar().ok_or_else(unsupported)?;
+            let wide = Sql { value: ir::cast(arg.value, ScalarKind::I128), valid: arg.valid };
+            let message = raise::cannot_widen(*precision, *scale);
+            scaled(block, wide, *scale as u32, *precision, greatest(kind), &message)
         }
         (from, to) if from.is_integer() && (to.is_integer() || to.is_floating()) => {
             let (Some(source), Some(target)) = (arg.value.ty.as_scalar(), target) else { return Err(unsupported()) };
@@ -391,8 +389,8 @@ fn lower_cast(block: &mut Block<'_>, arg: Sql, from: &DataType, to: &DataType) -
             let arg = block.share_sql("n", arg);
             let narrow = block.share("narrow", ir::cast(arg.value.clone(), target));
             let wide = |value: Expr| ir::cast(value, ScalarKind::I128);
-            let same = ir::eq(wide(narrow.clone()), wide(arg.value));
-            checked(block, narrow, arg.valid, same, &format!("Can't cast value to type {to}"))
+            let same = ir::eq(wide(narrow.clone()), wide(arg.value.clone()));
+            checked(block, narrow, arg.valid, same, (&raise::cannot_cast(to), arg.value))
         }
         (DataType::Decimal128(_, scale @ 0..=22), DataType::Float64) => {
             // Powers of ten up to the 22nd are exact, so this is Arrow's quotient to the bit.
@@ -419,43 +417,61 @@ fn holds_all_of(target: ScalarKind, source: ScalarKind) -> bool {
     }
 }
 
-/// `value`, and the runtime error `message` where it is there but `condition` is false.
-fn checked(block: &mut Block<'_>, value: Expr, valid: Option<Expr>, condition: Expr, message: &str) -> Result<Sql> {
+/// The greatest magnitude of an integer type.
+fn greatest(kind: ScalarKind) -> i128 {
+    match (kind.bits(), kind.is_signed()) {
+        (128.., _) => i128::MAX,
+        (bits, true) => 1i128 << (bits - 1),
+        (bits, false) => (1i128 << bits) - 1,
+    }
+}
+
+/// `value`, and a runtime error where it is there but `condition` is false: a message and the value that is to blame.
+fn checked(
+    block: &mut Block<'_>,
+    value: Expr,
+    valid: Option<Expr>,
+    condition: Expr,
+    (message, culprit): (&str, Expr),
+) -> Result<Sql> {
     let zero = ir::zero(&value.ty);
-    let value = ir::if_(ir::assert(condition, message), value, zero);
+    let value = ir::if_(ir::require(condition, message, [culprit]), value, zero);
     Ok(block.share_sql("checked", guarded(valid, value)))
 }
 
-fn fits_precision(block: &mut Block<'_>, sql: Sql, precision: u8) -> Result<Sql> {
-    let limit = power_of_ten(u32::from(precision))?;
+/// `sql * 10^gain`, which has `precision` digits at most, for an i128 of a magnitude up to `greatest`.
+fn scaled(block: &mut Block<'_>, sql: Sql, gain: u32, precision: u8, greatest: i128, message: &str) -> Result<Sql> {
+    let power = power_of_ten(gain)?;
+    // `|x| * 10^gain < 10^precision` without the product, which may not fit 128 bits.
+    let limit = power_of_ten(u32::from(precision).saturating_sub(gain))?;
+    let times = |value: Expr| if gain == 0 { value } else { ir::mul(value, ir::i128(power)) };
+    if greatest < limit {
+        return Ok(Sql { value: times(sql.value), valid: sql.valid });
+    }
+    let sql = block.share_sql("unscaled", sql);
     let fits = ir::and(ir::lt(sql.value.clone(), ir::i128(limit)), ir::gt(sql.value.clone(), ir::i128(-limit)));
-    checked(block, sql.value, sql.valid, fits, &format!("a value does not fit the decimal precision {precision}"))
+    checked(block, times(sql.value.clone()), sql.valid, fits, (message, sql.value))
 }
 
 fn cast_decimal(block: &mut Block<'_>, arg: Sql, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Result<Sql> {
     if s2 >= s1 {
-        let gain = s2 - s1;
-        let power = ir::i128(power_of_ten(gain as u32)?);
-        if p1 as i16 + i16::from(gain) <= p2 as i16 {
+        let gain = (i16::from(s2) - i16::from(s1)) as u32;
+        if i64::from(p1) + i64::from(gain) <= i64::from(p2) {
             // Arrow multiplies without a check here.
-            let value = if gain == 0 { arg.value } else { ir::mul(arg.value, power) };
+            let value = if gain == 0 { arg.value } else { ir::mul(arg.value, ir::i128(power_of_ten(gain)?)) };
             return Ok(Sql { value, valid: arg.valid });
         }
-        let valid = arg.valid.clone();
-        let product = if gain == 0 {
-            arg.value
-        } else {
-            guarded(valid.clone(), ir::intrinsic(Intrinsic::CheckedMul, [arg.value, power])).value
-        };
-        let value = block.share("scaled", product);
-        return fits_precision(block, Sql { value, valid }, p2);
+        return scaled(block, arg, gain, p2, i128::MAX, &raise::cannot_rescale(gain, p2, s2));
     }
-    let loss = s1 - s2;
+    let loss = i16::from(s1) - i16::from(s2);
     let power = ir::i128(power_of_ten(loss as u32)?);
     let value = block.share("rounded", ir::intrinsic(Intrinsic::RoundDiv, [arg.value, power]));
     let rounded = Sql { value, valid: arg.valid };
     // Rounding can carry into one more digit.
-    if i16::from(p1) - i16::from(loss) < i16::from(p2) { Ok(rounded) } else { fits_precision(block, rounded, p2) }
+    if i16::from(p1) - loss < i16::from(p2) {
+        return Ok(rounded);
+    }
+    scaled(block, rounded, 0, p2, i128::MAX, &raise::cannot_rescale(0, p2, s2))
 }
 
 fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Result<Sql> {
@@ -475,8 +491,9 @@ fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Resu
             if sql.value.ty != ty {
                 return Err(Unsupported::new(expr, "a branch of another type"));
             }
+            // As it is stored: who groups by it or compares it looks at what is under a null, too.
             let valid = sql.valid();
-            Ok(ir::strct([sql.value, valid]))
+            Ok(Sql { value: sql.value, valid: Some(valid) }.stored())
         })
     };
     let mut value = match case.else_expr() {

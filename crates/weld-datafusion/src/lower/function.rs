@@ -16,6 +16,9 @@ use super::{Block, Result, Sql, Unsupported};
 use crate::function::WeldFunction;
 use crate::function::call::lower_function;
 
+/// The days of which DataFusion knows the date, -262143-01-01 to 262142-12-31: parts of others are null.
+const DAYS: std::ops::RangeInclusive<i32> = -96_465_292..=95_026_236;
+
 /// A call of one of DataFusion's functions.
 pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
     // By what a function is, never by its name: a user's function may have any.
@@ -36,7 +39,12 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
                 _ => return Err(Unsupported::new(call.name(), "only year, month and day")),
             };
             let date = lower(block, scope, date)?;
-            Ok(Sql { value: ir::intrinsic(intrinsic, [date.value]), valid: date.valid })
+            let date = block.share_sql("date", date);
+            let (first, last) = (ir::i32(*DAYS.start()), ir::i32(*DAYS.end()));
+            let known = ir::and(ir::ge(date.value.clone(), first), ir::le(date.value.clone(), last));
+            let valid = date.valid.map_or(known.clone(), |valid| ir::and(valid, known));
+            let valid = Some(block.share("valid", valid));
+            Ok(Sql { value: ir::intrinsic(intrinsic, [date.value]), valid })
         }
         _ => Err(Unsupported::new(call.name(), "no lowering for this function")),
     }

@@ -15,6 +15,7 @@ pub(crate) mod function;
 pub(crate) mod join;
 pub(crate) mod operator;
 pub(crate) mod pipeline;
+pub(crate) mod raise;
 pub(crate) mod types;
 
 use std::fmt;

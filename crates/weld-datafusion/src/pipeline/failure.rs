@@ -7,7 +7,8 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_frontend::Source;
 
-use crate::memory::{located, query_error};
+use crate::lower::raise::query_error;
+use crate::memory::located;
 
 /// Why a run ends early.
 #[derive(Clone, Debug)]
