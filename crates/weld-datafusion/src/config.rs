@@ -11,6 +11,8 @@ use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Vi
 use datafusion::common::{Result, config_err, extensions_options};
 use weld_core::opt;
 
+use crate::arrow::check::Depth;
+
 extensions_options! {
     /// What the rule may compile, and how.
     pub struct WeldOptions {
@@ -28,6 +30,9 @@ extensions_options! {
         pub scan: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
+        /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they
+        /// do not come from DataFusion's own readers, such as arrays that another library has handed over.
+        pub validate_arrays: Validation, default = Validation::Auto
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
         pub opt_level: Effort, default = Effort(2)
         /// Names of Weld's optimizer passes to leave out, separated by commas.
@@ -70,6 +75,51 @@ impl ConfigField for Effort {
             Ok(level @ 0..=2) => self.0 = level,
             _ => return config_err!("weld.opt_level is 0, 1 or 2, not {value}"),
         }
+        Ok(())
+    }
+}
+
+/// When arrays are checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Validation {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Validation {
+    /// How arrays are checked that are `foreign` or not.
+    pub(crate) fn of(self, foreign: impl FnOnce() -> bool) -> Depth {
+        match self {
+            Validation::Auto if foreign() => Depth::Ranges,
+            Validation::Auto | Validation::Never => Depth::Nothing,
+            Validation::Always => Depth::Text,
+        }
+    }
+}
+
+impl fmt::Display for Validation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Validation::Auto => "auto",
+            Validation::Always => "always",
+            Validation::Never => "never",
+        })
+    }
+}
+
+impl ConfigField for Validation {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, self, description);
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        *self = match value.trim().to_ascii_lowercase().as_str() {
+            "auto" => Validation::Auto,
+            "always" | "true" => Validation::Always,
+            "never" | "false" => Validation::Never,
+            _ => return config_err!("weld.validate_arrays is auto, always or never, not {value}"),
+        };
         Ok(())
     }
 }

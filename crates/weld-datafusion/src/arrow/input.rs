@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, RecordBatch, make_array, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{self as types, DataType};
 use datafusion::common::{Result, exec_err, internal_err};
@@ -54,19 +56,30 @@ impl BatchColumns {
     }
 }
 
-/// The array itself, or its plain form where compiled code cannot read it: a dictionary with null values.
+/// The array as compiled code can read it. Dictionaries stay dictionaries, whatever batch they are in, so that their
+/// layout is one for all batches: nulls among the values become nulls of the rows.
 fn readable(array: &ArrayRef) -> Result<ArrayRef> {
-    match array.data_type() {
-        DataType::Dictionary(_, values) => {
-            let dictionary = array.as_any_dictionary();
-            let nested = matches!(dictionary.values().data_type(), DataType::Dictionary(..));
-            if dictionary.values().null_count() > 0 || dictionary.values().is_empty() || nested {
-                return Ok(cast(array, values)?);
-            }
-            Ok(Arc::clone(array))
-        }
-        _ => Ok(Arc::clone(array)),
+    let DataType::Dictionary(_, of) = array.data_type() else { return Ok(Arc::clone(array)) };
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    if matches!(values.data_type(), DataType::Dictionary(..)) {
+        return Ok(cast(array, of)?);
     }
+    if values.null_count() == 0 && !values.is_empty() {
+        return Ok(Arc::clone(array));
+    }
+    // A null row's code is never looked at.
+    let nulls = array.logical_nulls();
+    let values = match values.is_empty() {
+        true => new_null_array(of, 1),
+        false => Arc::clone(values),
+    };
+    let values = values.to_data().into_builder().nulls(None).build()?;
+    let keys = dictionary.keys().to_data().into_builder().nulls(nulls);
+    let data = keys.data_type(array.data_type().clone()).add_child_data(values);
+    // SAFETY: keys and values are those of a dictionary. What is null is null still, so no other code is looked at; the
+    // one of an empty dictionary's rows are all null.
+    Ok(make_array(unsafe { data.build_unchecked() }))
 }
 
 fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
@@ -249,6 +262,17 @@ mod tests {
         assert_eq!(layouts[1], ColumnLayout { layout: Layout::Utf8View, validity: false });
         let values = Box::new(Layout::Utf8);
         assert_eq!(layouts[2].layout, Layout::Dictionary { codes: ScalarKind::I8, values });
+        let empty = DictionaryArray::<Int8Type>::from_iter([None::<&str>, None]);
+        let values = arrow::array::StringArray::from(vec![None, Some("y")]);
+        let keys = arrow::array::Int8Array::from(vec![Some(1), Some(0)]);
+        let nulls = DictionaryArray::<Int8Type>::try_new(keys, Arc::new(values)).expect("codes of two entries");
+        for (array, valid) in [(empty, [false, false]), (nulls, [true, false])] {
+            let array: ArrayRef = Arc::new(array);
+            let read = readable(&array).expect("readable");
+            assert_eq!(read.data_type(), array.data_type());
+            assert_eq!([read.is_valid(0), read.is_valid(1)], valid);
+            assert_eq!(read.as_any_dictionary().values().null_count(), 0);
+        }
         let tail = BatchColumns::new(&batch.slice(2, 1), &[0]).expect("readable");
         assert!(!tail.chunk().expect("readable").layouts()[0].validity, "no null is left in the slice");
     }

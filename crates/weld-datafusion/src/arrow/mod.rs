@@ -1,6 +1,7 @@
 //! Arrow at the edge: record batches become chunks that compiled code reads in place, and vectors that compiled code
 //! made become record batches that share their memory.
 
+pub(crate) mod check;
 pub(crate) mod input;
 mod lists;
 pub(crate) mod output;

@@ -13,6 +13,7 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
@@ -146,9 +147,10 @@ impl RowsReader {
         let mut buffers: Vec<Buffer> = Vec::new();
         // Which of `self.strings` are among `buffers`, and where.
         let mut shared: Vec<Option<u32>> = vec![None; self.strings.len()];
-        let mut copied: Vec<u8> = Vec::new();
+        let mut copies = Copies::new(COPY_BYTES_MAX);
         let mut views: Vec<u128> = Vec::with_capacity(values.len());
-        let mut to_patch: Vec<usize> = Vec::new();
+        // Views of copies, and which of the copies.
+        let mut to_patch: Vec<(usize, u32)> = Vec::new();
         for value in values {
             if value.len as usize <= StringView::INLINE_MAX {
                 views.push(inline_view(value));
@@ -167,26 +169,20 @@ impl RowsReader {
                     (at, offset)
                 }
                 None => {
-                    if copied.is_empty() {
-                        // All that may have to be copied, at once.
-                        let left = values[views.len()..].iter().map(|value| value.len as usize);
-                        copied.reserve(left.filter(|len| *len > StringView::INLINE_MAX).sum());
-                    }
-                    to_patch.push(views.len());
-                    let offset = copied.len() as u32;
-                    copied.extend_from_slice(bytes);
+                    let left = values[views.len()..].iter().map(|value| value.len as usize);
+                    let left = || left.filter(|len| *len > StringView::INLINE_MAX).sum();
+                    let (copy, offset) = copies.push(bytes, left);
+                    to_patch.push((views.len(), copy));
                     (0, offset)
                 }
             };
             views.push(ByteView { length: value.len, prefix, buffer_index, offset }.as_u128());
         }
-        if !copied.is_empty() {
-            let at = buffers.len() as u32;
-            for index in to_patch {
-                views[index] = ByteView { buffer_index: at, ..ByteView::from(views[index]) }.as_u128();
-            }
-            buffers.push(Buffer::from_vec(copied));
+        let first = buffers.len() as u32;
+        for (index, copy) in to_patch {
+            views[index] = ByteView { buffer_index: first + copy, ..ByteView::from(views[index]) }.as_u128();
         }
+        buffers.extend(copies.full.into_iter().map(Buffer::from_vec));
         // SAFETY: every view is inline or lies within its buffer; the bytes are strings of UTF-8 arrays or literals.
         unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
     }
@@ -204,6 +200,35 @@ impl RowsReader {
     }
 }
 
+/// More is not copied into one buffer: offsets into it have 32 bits, and some readers take them as signed.
+const COPY_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Copied strings, in as many buffers as offsets of 32 bits ask for.
+struct Copies {
+    full: Vec<Vec<u8>>,
+    bytes_max: usize,
+}
+
+impl Copies {
+    fn new(bytes_max: usize) -> Copies {
+        Copies { full: Vec::new(), bytes_max }
+    }
+
+    /// Copies a string: in which buffer it is, and where. `left` says how many bytes may still come, with these.
+    fn push(&mut self, bytes: &[u8], left: impl FnOnce() -> usize) -> (u32, u32) {
+        let fits = |last: &Vec<u8>| last.len() + bytes.len() <= self.bytes_max;
+        if !self.full.last().is_some_and(fits) {
+            // All that may have to be copied, at once; a longer string has a buffer of its own.
+            self.full.push(Vec::with_capacity(left().min(self.bytes_max).max(bytes.len())));
+        }
+        let buffer = self.full.len() as u32 - 1;
+        let Some(last) = self.full.last_mut() else { unreachable!("one was just pushed") };
+        let offset = last.len() as u32;
+        last.extend_from_slice(bytes);
+        (buffer, offset)
+    }
+}
+
 /// Inline views of Weld and of Arrow are the same bytes.
 fn inline_view(value: &StringView) -> u128 {
     let mut bytes = [0u8; 16];
@@ -215,7 +240,7 @@ fn inline_view(value: &StringView) -> u128 {
 fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let total: usize = values.iter().map(|value| value.len as usize).sum();
     if O::from_usize(total).is_none() {
-        return internal_err!("a batch of strings is longer than its offsets can say");
+        return Err(ArrowError::OffsetOverflowError(total).into());
     }
     let mut bytes = Vec::with_capacity(total);
     for value in values {
@@ -250,6 +275,22 @@ pub(crate) fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
             DataType::LargeUtf8 => into.push(array.as_string::<i64>().values().clone()),
             DataType::Dictionary(..) => string_buffers_of(&[array.as_any_dictionary().values().clone()], into),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_stay_within_their_offsets() {
+        let mut copies = Copies::new(10);
+        let texts = ["four", "five5", "a longer one", "ab", "cd"];
+        let places = texts.map(|text| copies.push(text.as_bytes(), || 100));
+        assert_eq!(places, [(0, 0), (0, 4), (1, 0), (2, 0), (2, 2)]);
+        for (text, (buffer, offset)) in texts.iter().zip(places) {
+            assert_eq!(&copies.full[buffer as usize][offset as usize..][..text.len()], text.as_bytes());
         }
     }
 }

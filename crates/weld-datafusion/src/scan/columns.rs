@@ -8,20 +8,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::cast_with_options;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, internal_err};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use weld_parquet::{Form, ScanColumn};
 
-use super::CAST;
-use super::prune::is_text;
+use super::adapt::Adapter;
+use crate::arrow::check::unexpected_nulls;
 use crate::lower::Unsupported;
 
 /// What a scan gives, and what it reads for that.
@@ -30,6 +28,8 @@ pub(super) struct Columns {
     /// Columns of the table; each once.
     pub(super) used: Vec<UsedColumn>,
     outputs: Vec<Output>,
+    /// For each output whether the table excludes nulls.
+    required: Vec<bool>,
     schema: SchemaRef,
 }
 
@@ -37,9 +37,11 @@ pub(super) struct Columns {
 #[derive(Clone, Debug)]
 pub(super) struct UsedColumn {
     pub(super) name: String,
-    table_type: DataType,
-    /// It comes as codes where a file has it so.
-    coded: bool,
+    pub(super) table_type: DataType,
+    pub(super) nullable: bool,
+    pub(super) table_index: usize,
+    /// It comes as codes: those of a file, or one for each row.
+    pub(super) coded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +71,7 @@ impl Columns {
     pub(super) fn of(projection: &ProjectionExprs, table: &TableSchema) -> Result<Columns, Unsupported> {
         let no = |why: &str| Err(Unsupported::new("DataSourceExec", why));
         let table = table.table_schema();
-        let (mut used, mut outputs, mut fields) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut used, mut outputs, mut required, mut fields) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut places = HashMap::new();
         for projected in projection.iter() {
             for column in collect_columns(&projected.expr) {
@@ -79,7 +81,8 @@ impl Columns {
                 }
                 places.entry(column.index()).or_insert_with(|| {
                     let (name, table_type) = (field.name().clone(), field.data_type().clone());
-                    used.push(UsedColumn { name, table_type, coded: false });
+                    let (nullable, table_index) = (field.is_nullable(), column.index());
+                    used.push(UsedColumn { name, table_type, nullable, table_index, coded: false });
                     used.len() - 1
                 });
             }
@@ -95,10 +98,12 @@ impl Columns {
                     (Output::Computed(expr), data_type)
                 }
             };
+            let Ok(declared) = projected.expr.return_field(table) else { return no("computes columns") };
+            required.push(!declared.is_nullable());
             fields.push(Field::new(&projected.alias, data_type, true));
             outputs.push(output);
         }
-        Ok(Columns { used, outputs, schema: Arc::new(Schema::new(fields)) })
+        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)) })
     }
 
     /// The names of outputs that are read from the files as they are; `None` if one is not.
@@ -110,7 +115,7 @@ impl Columns {
         outputs.iter().map(name).collect()
     }
 
-    /// The same, with these outputs as codes where a file has them so.
+    /// The same, with these outputs as codes.
     pub(super) fn with_codes(mut self, outputs: &[usize]) -> Columns {
         for output in outputs {
             if let Some(Output::Column(place)) = self.outputs.get(*output) {
@@ -130,60 +135,41 @@ impl Columns {
         self.outputs.iter().any(|output| matches!(output, Output::Computed(_)))
     }
 
-    /// What the scan gives of a batch that was read from a file: columns of another type are cast, those that are not in
-    /// the file are the same in every row of it, or null.
-    pub(super) fn adapt(&self, batch: &RecordBatch, constants: &HashMap<String, ScalarValue>) -> Result<RecordBatch> {
+    /// What the scan gives of a batch that was read from a file.
+    pub(super) fn adapt(&self, batch: &RecordBatch, file: &Adapter) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let column = |used: &UsedColumn, wanted: &DataType| -> Result<ArrayRef> {
-            Ok(match (constants.get(&used.name), batch.column_by_name(&used.name)) {
-                (Some(value), _) => cast_with_options(&value.to_array_of_size(rows)?, wanted, &CAST)?,
-                (None, None) => new_null_array(wanted, rows),
-                (None, Some(column)) if column.data_type() == wanted => Arc::clone(column),
-                (None, Some(column)) => cast_with_options(column, wanted, &CAST)?,
-            })
-        };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let table = match self.computes() {
             true => {
                 let fields = self.used.iter().map(|used| Field::new(&used.name, used.table_type.clone(), true));
                 let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-                let columns = self.used.iter().map(|used| column(used, &used.table_type)).collect::<Result<_>>()?;
+                let column = |(at, used)| file.column(at, used, batch);
+                let columns = self.used.iter().enumerate().map(column).collect::<Result<_>>()?;
                 Some(RecordBatch::try_new_with_options(schema, columns, &options)?)
             }
             false => None,
         };
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
-            (Output::Column(place), _) => {
-                let used = &self.used[*place];
-                match codes_of(batch, used).filter(|codes| is_coded(codes, field.data_type())) {
-                    Some(codes) => Ok(Arc::clone(codes)),
-                    None => column(used, field.data_type()),
-                }
-            }
+            (Output::Column(place), _) => file.narrow_column(*place, &self.used[*place], batch),
             (Output::Computed(expr), Some(table)) => expr.evaluate(table)?.into_array(rows),
             (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),
         };
         let columns = self.outputs.iter().zip(self.schema.fields()).map(output).collect::<Result<Vec<_>>>()?;
-        let schema = match self.used.iter().any(|used| codes_of(batch, used).is_some()) {
-            true => {
-                let fields = self.schema.fields().iter().zip(&columns);
+        for ((column, field), required) in columns.iter().zip(self.schema.fields()).zip(&self.required) {
+            if *required && column.null_count() > 0 {
+                return Err(unexpected_nulls(field.name()));
+            }
+        }
+        let fields = self.schema.fields().iter().zip(&columns);
+        let schema = match fields.clone().all(|(field, column)| field.data_type() == column.data_type()) {
+            true => Arc::clone(&self.schema),
+            false => {
                 let fields = fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
                 Arc::new(Schema::new(fields.collect::<Vec<_>>()))
             }
-            false => Arc::clone(&self.schema),
         };
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
-}
-
-/// A column that is wanted as codes, if it is not a constant of the file.
-fn codes_of<'a>(batch: &'a RecordBatch, used: &UsedColumn) -> Option<&'a ArrayRef> {
-    batch.column_by_name(&used.name).filter(|_| used.coded)
-}
-
-/// Whether a column is codes of values of that type.
-fn is_coded(column: &ArrayRef, values: &DataType) -> bool {
-    matches!(column.data_type(), DataType::Dictionary(_, of) if **of == *values)
 }
 
 /// Whether the value depends on more than columns: on the file, on chance, on where the row is.
@@ -205,13 +191,11 @@ fn moved(expr: &Arc<dyn PhysicalExpr>, places: &HashMap<usize, usize>) -> Result
 }
 
 impl UsedColumn {
-    /// The column of a file, if it has it: in the table's type, or in its own where that has to be converted.
-    pub(super) fn of(&self, file: &Schema) -> Option<ScanColumn> {
-        let own = file.field_with_name(&self.name).ok()?.data_type();
-        let column = ScanColumn::new(&self.name, if self.coded { Form::Encoded } else { Form::Flat });
-        let same = own == &self.table_type || (is_text(own) && is_text(&self.table_type));
-        // The unit of old timestamps is for the reader to choose.
-        let times = own.is_temporal() && self.table_type.is_temporal();
-        Some(if same || times { column.with_type(narrow(&self.table_type)) } else { column })
+    /// The column in a batch that was read from a file.
+    pub(super) fn of<'a>(&self, batch: &'a RecordBatch) -> Result<&'a ArrayRef> {
+        match batch.column_by_name(&self.name) {
+            Some(column) => Ok(column),
+            None => internal_err!("the column {} was not read", self.name),
+        }
     }
 }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{ParquetFileMetrics, apply_file_schema_type_coercions};
+use datafusion::datasource::physical_plan::parquet::{
+    Int96Coercer, ParquetFileMetrics, apply_file_schema_type_coercions,
+};
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
@@ -25,6 +27,7 @@ use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::{MetricBuilder, PruningMetrics};
 use weld_parquet::ScanColumn;
 
+use super::adapt::{Adapter, FileColumns, constants_of};
 use super::fetch::Fetcher;
 use super::prune::Groups;
 use super::reader::Scan;
@@ -35,6 +38,8 @@ pub(super) struct OpenFile {
     pub(super) schema: SchemaRef,
     /// Values that all rows of the file have, by column.
     pub(super) constants: HashMap<String, ScalarValue>,
+    /// How its columns become the table's.
+    pub(super) adapter: Adapter,
     /// The scan's predicate, with the constants in it.
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     /// The same over the file's columns, in their types there.
@@ -54,7 +59,8 @@ impl OpenFile {
         let Scan { partition, metrics, readers, pruning, table, .. } = scan;
         let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), metrics);
         let names = table.table_partition_cols().iter().map(|field| field.name().clone());
-        let constants: HashMap<String, ScalarValue> = names.zip(file.partition_values.iter().cloned()).collect();
+        let mut constants: HashMap<String, ScalarValue> = names.zip(file.partition_values.iter().cloned()).collect();
+        constants.extend(constants_of(&file, table.file_schema()));
         let predicate = match &scan.predicate {
             Some(predicate) if !constants.is_empty() => {
                 Some(replace_columns_with_literals(Arc::clone(predicate), &constants)?)
@@ -84,16 +90,22 @@ impl OpenFile {
         let footer = metadata.file_metadata();
         let schema = Arc::new(parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?);
         let typed = apply_file_schema_type_coercions(table.file_schema(), &schema);
-        let typed = typed.map_or_else(|| Arc::clone(&schema), Arc::new);
-        let prunes =
-            predicate.clone().map(|predicate| over_file(predicate, table.file_schema(), &typed)).transpose()?;
+        let mut typed = typed.map_or_else(|| Arc::clone(&schema), Arc::new);
+        if let Some((unit, zone)) = &scan.int96 {
+            let coercer = Int96Coercer::new(footer.schema_descr(), &typed, unit).with_timezone(zone.clone());
+            typed = coercer.coerce().map_or(typed, Arc::new);
+        }
+        let adapter = DefaultPhysicalExprAdapterFactory.create(Arc::clone(table.file_schema()), Arc::clone(&typed))?;
+        let over_file = |predicate| PhysicalExprSimplifier::new(&typed).simplify(adapter.rewrite(predicate)?);
+        let prunes = predicate.clone().map(over_file).transpose()?;
+        let own = FileColumns { metadata: &metadata, own: &schema, typed: &typed, constants: &constants };
+        let adapter = Adapter::new(&scan.columns.used, &own, adapter.as_ref())?;
         let mut groups = Groups::new(Arc::clone(&metadata), range.as_ref(), typed, *pruning, file_metrics);
         // Any rows will do, unless their order was asked for.
         let limit = scan.limit.filter(|_| !scan.ordered);
         let filters_reader = || readers.create_reader(*partition, file, hint, metrics);
         groups.prune(prunes.as_ref(), limit, filters_reader).await?;
-        let own = scan.columns.used.iter().filter(|column| !constants.contains_key(&column.name));
-        let columns = own.filter_map(|column| column.of(&schema)).collect();
+        let columns = adapter.reads(&scan.columns.used);
         let fetcher = Fetcher::new(reader);
         let selective = false;
         Ok(Some(OpenFile {
@@ -101,6 +113,7 @@ impl OpenFile {
             metadata,
             schema,
             constants,
+            adapter,
             predicate,
             prunes,
             groups,
@@ -127,11 +140,4 @@ impl OpenFile {
         }
         Ok(ruled_out)
     }
-}
-
-/// A predicate over the table's columns as one over the file's: with casts where their types differ, and nulls for columns
-/// that the file does not have.
-fn over_file(predicate: Arc<dyn PhysicalExpr>, table: &SchemaRef, file: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
-    let rewriter = DefaultPhysicalExprAdapterFactory.create(Arc::clone(table), Arc::clone(file))?;
-    PhysicalExprSimplifier::new(file).simplify(rewriter.rewrite(predicate)?)
 }

@@ -10,6 +10,7 @@
 //! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
+mod adapt;
 mod codes;
 mod columns;
 mod fetch;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::compute::CastOptions;
+use arrow::datatypes::TimeUnit;
 use arrow::util::display::FormatOptions;
 use datafusion::common::Result;
 use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
@@ -36,6 +38,8 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use self::columns::Columns;
 use self::files::Files;
+use crate::arrow::check;
+use crate::config::WeldOptions;
 use crate::lower::Unsupported;
 
 pub(crate) use self::columns::{coded, narrow};
@@ -92,8 +96,23 @@ pub(crate) fn execute(
 ) -> Result<SendableRecordBatchStream> {
     match ParquetScan::of(source.as_ref()) {
         Ok(scan) if enabled => scan.stream(partition, &context, sharing, request),
-        _ => source.execute(partition, context),
+        _ => {
+            let validate = WeldOptions::of(context.session_config().options()).validate_arrays;
+            let depth = validate.of(|| !check::is_of_datafusions_readers(source.as_ref()));
+            Ok(check::checked(source.execute(partition, context)?, source.schema(), depth))
+        }
     }
+}
+
+/// A unit of time by the name that settings have for it.
+fn unit(name: &str) -> Option<TimeUnit> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "s" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        "ns" => TimeUnit::Nanosecond,
+        _ => return None,
+    })
 }
 
 /// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why. After a run, with the columns
@@ -182,6 +201,10 @@ impl<'a> ParquetScan<'a> {
             predicate: self.source.filter(),
             pruning: prune::Allowed::of(options),
             metadata_size_hint: options.metadata_size_hint,
+            int96: options.coerce_int96.as_deref().and_then(unit).map(|unit| {
+                let zone = options.coerce_int96_tz.as_deref().map(Arc::from);
+                (unit, zone)
+            }),
             limit: self.config.limit,
             ordered: self.config.preserve_order,
             batch_rows: context.session_config().batch_size(),

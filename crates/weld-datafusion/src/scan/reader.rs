@@ -13,10 +13,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::TimeUnit;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::errors::ParquetError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::coop::make_cooperative;
@@ -52,6 +54,8 @@ pub(super) struct Scan {
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     pub(super) pruning: Allowed,
     pub(super) metadata_size_hint: Option<usize>,
+    /// The unit and the zone that the session wants of old timestamps.
+    pub(super) int96: Option<(TimeUnit, Option<Arc<str>>)>,
     pub(super) limit: Option<usize>,
     /// Whether rows have to come in the order of the files.
     pub(super) ordered: bool,
@@ -117,7 +121,7 @@ impl Place {
                 match group.next() {
                     Some(_) if file.is_ruled_out()? => self.groups.clear(),
                     Some(batch) => {
-                        let mut batch = self.scan.columns.adapt(&batch.map_err(corrupt)?, &file.constants)?;
+                        let mut batch = self.scan.columns.adapt(&batch.map_err(corrupt)?, &file.adapter)?;
                         if batch.num_rows() > self.rows_left {
                             batch = batch.slice(0, self.rows_left);
                         }
@@ -139,10 +143,8 @@ impl Place {
                 if self.file.is_none() {
                     self.metrics.files_processed.add(1);
                 }
-                if !self.scan.table.table_partition_cols().is_empty() {
-                    // Its predicate has its own values of the partition columns.
-                    self.generation = None;
-                }
+                // Its predicate has its own values of the columns that are the same in all of its rows.
+                self.generation = None;
             }
         }
     }
@@ -151,12 +153,12 @@ impl Place {
     async fn open_groups(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
+        // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them, which may fail.
+        let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes() && !file.adapter.can_fail;
         if let (Some(predicate), Some(prunes)) = (&file.predicate, &file.prunes) {
             let _timer = elapsed.timer();
             file.groups.prune_again(prunes)?;
             let generation = snapshot_generation(predicate);
-            // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them.
-            let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes();
             if drops_rows && self.generation.replace(generation) != Some(generation) {
                 self.predicates = ColumnPredicate::of(predicate, self.scan.table.table_schema())?;
             }
@@ -164,7 +166,7 @@ impl Place {
         let mut scans = file.next_scans(&self.options)?;
         file.groups.left.drain(..scans.len());
         for predicate in &mut self.predicates {
-            if !predicate.pays() || !file.has(&predicate.name) {
+            if !drops_rows || !predicate.pays() || !file.has(&predicate.name) {
                 continue;
             }
             let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.name]))?).await?;
@@ -248,6 +250,7 @@ fn corrupt(error: weld_parquet::Error) -> DataFusionError {
     match error {
         weld_parquet::Error::Parquet(error) => DataFusionError::from(error),
         weld_parquet::Error::Arrow(error) => DataFusionError::from(error),
+        weld_parquet::Error::Corrupt(what) => ParquetError::General(what).into(),
         other => DataFusionError::External(Box::new(other)),
     }
 }

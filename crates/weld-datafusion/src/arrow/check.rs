@@ -1,0 +1,278 @@
+//! What compiled code takes for granted of the arrays that it reads, checked on the way in.
+//!
+//! ```text
+//! a column that the plan declares NOT NULL has no null                                        always
+//! offsets, views and codes stay inside what they point into                                   by `weld.validate_arrays`
+//! text is UTF-8, views are as Arrow wants them                                                if that is `always`
+//! ```
+//!
+//! Arrow's safe constructors and DataFusion's readers give no other arrays. Those that another library hands over
+//! through Arrow's C interface are taken as they are.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericStringArray, OffsetSizeTrait, RecordBatch,
+    StringViewArray,
+};
+use arrow::datatypes::{self as types, DataType, SchemaRef};
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+use weld_runtime::StringView;
+
+/// Shorter texts are in their views.
+const INLINE_MAX: u32 = StringView::INLINE_MAX as u32;
+
+/// What is checked of arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Depth {
+    Nothing,
+    /// That no read leaves the buffers.
+    Ranges,
+    /// That, and what is in them.
+    Text,
+}
+
+/// Arrow's error for nulls in a column that is declared to have none.
+pub(crate) fn unexpected_nulls(column: &str) -> DataFusionError {
+    let message = format!("Column '{column}' is declared as non-nullable but contains null values");
+    ArrowError::InvalidArgumentError(message).into()
+}
+
+/// Whether all rows of a plan come from files that DataFusion reads, or from nowhere.
+pub(crate) fn is_of_datafusions_readers(plan: &dyn ExecutionPlan) -> bool {
+    let children = plan.children();
+    if !children.is_empty() {
+        return children.into_iter().all(|child| is_of_datafusions_readers(child.as_ref()));
+    }
+    match plan.downcast_ref::<DataSourceExec>() {
+        Some(source) => source.data_source().downcast_ref::<FileScanConfig>().is_some(),
+        None => plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>() || plan.is::<LazyMemoryExec>(),
+    }
+}
+
+/// The stream, which fails where a batch is not as `schema` says, or where an array is broken, as far as `depth` looks.
+pub(crate) fn checked(stream: SendableRecordBatchStream, schema: SchemaRef, depth: Depth) -> SendableRecordBatchStream {
+    let required = schema.fields().iter().map(|field| !field.is_nullable()).collect::<Vec<_>>();
+    if depth == Depth::Nothing && !required.contains(&true) {
+        return stream;
+    }
+    let mut known = Known(vec![None; schema.fields().len()]);
+    let of = stream.schema();
+    let checked = stream.map(move |batch| {
+        let batch = batch?;
+        for (at, required) in required.iter().enumerate().take(batch.num_columns()) {
+            if *required && batch.column(at).null_count() > 0 {
+                return Err(unexpected_nulls(schema.field(at).name()));
+            }
+        }
+        if depth != Depth::Nothing {
+            known.check(&batch, depth)?;
+        }
+        Ok(batch)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(of, checked))
+}
+
+/// The values of dictionaries that were checked last: batches share them.
+struct Known(Vec<Option<ArrayRef>>);
+
+impl Known {
+    fn check(&mut self, batch: &RecordBatch, depth: Depth) -> Result<()> {
+        for (at, column) in batch.columns().iter().enumerate() {
+            let known = self.0.get(at).cloned().flatten();
+            let checked = check_array(column.as_ref(), known.as_ref(), depth);
+            checked.map_err(|what| {
+                let schema = batch.schema();
+                let message = format!("column '{}' is broken: {what}", schema.field(at).name());
+                DataFusionError::from(ArrowError::InvalidArgumentError(message))
+            })?;
+            if let (DataType::Dictionary(..), Some(slot)) = (column.data_type(), self.0.get_mut(at)) {
+                *slot = Some(Arc::clone(column.as_any_dictionary().values()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with an array, if anything is. `known` values of a dictionary are right.
+fn check_array(array: &dyn Array, known: Option<&ArrayRef>, depth: Depth) -> Result<(), String> {
+    match array.data_type() {
+        DataType::Utf8 => check_strings(array.as_string::<i32>(), depth),
+        DataType::LargeUtf8 => check_strings(array.as_string::<i64>(), depth),
+        DataType::Utf8View => check_views(array.as_string_view(), depth),
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let values = dictionary.values();
+            if !known.is_some_and(|known| Arc::ptr_eq(known, values) || known.to_data().ptr_eq(&values.to_data())) {
+                check_array(values.as_ref(), None, depth)?;
+            }
+            check_codes(dictionary.keys(), values.len())
+        }
+        // The lengths of other buffers are checked where an array is made of them.
+        _ => Ok(()),
+    }
+}
+
+fn check_strings<O: OffsetSizeTrait>(array: &GenericStringArray<O>, depth: Depth) -> Result<(), String> {
+    let (offsets, bytes) = (array.value_offsets(), array.values().as_slice());
+    let (first, last) = (offsets[0].to_isize(), offsets[offsets.len() - 1].to_isize());
+    let within = |at: Option<isize>| at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= bytes.len());
+    let (Some(first), Some(last)) = (within(first), within(last)) else {
+        return Err(format!("its offsets leave its {} bytes", bytes.len()));
+    };
+    // Without an early end this takes many offsets at a time.
+    let backwards = |pair: &[O]| pair[0] > pair[1];
+    if offsets.windows(2).fold(false, |found, pair| found | backwards(pair)) {
+        let at = offsets.windows(2).position(backwards).unwrap_or(0);
+        return Err(format!("the offsets of row {at} run backwards"));
+    }
+    if depth != Depth::Text || bytes[first..last].is_ascii() {
+        return Ok(());
+    }
+    let row = |at: usize| &bytes[offsets[at].as_usize()..offsets[at + 1].as_usize()];
+    match (0..array.len()).find(|at| array.is_valid(*at) && std::str::from_utf8(row(*at)).is_err()) {
+        Some(at) => Err(format!("row {at} is not UTF-8")),
+        None => Ok(()),
+    }
+}
+
+fn check_views(array: &StringViewArray, depth: Depth) -> Result<(), String> {
+    let longest = array.views().iter().fold(0, |longest, view| longest.max(*view as u32));
+    if longest <= INLINE_MAX && depth != Depth::Text {
+        return Ok(());
+    }
+    for (at, view) in array.views().iter().enumerate().filter(|(at, _)| array.is_valid(*at)) {
+        let broken = |what: &str| Err(format!("the view of row {at} {what}"));
+        let stored = view.to_le_bytes();
+        let len = *view as u32;
+        let bytes = if len <= INLINE_MAX {
+            let (text, rest) = stored[4..].split_at(len as usize);
+            if depth == Depth::Text && rest.iter().any(|byte| *byte != 0) {
+                return broken("has bytes behind its text");
+            }
+            text
+        } else {
+            let view = ByteView::from(*view);
+            let start = view.offset as usize;
+            let buffer = array.data_buffers().get(view.buffer_index as usize);
+            let Some(bytes) = buffer.and_then(|buffer| buffer.get(start..start.checked_add(len as usize)?)) else {
+                return broken("leaves its buffers");
+            };
+            if depth == Depth::Text && bytes[..4] != stored[4..8] {
+                return broken("has another prefix than its text");
+            }
+            bytes
+        };
+        if depth == Depth::Text && !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
+            return Err(format!("row {at} is not UTF-8"));
+        }
+    }
+    Ok(())
+}
+
+fn check_codes(codes: &dyn Array, entries: usize) -> Result<(), String> {
+    match codes.data_type() {
+        DataType::Int8 => within::<types::Int8Type>(codes, entries),
+        DataType::Int16 => within::<types::Int16Type>(codes, entries),
+        DataType::Int32 => within::<types::Int32Type>(codes, entries),
+        DataType::Int64 => within::<types::Int64Type>(codes, entries),
+        DataType::UInt8 => within::<types::UInt8Type>(codes, entries),
+        DataType::UInt16 => within::<types::UInt16Type>(codes, entries),
+        DataType::UInt32 => within::<types::UInt32Type>(codes, entries),
+        DataType::UInt64 => within::<types::UInt64Type>(codes, entries),
+        other => Err(format!("its codes are {other}")),
+    }
+}
+
+fn within<T: ArrowPrimitiveType<Native: Into<i128>>>(codes: &dyn Array, entries: usize) -> Result<(), String> {
+    let codes = codes.as_primitive::<T>();
+    let range = 0..entries as i128;
+    let is_out = |code: T::Native| !range.contains(&code.into());
+    if !codes.values().iter().fold(false, |found, code| found | is_out(*code)) {
+        return Ok(());
+    }
+    match (0..codes.len()).find(|at| codes.is_valid(*at) && is_out(codes.value(*at))) {
+        Some(at) => Err(format!("row {at} has the code {:?} of {entries}", codes.value(at))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{DictionaryArray, Int8Array, StringArray};
+    use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+    use arrow::datatypes::Int8Type;
+
+    fn check(array: &dyn Array) -> Result<(), String> {
+        check_array(array, None, Depth::Text)
+    }
+
+    #[test]
+    fn sound_arrays_pass() {
+        let long = "a string of more than twelve bytes, ü";
+        let texts = vec![Some("a"), None, Some(long), Some("twelve bytes"), Some("")];
+        let (strings, views) = (StringArray::from(texts.clone()), StringViewArray::from(texts));
+        let codes: DictionaryArray<Int8Type> = [Some("x"), None, Some("y")].into_iter().collect();
+        for array in
+            [&strings as &dyn Array, &strings.slice(1, 2), &views, &views.slice(2, 3), &codes, &codes.slice(1, 1)]
+        {
+            assert_eq!(check(array), Ok(()));
+        }
+        assert_eq!(check(&StringArray::new_null(0)), Ok(()));
+    }
+
+    #[test]
+    fn broken_arrays_do_not() {
+        let bytes = || Buffer::from_slice_ref("a string of more than twelve bytes");
+        // SAFETY: only `check` looks at these arrays, which trusts nothing but the buffers' lengths.
+        let (offsets, backwards, split, codes, views) = unsafe {
+            let strings = |offsets: Vec<i32>, bytes| {
+                let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::from(offsets));
+                StringArray::new_unchecked(offsets, bytes, None)
+            };
+            let view = ByteView { length: 20, prefix: u32::from_le_bytes(*b"a st"), buffer_index: 0, offset: 30 };
+            let views = |view: ByteView| {
+                StringViewArray::new_unchecked(ScalarBuffer::from(vec![view.as_u128()]), vec![bytes()], None)
+            };
+            (
+                strings(vec![0, 3, 99], bytes()),
+                strings(vec![0, 9, 4, 12], bytes()),
+                strings(vec![0, 1, 2], Buffer::from_slice_ref("ü")),
+                DictionaryArray::<Int8Type>::new_unchecked(
+                    Int8Array::from(vec![Some(0), None, Some(-1)]),
+                    Arc::new(StringArray::from(vec!["x"])),
+                ),
+                [
+                    views(view),
+                    views(ByteView { buffer_index: 1, offset: 0, ..view }),
+                    views(ByteView { offset: 2, ..view }),
+                ],
+            )
+        };
+        let broken = [&offsets as &dyn Array, &backwards, &split, &codes, &views[0], &views[1], &views[2]];
+        for (array, what) in broken.into_iter().zip([
+            "its offsets leave its 34 bytes",
+            "the offsets of row 1 run backwards",
+            "row 0 is not UTF-8",
+            "row 2 has the code -1 of 1",
+            "the view of row 0 leaves its buffers",
+            "the view of row 0 leaves its buffers",
+            "the view of row 0 has another prefix than its text",
+        ]) {
+            assert_eq!(check(array), Err(what.to_owned()));
+            let of_text = what.contains("UTF-8") || what.contains("prefix");
+            assert_eq!(check_array(array, None, Depth::Ranges).is_ok(), of_text, "{what}");
+        }
+    }
+}
