@@ -370,7 +370,7 @@ async fn explain_says_who_reads() {
     let sql = "EXPLAIN SELECT sum(k) FROM t WHERE k > 3";
     let on = text(&engines.weld, sql).await;
     assert!(on.contains("scan=weld"), "{on}");
-    // A table in milliseconds over a file in microseconds: arrow-rs divides.
+    // A table in milliseconds over a file in microseconds: read as it is, and divided then.
     let rows =
         "SELECT v, arrow_cast(v * 1000000, 'Timestamp(Microsecond, None)') AS at FROM generate_series(1, 9) AS g(v)";
     let path = folder.path().join("times.parquet");
@@ -381,7 +381,7 @@ async fn explain_says_who_reads() {
     let times = "SELECT max(at), sum(v) FROM times WHERE v > 2";
     engines.check(times, 1).await;
     let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {times}")).await;
-    assert!(analyzed.contains("scan=weld (at by arrow-rs: "), "{analyzed}");
+    assert!(analyzed.contains("scan=weld") && !analyzed.contains("by arrow-rs"), "{analyzed}");
     text(&engines.weld, "SET weld.scan = false").await;
     let off = text(&engines.weld, sql).await;
     assert!(off.contains("scan=datafusion (weld.scan is off)"), "{off}");

@@ -1,0 +1,128 @@
+//! Errors: of which rows they are raised, of which class they are and what they say.
+
+use crate::common::{Engines, config};
+use crate::plain;
+
+async fn table(batch_rows: usize, partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    let rows = "
+        SELECT v AS k, v % 4 AS z, CASE WHEN v % 5 = 0 THEN NULL ELSE v % 4 END AS n, v % 3 AS g,
+               CAST(v AS DECIMAL(10, 2)) * 1000 AS d, arrow_cast(v * 100, 'UInt64') AS u, v % 2 = 0 AS b
+        FROM generate_series(0, 60) AS g(v)";
+    engines.table_from("t", rows, batch_rows).await;
+    engines
+}
+
+/// Both fail, with the same words.
+async fn same_error(engines: &Engines, sql: &str) {
+    let (stock, weld) = (engines.stock_rows(sql).await, engines.run(sql).await.map(|run| run.rows));
+    let (Err(stock), Err(weld)) = (&stock, &weld) else { panic!("{sql}\nstock {stock:?}\nweld  {weld:?}") };
+    assert_eq!(plain(weld), plain(stock), "{sql}");
+}
+
+/// What a filter leaves out is not evaluated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_left_out() {
+    for (batch_rows, partitions) in [(100, 1), (7, 2)] {
+        let engines = table(batch_rows, partitions).await;
+        for sql in [
+            "SELECT sum(10 / z) FILTER (WHERE z <> 0) FROM t",
+            "SELECT avg(d % n) FILTER (WHERE n <> 0), max(7 / n) FILTER (WHERE n > 1), sum(8 / n) FILTER (WHERE n < 0) FROM t",
+            "SELECT count(10 / z) FILTER (WHERE z <> 0), min(12 / z) FILTER (WHERE z > 2) FROM t WHERE k > 3",
+            "SELECT sum(arrow_cast(k * 4, 'Int8') + 1) FILTER (WHERE k < 30), sum(d / z) FILTER (WHERE z > 0) FROM t",
+            "SELECT a.k, b.k FROM t a JOIN t b ON a.k = b.k AND 10 / a.z > b.g WHERE a.z <> 0",
+            "SELECT a.k, b.k FROM t a JOIN t b ON a.k = b.k AND CASE WHEN b.z = 0 THEN false ELSE 10 / b.z > 3 END",
+            "SELECT k, CASE WHEN z = 0 THEN -1 WHEN 10 / z > 4 THEN 10 / z ELSE k / z END FROM t WHERE k > 2",
+            "SELECT CASE z WHEN 0 THEN 0 WHEN 3 THEN 30 / z END, count(*) FROM t GROUP BY 1",
+            "SELECT k FROM t WHERE z <> 0 AND 10 / z > 3",
+            "SELECT 10 / z, k FROM t WHERE z <> 0",
+            "SELECT 10 / n, k FROM t WHERE n > 0 OR n IS NULL",
+            "SELECT x, count(*) FROM (SELECT 10 / z AS x FROM t WHERE z > 0) GROUP BY x",
+        ] {
+            engines.check(sql, 1).await;
+        }
+    }
+}
+
+/// Where there are groups DataFusion evaluates the arguments of all rows, and fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arguments_of_rows_that_groups_leave_out() {
+    for partitions in [1, 2] {
+        let engines = table(7, partitions).await;
+        same_error(&engines, "SELECT g, sum(10 / z) FILTER (WHERE z <> 0) FROM t GROUP BY g").await;
+        same_error(&engines, "SELECT g, avg(d / n) FILTER (WHERE n <> 0) FROM t GROUP BY g").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn casts_fail_as_arrows_do() {
+    let engines = table(100, 1).await;
+    for sql in [
+        "SELECT arrow_cast(k * 10, 'Int8') FROM t WHERE k >= 0",
+        "SELECT arrow_cast(k - 3, 'UInt32') FROM t WHERE k >= 0",
+        "SELECT arrow_cast(u, 'Int8'), arrow_cast(u * 9000000000000000, 'Int64') FROM t WHERE k = 60",
+        "SELECT arrow_cast(u, 'UInt8') FROM t WHERE k > 40 AND k < 50",
+        "SELECT CAST(k AS DECIMAL(3, 2)) FROM t WHERE k >= 0",
+        "SELECT CAST(d AS DECIMAL(4, 1)) FROM t WHERE k >= 0",
+        "SELECT CAST(d AS DECIMAL(6, 4)) FROM t WHERE k > 5",
+        "SELECT CAST(-d AS DECIMAL(6, 4)) FROM t WHERE k > 5",
+        "SELECT CAST(k * 1000000000000 AS DECIMAL(38, 30)) FROM t WHERE k > 5",
+        "SELECT CAST(CAST(d AS DECIMAL(38, 2)) * 100000000 AS DECIMAL(38, 33)) FROM t WHERE k > 5",
+        "SELECT sum(arrow_cast(k * 10, 'Int8')) FROM t WHERE k >= 0",
+        "SELECT g, sum(arrow_cast(k * 10, 'Int8')) FROM t GROUP BY g",
+        "SELECT 10 / z FROM t WHERE k >= 0",
+    ] {
+        same_error(&engines, sql).await;
+    }
+}
+
+/// Parts of dates that have no date, and sums of decimals that have no 128 bits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extremes_of_dates_and_averages() {
+    let engines = Engines::new(config(1));
+    let days = [
+        i32::MIN,
+        -96_465_293,
+        -96_465_292,
+        -96_465_291,
+        -719_529,
+        -719_528,
+        -1,
+        0,
+        11_016,
+        95_026_235,
+        95_026_236,
+        95_026_237,
+        i32::MAX,
+    ];
+    let rows = days.map(|day| format!("({day})")).join(", ");
+    let sql = format!(
+        "SELECT arrow_cast(k, 'Date32') AS t, k FROM (SELECT arrow_cast(x, 'Int32') AS k FROM (VALUES {rows}, (NULL)) AS v(x))"
+    );
+    engines.table_from("d", &sql, 5).await;
+    for sql in [
+        "SELECT k, date_part('year', t), date_part('month', t), date_part('day', t) FROM d WHERE k > 3 OR k < 4",
+        "SELECT date_part('year', t), count(*) FROM d GROUP BY 1",
+        "SELECT k FROM d WHERE date_part('year', t) > 0 OR date_part('year', t) IS NULL",
+        "SELECT k, t - DATE '1970-01-01' FROM d WHERE k < 2000000000",
+    ] {
+        engines.check(sql, 1).await;
+    }
+    for digits in [20, 25, 26, 38] {
+        let nines = "9".repeat(digits);
+        let rows = format!(
+            "SELECT CAST('{nines}' AS DECIMAL({digits}, 2)) AS d, v % 2 AS g FROM generate_series(1, 40) AS g(v)"
+        );
+        let rows = rows.replace(&format!("'{nines}'"), &format!("'{}'", &nines[2..]));
+        let name = format!("avg{digits}");
+        engines.table_from(&name, &rows, 7).await;
+        for sql in ["SELECT avg(d) FROM t", "SELECT g, avg(d), count(*) FROM t WHERE g < 5 GROUP BY g"] {
+            let sql = sql.replace("FROM t", &format!("FROM {name}"));
+            let (stock, weld) = (engines.stock_rows(&sql).await, engines.run(&sql).await.map(|run| run.rows));
+            match (&stock, &weld) {
+                (Err(stock), Err(weld)) => assert_eq!(plain(weld), plain(stock), "{sql}"),
+                _ => assert_eq!(weld, stock, "{sql}"),
+            }
+        }
+    }
+}
