@@ -1,8 +1,37 @@
 //! Plan rewrites and runtime filters for DataFusion's physical plans.
 //!
 //! Nothing here knows how operators are run: the rules serve DataFusion's own operators as well as compiled ones.
+//! [`rules`] puts them into a list of physical optimizer rules, each at its place.
 #![forbid(unsafe_code)]
 
+mod estimate;
+mod join_order;
 mod key_set;
+mod ranges;
+mod selectivity;
 
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+
+pub use join_order::JoinOrder;
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr};
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// Which rewrites are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanOptions {
+    pub join_order: bool,
+}
+
+/// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
+/// already; `options` finds a session's settings.
+pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -> Vec<Rule> {
+    let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
+    if let (Some(selection), None) = (place_of("join_selection"), place_of(JoinOrder::NAME)) {
+        rules.insert(selection + 1, Arc::new(JoinOrder::new(options)));
+    }
+    rules
+}

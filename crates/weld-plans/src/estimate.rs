@@ -1,0 +1,296 @@
+//! How many rows an operator gives and how its columns' values are spread, as far as statistics tell.
+//!
+//! Statistics of the sources come from DataFusion (Parquet: rows, least and greatest values); tables in memory have none
+//! but their number of rows, so ranges of their integers are read once and remembered ([`Ranges`]). What nothing is known
+//! of is [`None`], and whoever asks leaves the plan as it was written.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{ColumnStatistics, JoinType, ScalarValue};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::UnionExec;
+
+use crate::ranges::Ranges;
+use crate::selectivity::{narrowed, selectivity};
+
+/// A string's bytes, where nothing is known of them.
+const STRING_BYTES: f64 = 24.0;
+
+/// An operator's output.
+#[derive(Clone, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) rows: f64,
+    pub(crate) columns: Vec<ColumnEstimate>,
+}
+
+/// One column of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnEstimate {
+    /// Rows of the table that the column is of, before anything was filtered.
+    pub(crate) table_rows: f64,
+    /// Least and greatest value there, of integers, dates and the like.
+    pub(crate) table_range: Option<(f64, f64)>,
+    /// The same of the rows that are left.
+    pub(crate) range: Option<(f64, f64)>,
+    /// Distinct values in the table, where that is known.
+    pub(crate) distinct: Option<f64>,
+    pub(crate) null_share: f64,
+    pub(crate) bytes: f64,
+}
+
+impl ColumnEstimate {
+    fn unknown(rows: f64, data_type: &DataType) -> ColumnEstimate {
+        let bytes = data_type.primitive_width().map_or(STRING_BYTES, |width| width as f64);
+        ColumnEstimate { table_rows: rows, table_range: None, range: None, distinct: None, null_share: 0.0, bytes }
+    }
+
+    /// Distinct values in the whole table: at most its rows and what its range holds.
+    pub(crate) fn table_distinct(&self) -> f64 {
+        let by_range = self.table_range.map_or(f64::INFINITY, |(min, max)| max - min + 1.0);
+        self.distinct.unwrap_or(f64::INFINITY).min(by_range).min(self.table_rows).max(1.0)
+    }
+
+    /// Distinct values among `rows` that are left.
+    pub(crate) fn distinct_among(&self, rows: f64) -> f64 {
+        let by_range = self.range.map_or(f64::INFINITY, |(min, max)| max - min + 1.0);
+        self.table_distinct().min(by_range).min(rows).max(1.0)
+    }
+}
+
+impl Estimate {
+    pub(crate) fn row_bytes(&self) -> f64 {
+        self.columns.iter().map(|column| column.bytes).sum()
+    }
+
+    fn with_rows(mut self, rows: f64) -> Estimate {
+        self.rows = rows;
+        self
+    }
+
+    fn projected(&self, columns: impl IntoIterator<Item = usize>) -> Estimate {
+        Estimate { rows: self.rows, columns: columns.into_iter().map(|index| self.columns[index].clone()).collect() }
+    }
+}
+
+/// Estimates the output of `plan`.
+pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
+    let node = plan.as_ref();
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        let input = estimate(filter.input(), ranges)?;
+        let share = selectivity(filter.predicate(), &input);
+        let columns = narrowed(filter.predicate(), &input);
+        let output = Estimate { rows: (input.rows * share).max(1.0), columns };
+        let output = match filter.projection() {
+            Some(projection) => output.projected(projection.iter().copied()),
+            None => output,
+        };
+        return Some(limited(output, filter.fetch()));
+    }
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let input = estimate(projection.input(), ranges)?;
+        let column = |expr: &Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
+            Some(column) => input.columns[column.index()].clone(),
+            None => {
+                let data_type = expr.data_type(&projection.input().schema()).unwrap_or(DataType::Null);
+                ColumnEstimate::unknown(input.rows, &data_type)
+            }
+        };
+        let columns = projection.expr().iter().map(|projected| column(&projected.expr)).collect();
+        return Some(Estimate { rows: input.rows, columns });
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return groups(aggregate, ranges);
+    }
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        return joined(join, ranges);
+    }
+    if node.is::<UnionExec>() {
+        let inputs: Option<Vec<Estimate>> = plan.children().into_iter().map(|input| estimate(input, ranges)).collect();
+        let rows = inputs?.iter().map(|input| input.rows).sum();
+        return Some(unknown_columns(plan, rows));
+    }
+    match plan.children()[..] {
+        [] => source(plan, ranges),
+        // What sorts, limits, repartitions or computes windows: the input's columns come first.
+        [input] => {
+            let input = estimate(input, ranges)?;
+            let mut columns = unknown_columns(plan, input.rows).columns;
+            let same =
+                plan.schema().fields().iter().zip(plan.children()[0].schema().fields().iter()).all(|(a, b)| a == b);
+            if same {
+                columns.iter_mut().zip(&input.columns).for_each(|(column, known)| *column = known.clone());
+            }
+            Some(limited(Estimate { rows: input.rows, columns }, plan.fetch()))
+        }
+        _ => {
+            let rows = datafusion_statistics(plan)?.num_rows.get_value().copied()?;
+            Some(unknown_columns(plan, rows as f64))
+        }
+    }
+}
+
+fn limited(output: Estimate, fetch: Option<usize>) -> Estimate {
+    match fetch {
+        Some(fetch) => {
+            let rows = output.rows.min(fetch as f64);
+            output.with_rows(rows)
+        }
+        None => output,
+    }
+}
+
+fn unknown_columns(plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Estimate {
+    let schema = plan.schema();
+    let columns = schema.fields().iter().map(|field| ColumnEstimate::unknown(rows, field.data_type())).collect();
+    Estimate { rows, columns }
+}
+
+fn datafusion_statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<datafusion::common::Statistics>> {
+    StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+}
+
+/// A table.
+fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
+    let statistics = datafusion_statistics(plan)?;
+    let rows = statistics.num_rows.get_value().copied()? as f64;
+    let schema = plan.schema();
+    let memory =
+        plan.downcast_ref::<DataSourceExec>().and_then(|exec| exec.data_source().downcast_ref::<MemorySourceConfig>());
+    let column = |(index, field): (usize, &arrow::datatypes::FieldRef)| {
+        let mut column = ColumnEstimate::unknown(rows, field.data_type());
+        if let Some(known) = statistics.column_statistics.get(index) {
+            column.table_range = value_range(known);
+            column.distinct = known.distinct_count.get_value().map(|distinct| *distinct as f64);
+            let nulls = known.null_count.get_value().map_or(0.0, |nulls| *nulls as f64);
+            column.null_share = if rows > 0.0 { nulls / rows } else { 0.0 };
+        }
+        if column.table_range.is_none() {
+            column.table_range = memory.and_then(|memory| ranges.of(memory, index));
+        }
+        column.range = column.table_range;
+        column
+    };
+    Some(Estimate { rows, columns: schema.fields().iter().enumerate().map(column).collect() })
+}
+
+fn value_range(column: &ColumnStatistics) -> Option<(f64, f64)> {
+    Some((position(column.min_value.get_value()?)?, position(column.max_value.get_value()?)?))
+}
+
+/// Where a value lies among those of its type, if they can be counted: integers, dates, timestamps, decimals by their
+/// digits.
+pub(crate) fn position(value: &ScalarValue) -> Option<f64> {
+    Some(match value {
+        ScalarValue::Int8(value) => f64::from((*value)?),
+        ScalarValue::Int16(value) => f64::from((*value)?),
+        ScalarValue::Int32(value) | ScalarValue::Date32(value) => f64::from((*value)?),
+        ScalarValue::Int64(value)
+        | ScalarValue::Date64(value)
+        | ScalarValue::TimestampSecond(value, _)
+        | ScalarValue::TimestampMillisecond(value, _)
+        | ScalarValue::TimestampMicrosecond(value, _)
+        | ScalarValue::TimestampNanosecond(value, _) => (*value)? as f64,
+        ScalarValue::UInt8(value) => f64::from((*value)?),
+        ScalarValue::UInt16(value) => f64::from((*value)?),
+        ScalarValue::UInt32(value) => f64::from((*value)?),
+        ScalarValue::UInt64(value) => (*value)? as f64,
+        ScalarValue::Decimal32(value, ..) => f64::from((*value)?),
+        ScalarValue::Decimal64(value, ..) => (*value)? as f64,
+        ScalarValue::Decimal128(value, ..) => (*value)? as f64,
+        _ => return None,
+    })
+}
+
+fn groups(exec: &AggregateExec, ranges: &Ranges) -> Option<Estimate> {
+    let input = estimate(exec.input(), ranges)?;
+    let schema = exec.schema();
+    let mut columns = Vec::new();
+    let mut combinations = 1.0;
+    for (expr, _) in exec.group_expr().expr() {
+        let column = match expr.downcast_ref::<Column>() {
+            Some(column) => input.columns[column.index()].clone(),
+            None => ColumnEstimate::unknown(input.rows, &expr.data_type(&exec.input().schema()).ok()?),
+        };
+        combinations *= column.distinct_among(input.rows);
+        columns.push(column);
+    }
+    let rows = if columns.is_empty() { 1.0 } else { combinations.min(input.rows) };
+    for field in schema.fields().iter().skip(columns.len()) {
+        columns.push(ColumnEstimate::unknown(rows, field.data_type()));
+    }
+    Some(limited(Estimate { rows, columns }, exec.limit_options().map(|options| options.limit())))
+}
+
+/// A join that is not part of a graph that is ordered (an outer join, say), or one below it.
+fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
+    let (left, right) = (estimate(join.left(), ranges)?, estimate(join.right(), ranges)?);
+    let mut share: f64 = 1.0;
+    for (l, r) in join.on() {
+        let column = |side: &Estimate, expr: &Arc<dyn PhysicalExpr>| {
+            expr.downcast_ref::<Column>().map(|column| side.columns[column.index()].clone())
+        };
+        let (Some(l), Some(r)) = (column(&left, l), column(&right, r)) else {
+            share *= 1.0 / left.rows.min(right.rows).max(1.0);
+            continue;
+        };
+        share *= 1.0 / domain([&l, &r]);
+    }
+    // Keys of several columns hold at most as many combinations as the smaller side has rows.
+    let share = share.max(1.0 / left.rows.min(right.rows).max(1.0));
+    let pairs = left.rows * right.rows * share;
+    let matched = |side: &Estimate| side.rows.min(pairs);
+    let unmatched = |side: &Estimate| (side.rows - matched(side)).max(side.rows * 0.2);
+    let rows = match join.join_type() {
+        JoinType::Inner => pairs,
+        JoinType::Left => pairs.max(left.rows),
+        JoinType::Right => pairs.max(right.rows),
+        JoinType::Full => pairs.max(left.rows).max(right.rows),
+        JoinType::LeftSemi => matched(&left),
+        JoinType::RightSemi => matched(&right),
+        JoinType::LeftAnti => unmatched(&left),
+        JoinType::RightAnti => unmatched(&right),
+        JoinType::LeftMark => left.rows,
+        JoinType::RightMark => right.rows,
+    };
+    let mut columns = match join.join_type() {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.columns,
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.columns,
+        _ => left.columns.into_iter().chain(right.columns).collect(),
+    };
+    if matches!(join.join_type(), JoinType::LeftMark | JoinType::RightMark) {
+        columns.push(ColumnEstimate::unknown(rows, &DataType::Boolean));
+    }
+    let output = Estimate { rows: rows.max(1.0), columns };
+    let output = match join.projection.as_deref() {
+        Some(projection) => output.projected(projection.iter().copied()),
+        None => output,
+    };
+    Some(limited(output, join.fetch()))
+}
+
+/// How many values a class of equal columns is over: rows meet with a chance of one in so many.
+///
+/// If the values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key and
+/// its primary key); otherwise the column with the most possible values decides.
+pub(crate) fn domain<'a>(members: impl IntoIterator<Item = &'a ColumnEstimate> + Clone) -> f64 {
+    let smallest = members.clone().into_iter().min_by(|a, b| a.table_rows.total_cmp(&b.table_rows));
+    let Some(smallest) = smallest else { return 1.0 };
+    let within = members.clone().into_iter().all(|member| match (member.table_range, smallest.table_range) {
+        (Some((min, max)), Some((least, greatest))) => least <= min && max <= greatest,
+        _ => true,
+    });
+    if within {
+        return smallest.table_distinct();
+    }
+    members.into_iter().map(ColumnEstimate::table_distinct).fold(1.0, f64::max)
+}

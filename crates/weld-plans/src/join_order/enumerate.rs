@@ -1,0 +1,337 @@
+//! The cheapest order of a graph's joins.
+//!
+//! Dynamic programming over connected sets of relations, each pair of a set and its complement once (Moerkotte, Neumann:
+//! *Analysis of Two Existing and One New Dynamic Programming Algorithm*, 2006); where that are too many pairs, the two
+//! relations whose join gives fewest rows are joined first, again and again (Fegaras: *A New Heuristic for Optimizing Large
+//! Queries*, 1998). Orders are compared by the rows that joins give, build and probe.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+
+use super::graph::{Graph, Member, Reducer, Set, Tree};
+use crate::estimate::{ColumnEstimate, Estimate, domain};
+use crate::selectivity::selectivity;
+
+/// More pairs of sets are not looked at.
+const PAIRS_MAX: usize = 10_000;
+
+/// What building a row of a hash table costs, next to a row that a join gives.
+const BUILD_COST: f64 = 1.0;
+
+/// What probing with a row costs.
+const PROBE_COST: f64 = 0.1;
+
+/// A semi or anti join builds the side that it keeps only if that has so many times fewer rows: matches must be marked then
+/// and rows come last.
+const KEPT_BUILD_RATIO: f64 = 8.0;
+
+/// At least this share of rows survives an anti join: estimates of what a join keeps are too rough for less.
+const ANTI_SHARE_MIN: f64 = 0.2;
+
+/// A joined set of relations.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    pub(super) tree: Tree,
+    pub(super) rows: f64,
+    row_bytes: f64,
+    pub(super) cost: f64,
+}
+
+impl Joined {
+    pub(super) fn bytes(&self) -> f64 {
+        self.rows * self.row_bytes
+    }
+}
+
+/// A graph with what is known of its relations.
+pub(super) struct Costs<'a> {
+    graph: &'a Graph,
+    estimates: Vec<Estimate>,
+    /// For each class how many values it is over.
+    domains: Vec<f64>,
+    /// For each filter the share of rows that pass.
+    shares: Vec<f64>,
+    /// For each relation those that it can be joined with.
+    neighbours: Vec<Set>,
+}
+
+impl<'a> Costs<'a> {
+    pub(super) fn new(graph: &'a Graph, estimates: Vec<Estimate>) -> Costs<'a> {
+        let whole = Estimate {
+            rows: estimates.iter().map(|estimate| estimate.rows).product(),
+            columns: estimates.iter().flat_map(|estimate| estimate.columns.iter().cloned()).collect(),
+        };
+        let known =
+            |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(|column| &whole.columns[column.index()]);
+        let domain_of = |class: &Vec<Member>| {
+            let columns: Vec<&ColumnEstimate> = class.iter().filter_map(|member| known(&member.expr)).collect();
+            domain(columns.iter().copied())
+        };
+        let domains = graph.classes.iter().map(domain_of).collect();
+        let shares = graph.filters.iter().map(|filter| selectivity(&filter.predicate, &whole)).collect();
+        let mut costs = Costs { graph, estimates, domains, shares, neighbours: Vec::new() };
+        costs.neighbours = (0..graph.relations.len()).map(|relation| costs.neighbours_of(relation)).collect();
+        costs
+    }
+
+    fn neighbours_of(&self, relation: usize) -> Set {
+        let mut neighbours = 0;
+        for (class, members) in self.graph.classes.iter().enumerate() {
+            let mut all: Set = members.iter().map(|member| 1 << member.relation).fold(0, |a, b: Set| a | b);
+            for (index, other) in self.graph.relations.iter().enumerate() {
+                let compares = |reducer: &Reducer| reducer.keys.iter().any(|(key, _)| *key == class);
+                if other.reducer.as_ref().is_some_and(compares) {
+                    all |= 1 << index;
+                }
+            }
+            if all & (1 << relation) != 0 {
+                neighbours |= all;
+            }
+        }
+        neighbours & !(1 << relation)
+    }
+
+    pub(super) fn relation(&self, relation: usize) -> Joined {
+        let estimate = &self.estimates[relation];
+        Joined { tree: Tree::Relation(relation), rows: estimate.rows, row_bytes: estimate.row_bytes(), cost: 0.0 }
+    }
+
+    /// The cost of the joins as a tree has them; `None` if they are none of this graph's.
+    pub(super) fn of_tree(&self, tree: &Tree) -> Option<Joined> {
+        match tree {
+            Tree::Relation(relation) => Some(self.relation(*relation)),
+            Tree::Join(build, probe) => self.join(&self.of_tree(build)?, &self.of_tree(probe)?),
+        }
+    }
+
+    /// The cheaper of both ways to join two sets.
+    fn join_either(&self, a: &Joined, b: &Joined) -> Option<Joined> {
+        let (smaller, larger) = if a.bytes() <= b.bytes() { (a, b) } else { (b, a) };
+        let (by_reducer, kept) = match (self.reducer_of(smaller), self.reducer_of(larger)) {
+            (None, None) => return self.join(smaller, larger),
+            (Some(_), Some(_)) => return None,
+            (Some(_), None) => (smaller, larger),
+            (None, Some(_)) => (larger, smaller),
+        };
+        match kept.rows * KEPT_BUILD_RATIO < by_reducer.rows {
+            true => self.join(kept, by_reducer),
+            false => self.join(by_reducer, kept),
+        }
+    }
+
+    fn reducer_of(&self, joined: &Joined) -> Option<&'a Reducer> {
+        match joined.tree {
+            Tree::Relation(relation) => self.graph.relations[relation].reducer.as_ref(),
+            Tree::Join(..) => None,
+        }
+    }
+
+    /// `build` joined with `probe`; `None` if nothing joins them.
+    pub(super) fn join(&self, build: &Joined, probe: &Joined) -> Option<Joined> {
+        let (left, right) = (build.tree.relations(), probe.tree.relations());
+        let (rows, row_bytes) = match (self.reducer_of(build), self.reducer_of(probe)) {
+            (Some(_), Some(_)) => return None,
+            (Some(reducer), None) => (self.reduced(probe, right, reducer, build)?, probe.row_bytes),
+            (None, Some(reducer)) => (self.reduced(build, left, reducer, probe)?, build.row_bytes),
+            (None, None) => (build.rows * probe.rows / self.divisor(left, right)?, build.row_bytes + probe.row_bytes),
+        };
+        let rows = (rows * self.filtered(left, right)).max(1.0);
+        let cost = build.cost + probe.cost + rows + build.rows * BUILD_COST + probe.rows * PROBE_COST;
+        let tree = Tree::Join(Box::new(build.tree.clone()), Box::new(probe.tree.clone()));
+        Some(Joined { tree, rows, row_bytes, cost })
+    }
+
+    /// The share of rows that pass the filters which can be asked once both sets are joined, and not before.
+    fn filtered(&self, left: Set, right: Set) -> f64 {
+        let both = left | right;
+        let filters = self.graph.filters.iter().zip(&self.shares);
+        let new = filters
+            .filter(|(filter, _)| filter.needs & !both == 0 && filter.needs & !left != 0 && filter.needs & !right != 0);
+        new.map(|(_, share)| share).product()
+    }
+
+    /// Of how many pairs of rows one matches; `None` if no column is compared.
+    fn divisor(&self, left: Set, right: Set) -> Option<f64> {
+        let in_set = |members: &[Member], set: Set| members.iter().any(|m| set & (1 << m.relation) != 0);
+        let spanning = |class: &&Vec<Member>| in_set(class, left) && in_set(class, right);
+        let classes: Vec<usize> = (0..self.domains.len()).filter(|c| spanning(&&self.graph.classes[*c])).collect();
+        if classes.is_empty() {
+            return None;
+        }
+        let all: f64 = classes.iter().map(|class| self.domains[*class]).product();
+        if classes.len() == 1 {
+            return Some(all);
+        }
+        // Several columns of one pair of tables together have no more values than the smaller table has rows.
+        let relations = |set: Set| (0..self.estimates.len()).filter(move |r| set & (1 << r) != 0);
+        let mut divisor = all;
+        for a in relations(left) {
+            for b in relations(right) {
+                let shared = classes.iter().filter(|class| {
+                    let class = &self.graph.classes[**class];
+                    class.iter().any(|m| m.relation == a) && class.iter().any(|m| m.relation == b)
+                });
+                let (count, product) = shared.fold((0, 1.0), |(n, p), class| (n + 1, p * self.domains[*class]));
+                if count > 1 {
+                    let rows_max = self.table_rows(a).min(self.table_rows(b));
+                    divisor = divisor.min(all / product * product.min(rows_max));
+                }
+            }
+        }
+        Some(divisor)
+    }
+
+    /// Rows of a relation's largest table, before anything was filtered.
+    fn table_rows(&self, relation: usize) -> f64 {
+        let estimate = &self.estimates[relation];
+        estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
+    }
+
+    /// Rows of `kept` that a semi or anti join keeps; `None` if what it compares is not there yet.
+    fn reduced(&self, kept: &Joined, relations: Set, reducer: &Reducer, by: &Joined) -> Option<f64> {
+        let is_there = |class: usize| self.graph.classes[class].iter().any(|m| relations & (1 << m.relation) != 0);
+        let reads = reducer.filter.as_ref().map_or(0, |(_, reads)| *reads);
+        if !reducer.keys.iter().all(|(class, _)| is_there(*class)) || reads & !relations != 0 {
+            return None;
+        }
+        let values: f64 = reducer.keys.iter().map(|(class, _)| self.domains[*class]).product();
+        let distinct = match &reducer.keys[..] {
+            [(_, key)] => match (key.downcast_ref::<Column>(), &by.tree) {
+                (Some(column), Tree::Relation(relation)) => {
+                    let index = column.index() - self.graph.relations[*relation].first;
+                    self.estimates[*relation].columns[index].distinct_among(by.rows)
+                }
+                _ => by.rows,
+            },
+            _ => by.rows,
+        };
+        let matching = (distinct / values.min(kept.rows.max(distinct))).min(1.0);
+        let matching = if reducer.filter.is_some() { matching * 0.5 } else { matching };
+        Some(kept.rows * if reducer.anti { (1.0 - matching).max(ANTI_SHARE_MIN) } else { matching })
+    }
+
+    /// The cheapest order that was found; `None` if the graph is not connected.
+    pub(super) fn best(&self) -> Option<Joined> {
+        self.by_dynamic_programming().or_else(|| self.greedily())
+    }
+
+    fn by_dynamic_programming(&self) -> Option<Joined> {
+        let count = self.graph.relations.len();
+        let best = (0..count).map(|relation| (1 << relation, self.relation(relation))).collect();
+        let mut search = Search { costs: self, best, pairs: 0 };
+        for first in (0..count).rev() {
+            let set: Set = 1 << first;
+            search.join_complements(set)?;
+            search.grow(set, below(first) | set)?;
+        }
+        search.best.remove(&below(count))
+    }
+
+    fn around(&self, set: Set) -> Set {
+        members(set).map(|relation| self.neighbours[relation]).fold(0, |a, b| a | b) & !set
+    }
+
+    /// The pair whose join gives fewest rows first, then the next.
+    fn greedily(&self) -> Option<Joined> {
+        let mut parts: Vec<Joined> = (0..self.graph.relations.len()).map(|r| self.relation(r)).collect();
+        while parts.len() > 1 {
+            let mut least: Option<(usize, usize, Joined)> = None;
+            for a in 0..parts.len() {
+                for b in a + 1..parts.len() {
+                    let (left, right) = (parts[a].tree.relations(), parts[b].tree.relations());
+                    if self.around(left) & right == 0 {
+                        continue;
+                    }
+                    if let Some(joined) = self.join_either(&parts[a], &parts[b])
+                        && least.as_ref().is_none_or(|(_, _, known)| joined.rows < known.rows)
+                    {
+                        least = Some((a, b, joined));
+                    }
+                }
+            }
+            let (a, b, joined) = least?;
+            parts.swap_remove(b);
+            parts[a] = joined;
+        }
+        parts.pop()
+    }
+}
+
+/// Dynamic programming; `None` from its methods if there are too many pairs.
+struct Search<'a> {
+    costs: &'a Costs<'a>,
+    best: HashMap<Set, Joined>,
+    pairs: usize,
+}
+
+impl Search<'_> {
+    /// Visits every connected set that contains `set` and nothing else of `excluded`.
+    fn grow(&mut self, set: Set, excluded: Set) -> Option<()> {
+        let neighbours = self.costs.around(set) & !excluded;
+        for subset in subsets(neighbours) {
+            self.join_complements(set | subset)?;
+        }
+        for subset in subsets(neighbours) {
+            self.grow(set | subset, excluded | neighbours)?;
+        }
+        Some(())
+    }
+
+    /// Joins `set` with every connected set beside it whose pair was not joined yet.
+    fn join_complements(&mut self, set: Set) -> Option<()> {
+        let excluded = below(set.trailing_zeros() as usize) | set;
+        let neighbours = self.costs.around(set) & !excluded;
+        for relation in members(neighbours).rev() {
+            let other: Set = 1 << relation;
+            self.consider(set, other)?;
+            self.grow_complement(set, other, excluded | (below(relation + 1) & neighbours))?;
+        }
+        Some(())
+    }
+
+    fn grow_complement(&mut self, set: Set, other: Set, excluded: Set) -> Option<()> {
+        let neighbours = self.costs.around(other) & !excluded & !set;
+        for subset in subsets(neighbours) {
+            self.consider(set, other | subset)?;
+        }
+        for subset in subsets(neighbours) {
+            self.grow_complement(set, other | subset, excluded | neighbours)?;
+        }
+        Some(())
+    }
+
+    fn consider(&mut self, a: Set, b: Set) -> Option<()> {
+        self.pairs += 1;
+        if self.pairs > PAIRS_MAX {
+            return None;
+        }
+        if let (Some(left), Some(right)) = (self.best.get(&a), self.best.get(&b))
+            && let Some(joined) = self.costs.join_either(left, right)
+            && self.best.get(&(a | b)).is_none_or(|known| joined.cost < known.cost)
+        {
+            self.best.insert(a | b, joined);
+        }
+        Some(())
+    }
+}
+
+/// Relations before a number.
+fn below(relation: usize) -> Set {
+    1u64.checked_shl(relation as u32).map_or(Set::MAX, |bit| bit - 1)
+}
+
+fn members(set: Set) -> impl DoubleEndedIterator<Item = usize> {
+    (0..Set::BITS as usize).filter(move |relation| set & (1 << relation) != 0)
+}
+
+/// Every subset but the empty one, subsets of a set before it.
+fn subsets(set: Set) -> impl Iterator<Item = Set> {
+    let mut last: Set = 0;
+    std::iter::from_fn(move || {
+        last = last.wrapping_sub(set) & set;
+        (last != 0).then_some(last)
+    })
+}

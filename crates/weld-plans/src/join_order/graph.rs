@@ -1,0 +1,321 @@
+//! The graph of a tree of joins: relations, classes of columns that are equal, filters, and semi and anti joins.
+//!
+//! ```text
+//! a JOIN b ON a.x = b.x JOIN c ON b.x = c.y WHERE a.u < c.v     relations a b c, class {a.x b.x c.y}, filter a.u < c.v
+//! ```
+//!
+//! Inner joins may come in any order. A semi or anti join keeps or drops rows of one side and adds no columns, so it
+//! commutes with inner joins as long as the columns that it compares are there: its other side is a relation that reduces.
+//! Columns are numbered through all relations; expressions of the graph refer to them by these numbers.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// A set of relations, a bit each.
+pub(super) type Set = u64;
+
+/// More relations than this are not ordered.
+pub(super) const RELATIONS_MAX: usize = 64;
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+pub(super) struct Graph {
+    pub(super) relations: Vec<Relation>,
+    /// Expressions over one relation each, which are equal in every row of the result.
+    pub(super) classes: Vec<Vec<Member>>,
+    pub(super) filters: Vec<Filter>,
+    /// The columns of the result.
+    pub(super) output: Vec<usize>,
+    /// The joins as they were written.
+    pub(super) tree: Tree,
+}
+
+pub(super) struct Relation {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    /// The number of its first column.
+    pub(super) first: usize,
+    pub(super) reducer: Option<Reducer>,
+}
+
+/// The other side of a semi or anti join.
+pub(super) struct Reducer {
+    pub(super) anti: bool,
+    /// The class that each key of its own is compared with.
+    pub(super) keys: Vec<(usize, Expr)>,
+    /// What else must hold of a pair, and which relations but this it reads.
+    pub(super) filter: Option<(Expr, Set)>,
+}
+
+#[derive(Clone)]
+pub(super) struct Member {
+    pub(super) relation: usize,
+    pub(super) expr: Expr,
+}
+
+pub(super) struct Filter {
+    pub(super) predicate: Expr,
+    /// The relations that must have been joined.
+    pub(super) needs: Set,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Tree {
+    Relation(usize),
+    /// Build side, probe side.
+    Join(Box<Tree>, Box<Tree>),
+}
+
+impl Tree {
+    pub(super) fn relations(&self) -> Set {
+        match self {
+            Tree::Relation(relation) => 1 << relation,
+            Tree::Join(build, probe) => build.relations() | probe.relations(),
+        }
+    }
+}
+
+/// What a node gives: the numbers of its columns, and how it was joined.
+type Flat = (Vec<usize>, Tree);
+
+impl Graph {
+    /// The graph of the joins at and below `plan`; `None` if there is no join that may be ordered.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Graph>> {
+        if !is_ordered(plan) {
+            return Ok(None);
+        }
+        let mut graph = Graph {
+            relations: Vec::new(),
+            classes: Vec::new(),
+            filters: Vec::new(),
+            output: Vec::new(),
+            tree: Tree::Relation(0),
+        };
+        let Some((output, tree)) = graph.add(plan)? else { return Ok(None) };
+        (graph.output, graph.tree) = (output, tree);
+        Ok(Some(graph))
+    }
+
+    /// The plans that the joins read.
+    pub(super) fn inputs(self) -> impl Iterator<Item = Arc<dyn ExecutionPlan>> {
+        self.relations.into_iter().map(|relation| relation.plan)
+    }
+
+    pub(super) fn relation_of(&self, column: usize) -> usize {
+        self.relations.partition_point(|relation| relation.first <= column) - 1
+    }
+
+    /// The relations that an expression reads.
+    pub(super) fn relations_of(&self, expr: &Expr) -> Set {
+        collect_columns(expr).iter().map(|column| 1 << self.relation_of(column.index())).fold(0, |a, b: Set| a | b)
+    }
+
+    fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Flat>> {
+        if !is_ordered(plan) {
+            return Ok(self.add_relation(plan));
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let Some((columns, tree)) = self.add(projection.input())? else { return Ok(None) };
+            let kept = projection.expr().iter().filter_map(|projected| projected.expr.downcast_ref::<Column>());
+            return Ok(Some((kept.map(|column| columns[column.index()]).collect(), tree)));
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            let Some((columns, tree)) = self.add(filter.input())? else { return Ok(None) };
+            self.add_filter(&renumbered(filter.predicate(), &columns)?, tree.relations());
+            let columns = match filter.projection().as_ref() {
+                Some(kept) => kept.iter().map(|index| columns[*index]).collect(),
+                None => columns,
+            };
+            return Ok(Some((columns, tree)));
+        }
+        match plan.downcast_ref::<HashJoinExec>() {
+            Some(join) if *join.join_type() == JoinType::Inner => self.add_inner(join),
+            Some(join) => self.add_reducing(join),
+            None => Ok(self.add_relation(plan)),
+        }
+    }
+
+    fn add_relation(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<Flat> {
+        let first = self.relations.last().map_or(0, |last| last.first + last.plan.schema().fields().len());
+        if self.relations.len() == RELATIONS_MAX || plan.boundedness().is_unbounded() {
+            return None;
+        }
+        // Numbers of relations are found by their columns.
+        let columns = plan.schema().fields().len();
+        if columns == 0 {
+            return None;
+        }
+        self.relations.push(Relation { plan: Arc::clone(plan), first, reducer: None });
+        Some(((first..first + columns).collect(), Tree::Relation(self.relations.len() - 1)))
+    }
+
+    fn add_inner(&mut self, join: &HashJoinExec) -> Result<Option<Flat>> {
+        let Some((left, left_tree)) = self.add(join.left())? else { return Ok(None) };
+        let Some((right, right_tree)) = self.add(join.right())? else { return Ok(None) };
+        for (l, r) in join.on() {
+            let (l, r) = (renumbered(l, &left)?, renumbered(r, &right)?);
+            let (Some(l), Some(r)) = (self.class_of(&l), self.class_of(&r)) else { return Ok(None) };
+            if l != r {
+                let other = std::mem::take(&mut self.classes[l.max(r)]);
+                self.classes[l.min(r)].extend(other);
+                // An empty class stays in its place, so that the numbers of the others hold; reducers follow.
+                for reducer in self.relations.iter_mut().filter_map(|relation| relation.reducer.as_mut()) {
+                    reducer.keys.iter_mut().filter(|key| key.0 == l.max(r)).for_each(|key| key.0 = l.min(r));
+                }
+            }
+        }
+        let tree = Tree::Join(Box::new(left_tree), Box::new(right_tree));
+        if let Some(filter) = join.filter() {
+            let predicate = renumbered_filter(filter, &left, &right)?;
+            self.add_filter(&predicate, tree.relations());
+        }
+        let columns: Vec<usize> = left.into_iter().chain(right).collect();
+        Ok(Some((projected(columns, join), tree)))
+    }
+
+    /// A semi or anti join.
+    fn add_reducing(&mut self, join: &HashJoinExec) -> Result<Option<Flat>> {
+        let keeps_left = matches!(join.join_type(), JoinType::LeftSemi | JoinType::LeftAnti);
+        let anti = matches!(join.join_type(), JoinType::LeftAnti | JoinType::RightAnti);
+        let (kept, reducing) = if keeps_left { (join.left(), join.right()) } else { (join.right(), join.left()) };
+        let Some((columns, tree)) = self.add(kept)? else { return Ok(None) };
+        let Some((own, reducer_tree)) = self.add_relation(reducing) else { return Ok(None) };
+        let relation = self.relations.len() - 1;
+        let mut keys = Vec::new();
+        for (l, r) in join.on() {
+            let (outer, inner) = if keeps_left { (l, r) } else { (r, l) };
+            let Some(class) = self.class_of(&renumbered(outer, &columns)?) else { return Ok(None) };
+            keys.push((class, renumbered(inner, &own)?));
+        }
+        let filter = match join.filter() {
+            Some(filter) => {
+                let (left, right) = if keeps_left { (&columns, &own) } else { (&own, &columns) };
+                let predicate = renumbered_filter(filter, left, right)?;
+                let reads = match cannot_fail(&predicate) {
+                    true => self.relations_of(&predicate) & !(1 << relation),
+                    false => tree.relations(),
+                };
+                Some((predicate, reads))
+            }
+            None => None,
+        };
+        self.relations[relation].reducer = Some(Reducer { anti, keys, filter });
+        let tree = match keeps_left {
+            true => Tree::Join(Box::new(tree), Box::new(reducer_tree)),
+            false => Tree::Join(Box::new(reducer_tree), Box::new(tree)),
+        };
+        Ok(Some((projected(columns, join), tree)))
+    }
+
+    /// A filter over what has been joined so far. One that may fail waits for all of it: on other rows it might fail.
+    fn add_filter(&mut self, predicate: &Expr, joined: Set) {
+        for conjunct in split_conjunction(predicate) {
+            let needs = if cannot_fail(conjunct) { self.relations_of(conjunct) } else { joined };
+            let needs = if needs == 0 { joined } else { needs };
+            self.filters.push(Filter { predicate: Arc::clone(conjunct), needs });
+        }
+    }
+
+    /// The class of an expression over one relation; `None` if it is over several, or may fail.
+    fn class_of(&mut self, expr: &Expr) -> Option<usize> {
+        let relations = self.relations_of(expr);
+        if relations.count_ones() != 1 || !cannot_fail(expr) {
+            return None;
+        }
+        let is_same = |member: &Member| member.expr.eq(expr);
+        let known = self.classes.iter().position(|class| class.iter().any(is_same));
+        Some(known.unwrap_or_else(|| {
+            let relation = relations.trailing_zeros() as usize;
+            self.classes.push(vec![Member { relation, expr: Arc::clone(expr) }]);
+            self.classes.len() - 1
+        }))
+    }
+}
+
+/// Whether a node is part of a graph, not a relation of it.
+fn is_ordered(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return projection.expr().iter().all(|projected| projected.expr.is::<Column>())
+            && is_ordered(projection.input());
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return filter.fetch().is_none() && is_ordered(filter.input());
+    }
+    plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
+        let is_known = matches!(
+            join.join_type(),
+            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi | JoinType::LeftAnti | JoinType::RightAnti
+        );
+        is_known
+            && join.fetch().is_none()
+            && !join.null_aware
+            && join.null_equality() == NullEquality::NullEqualsNothing
+            && join.dynamic_expressions_produced().is_empty()
+    })
+}
+
+/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before.
+fn cannot_fail(expr: &Expr) -> bool {
+    let mut safe = true;
+    let visited = expr.apply(|node| {
+        let node_is_safe = match node.downcast_ref::<BinaryExpr>() {
+            Some(binary) => matches!(binary.op(), Operator::And | Operator::Or) || is_comparison(*binary.op()),
+            None => {
+                node.is::<Column>()
+                    || node.is::<Literal>()
+                    || node.is::<NotExpr>()
+                    || node.is::<IsNullExpr>()
+                    || node.is::<IsNotNullExpr>()
+                    || node.is::<InListExpr>()
+                    || node.is::<LikeExpr>()
+            }
+        };
+        safe &= node_is_safe;
+        Ok(if safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    visited.is_ok() && safe
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn projected(columns: Vec<usize>, join: &HashJoinExec) -> Vec<usize> {
+    match join.projection.as_deref() {
+        Some(kept) => kept.iter().map(|index| columns[*index]).collect(),
+        None => columns,
+    }
+}
+
+/// The expression with column `i` replaced by `columns[i]`.
+pub(super) fn renumbered(expr: &Expr, columns: &[usize]) -> Result<Expr> {
+    Arc::clone(expr)
+        .transform(|node| match node.downcast_ref::<Column>() {
+            Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), columns[column.index()])) as _)),
+            None => Ok(Transformed::no(node)),
+        })
+        .data()
+}
+
+fn renumbered_filter(filter: &JoinFilter, left: &[usize], right: &[usize]) -> Result<Expr> {
+    let column = |index: &datafusion::physical_plan::joins::utils::ColumnIndex| match index.side {
+        JoinSide::Left => left[index.index],
+        // The third side belongs to mark joins, which are no part of a graph.
+        JoinSide::Right | JoinSide::None => right[index.index],
+    };
+    let columns: Vec<usize> = filter.column_indices().iter().map(column).collect();
+    renumbered(filter.expression(), &columns)
+}

@@ -1,0 +1,119 @@
+//! The rule that orders joins by the rows that they are expected to give.
+//!
+//! ```text
+//! SELECT .. FROM customer, orders, lineitem, supplier, nation, region ..      as written: region, the only filter, comes last
+//!                                    ->   (((region ⋈ nation) ⋈ customer) ⋈ orders) ⋈ lineitem ⋈ supplier
+//! ```
+//!
+//! It stands after DataFusion's choice of join sides and before distributions are enforced: there are no exchanges yet and
+//! nothing after it changes sides. Inner joins commute; semi and anti joins commute with inner joins that preserve the
+//! side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats may differ in
+//! the last bits, as with any other order of rows. The order stays as written where the estimate of it is not at least
+//! [`GAIN_MIN`] times the best one's, where a table has no statistics, and where a condition is more than columns.
+
+mod enumerate;
+mod graph;
+mod rebuild;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::PlanOptions;
+use crate::estimate::estimate;
+use crate::ranges::Ranges;
+use enumerate::Costs;
+use graph::Graph;
+use rebuild::Rebuild;
+
+/// An order must be expected to cost this many times less than the one that was written: estimates are rough.
+const GAIN_MIN: f64 = 1.25;
+
+/// Orders joins.
+#[derive(Debug)]
+pub struct JoinOrder {
+    options: fn(&ConfigOptions) -> PlanOptions,
+    ranges: Ranges,
+}
+
+impl JoinOrder {
+    pub(crate) const NAME: &str = "join_order";
+
+    /// `options` finds the settings of a session.
+    pub fn new(options: fn(&ConfigOptions) -> PlanOptions) -> JoinOrder {
+        JoinOrder { options, ranges: Ranges::default() }
+    }
+
+    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|node| {
+            let Some(graph) = Graph::of(&node)? else { return Ok(Transformed::no(node)) };
+            let node = self.rewrite_inputs(node, graph, config)?;
+            let ordered = match Graph::of(&node)? {
+                Some(graph) => self.ordered(&node, &graph, config)?,
+                None => None,
+            };
+            Ok(Transformed::new(ordered.unwrap_or(node), true, TreeNodeRecursion::Jump))
+        })
+        .data()
+    }
+
+    /// The same joins over inputs whose own joins are ordered.
+    fn rewrite_inputs(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        graph: Graph,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let inputs: Vec<Arc<dyn ExecutionPlan>> = graph.inputs().collect();
+        node.transform_down(|node| {
+            if !inputs.iter().any(|input| Arc::ptr_eq(input, &node)) {
+                return Ok(Transformed::no(node));
+            }
+            let rewritten = node.map_children(|child| Ok(Transformed::yes(self.rewrite(child, config)?)))?;
+            Ok(Transformed::new(rewritten.data, true, TreeNodeRecursion::Jump))
+        })
+        .data()
+    }
+
+    /// The plan with its joins in a better order, if there is one.
+    fn ordered(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        graph: &Graph,
+        config: &ConfigOptions,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let estimates = graph.relations.iter().map(|relation| estimate(&relation.plan, &self.ranges));
+        let Some(estimates) = estimates.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let costs = Costs::new(graph, estimates);
+        let Some(written) = costs.of_tree(&graph.tree) else { return Ok(None) };
+        let Some(best) = costs.best() else { return Ok(None) };
+        log::debug!("joins as written cost {:.0}, {:.0} in the best order", written.cost, best.cost);
+        if best.cost * GAIN_MIN > written.cost {
+            return Ok(None);
+        }
+        let ordered = Rebuild { graph, costs: &costs, config }.plan(&best.tree, &plan.schema())?;
+        // Nothing above may notice: neither names nor types, nor what they are annotated with.
+        Ok((ordered.schema() == plan.schema()).then_some(ordered))
+    }
+}
+
+impl PhysicalOptimizerRule for JoinOrder {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        match (self.options)(config).join_order {
+            true => self.rewrite(plan, config),
+            false => Ok(plan),
+        }
+    }
+
+    fn name(&self) -> &str {
+        JoinOrder::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,218 @@
+//! From an order of joins back to a plan: hash joins that keep the columns which somebody above reads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{JoinSide, JoinType, Result, internal_err};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::joins::{HashJoinExecBuilder, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+
+use super::enumerate::{Costs, Joined};
+use super::graph::{Graph, Reducer, Set, Tree, renumbered};
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+pub(super) struct Rebuild<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) costs: &'a Costs<'a>,
+    pub(super) config: &'a ConfigOptions,
+}
+
+/// A plan, and for each of its columns the number that it has in the graph.
+struct Built {
+    plan: Arc<dyn ExecutionPlan>,
+    columns: Vec<usize>,
+    joined: Joined,
+}
+
+impl Built {
+    /// Where the plan has a column of the graph.
+    fn position(&self, column: usize) -> Option<usize> {
+        self.columns.iter().position(|known| *known == column)
+    }
+}
+
+impl Rebuild<'_> {
+    /// The plan of `tree` with the columns, names and order of `schema`.
+    pub(super) fn plan(&self, tree: &Tree, schema: &Schema) -> Result<Arc<dyn ExecutionPlan>> {
+        let built = self.build(tree, &self.graph.output.iter().copied().collect())?;
+        let mut exprs = Vec::new();
+        for (column, field) in self.graph.output.iter().zip(schema.fields()) {
+            let Some(index) = built.position(*column) else { return internal_err!("a join lost a column") };
+            let expr = Arc::new(Column::new(built.plan.schema().field(index).name(), index));
+            exprs.push(ProjectionExpr { expr, alias: field.name().clone() });
+        }
+        Ok(Arc::new(ProjectionExec::try_new(exprs, built.plan)?))
+    }
+
+    /// `needed` are the columns of the graph that somebody above reads.
+    fn build(&self, tree: &Tree, needed: &BTreeSet<usize>) -> Result<Built> {
+        let (build, probe) = match tree {
+            Tree::Relation(relation) => {
+                let relation_plan = &self.graph.relations[*relation];
+                let columns = relation_plan.plan.schema().fields().len();
+                return Ok(Built {
+                    plan: Arc::clone(&relation_plan.plan),
+                    columns: (relation_plan.first..relation_plan.first + columns).collect(),
+                    joined: self.costs.relation(*relation),
+                });
+            }
+            Tree::Join(build, probe) => (build, probe),
+        };
+        let join = self.conditions(build, probe);
+        let mut below = needed.clone();
+        below.extend(join.on.iter().flat_map(|(l, r)| [l, r]).chain(&join.filter).flat_map(columns_of));
+        let (build, probe) = (self.build(build, &below)?, self.build(probe, &below)?);
+        self.join(build, probe, join, needed)
+    }
+
+    /// What two sets of relations are joined on.
+    fn conditions(&self, build: &Tree, probe: &Tree) -> Conditions {
+        let (left, right) = (build.relations(), probe.relations());
+        match (self.reducer(build), self.reducer(probe)) {
+            (Some(reducer), _) => self.reducing(reducer, right, false),
+            (_, Some(reducer)) => self.reducing(reducer, left, true),
+            (None, None) => {
+                let spanning = self.graph.classes.iter().filter_map(|class| {
+                    let member = |set: Set| class.iter().find(|member| set & (1 << member.relation) != 0);
+                    Some((Arc::clone(&member(left)?.expr), Arc::clone(&member(right)?.expr)))
+                });
+                let filters = self.graph.filters.iter().filter(|filter| {
+                    let needs = filter.needs;
+                    needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0
+                });
+                let filter: Vec<Expr> = filters.map(|filter| Arc::clone(&filter.predicate)).collect();
+                let filter = (!filter.is_empty()).then(|| conjunction(filter));
+                Conditions { join_type: JoinType::Inner, on: spanning.collect(), filter }
+            }
+        }
+    }
+
+    fn reducer(&self, tree: &Tree) -> Option<&Reducer> {
+        match tree {
+            Tree::Relation(relation) => self.graph.relations[*relation].reducer.as_ref(),
+            Tree::Join(..) => None,
+        }
+    }
+
+    /// A semi or anti join that keeps rows of `kept`, which are those of the build side if `keeps_build`.
+    fn reducing(&self, reducer: &Reducer, kept: Set, keeps_build: bool) -> Conditions {
+        let on = reducer.keys.iter().filter_map(|(class, own)| {
+            let member = self.graph.classes[*class].iter().find(|member| kept & (1 << member.relation) != 0)?;
+            let (kept, own) = (Arc::clone(&member.expr), Arc::clone(own));
+            Some(if keeps_build { (kept, own) } else { (own, kept) })
+        });
+        let join_type = match (reducer.anti, keeps_build) {
+            (false, true) => JoinType::LeftSemi,
+            (false, false) => JoinType::RightSemi,
+            (true, true) => JoinType::LeftAnti,
+            (true, false) => JoinType::RightAnti,
+        };
+        Conditions {
+            join_type,
+            on: on.collect(),
+            filter: reducer.filter.as_ref().map(|(filter, _)| Arc::clone(filter)),
+        }
+    }
+
+    fn join(&self, build: Built, probe: Built, join: Conditions, needed: &BTreeSet<usize>) -> Result<Built> {
+        let Some(joined) = self.costs.join(&build.joined, &probe.joined) else {
+            return internal_err!("an order joins what nothing connects");
+        };
+        let on = join
+            .on
+            .iter()
+            .map(|(l, r)| Ok((placed(l, &build.columns)?, placed(r, &probe.columns)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let filter = join.filter.as_ref().map(|filter| join_filter(filter, &build, &probe)).transpose()?;
+        let columns: Vec<usize> = match join.join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti => build.columns.clone(),
+            JoinType::RightSemi | JoinType::RightAnti => probe.columns.clone(),
+            _ => build.columns.iter().chain(&probe.columns).copied().collect(),
+        };
+        let kept: Vec<usize> = (0..columns.len()).filter(|index| needed.contains(&columns[*index])).collect();
+        let mode = self.mode(&build.joined);
+        let plan = HashJoinExecBuilder::new(build.plan, probe.plan, on, join.join_type)
+            .with_filter(filter)
+            .with_partition_mode(mode)
+            .with_projection((kept.len() < columns.len()).then(|| kept.clone()))
+            .build_exec()?;
+        let columns: Vec<usize> = kept.into_iter().map(|index| columns[index]).collect();
+        let mut built = Built { plan, columns, joined };
+        if join.join_type != JoinType::Inner {
+            self.filter_reduced(&mut built)?;
+        }
+        Ok(built)
+    }
+
+    /// Filters of which a semi or anti join was the last thing that they waited for.
+    fn filter_reduced(&self, built: &mut Built) -> Result<()> {
+        let Tree::Join(build, probe) = &built.joined.tree else { return Ok(()) };
+        let (left, right) = (build.relations(), probe.relations());
+        let waited = |needs: Set| needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0;
+        let filters = self.graph.filters.iter().filter(|filter| waited(filter.needs));
+        let filters = filters.map(|filter| placed(&filter.predicate, &built.columns)).collect::<Result<Vec<_>>>()?;
+        if !filters.is_empty() {
+            built.plan = Arc::new(FilterExec::try_new(conjunction(filters), Arc::clone(&built.plan))?);
+        }
+        Ok(())
+    }
+
+    /// As DataFusion's join selection decides: a small build side is collected, a large one partitioned.
+    fn mode(&self, build: &Joined) -> PartitionMode {
+        let options = &self.config.optimizer;
+        let is_small = build.bytes() < options.hash_join_single_partition_threshold as f64
+            && build.rows < options.hash_join_single_partition_threshold_rows as f64;
+        match is_small || !options.repartition_joins || self.config.execution.target_partitions == 1 {
+            true => PartitionMode::CollectLeft,
+            false => PartitionMode::Partitioned,
+        }
+    }
+}
+
+struct Conditions {
+    join_type: JoinType,
+    on: Vec<(Expr, Expr)>,
+    filter: Option<Expr>,
+}
+
+fn columns_of(expr: &Expr) -> Vec<usize> {
+    collect_columns(expr).iter().map(Column::index).collect()
+}
+
+/// An expression of the graph over a plan that has these of its columns.
+fn placed(expr: &Expr, columns: &[usize]) -> Result<Expr> {
+    let last = columns_of(expr).into_iter().max().unwrap_or(0);
+    let mut positions = vec![usize::MAX; last + 1];
+    for column in columns_of(expr) {
+        let Some(position) = columns.iter().position(|known| *known == column) else {
+            return internal_err!("a join's input lacks a column of its condition");
+        };
+        positions[column] = position;
+    }
+    renumbered(expr, &positions)
+}
+
+fn join_filter(filter: &Expr, build: &Built, probe: &Built) -> Result<JoinFilter> {
+    let columns: Vec<usize> = columns_of(filter).into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    let mut indices = Vec::new();
+    let mut fields = Vec::new();
+    for column in &columns {
+        let (side, index, schema) = match (build.position(*column), probe.position(*column)) {
+            (Some(index), _) => (JoinSide::Left, index, build.plan.schema()),
+            (None, Some(index)) => (JoinSide::Right, index, probe.plan.schema()),
+            (None, None) => return internal_err!("a join's inputs lack a column of its filter"),
+        };
+        indices.push(ColumnIndex { index, side });
+        fields.push(schema.field(index).clone());
+    }
+    Ok(JoinFilter::new(placed(filter, &columns)?, indices, Arc::new(Schema::new(fields))))
+}
