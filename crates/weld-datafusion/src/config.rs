@@ -10,6 +10,7 @@ use std::fmt;
 use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
 use datafusion::common::{Result, config_err, extensions_options};
 use weld_core::opt;
+use weld_plans::PlanOptions;
 
 use crate::arrow::check::Depth;
 
@@ -28,6 +29,8 @@ extensions_options! {
         pub join: bool, default = true
         /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
         pub scan: bool, default = true
+        /// Order joins by the rows that they are expected to give, whoever runs them.
+        pub join_order: bool, default = false
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they
@@ -53,6 +56,12 @@ impl WeldOptions {
     pub fn of(config: &ConfigOptions) -> WeldOptions {
         config.extensions.get::<WeldOptions>().cloned().unwrap_or_default()
     }
+}
+
+/// Which rewrites of plans a session wants.
+pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
+    let options = WeldOptions::of(config);
+    PlanOptions { join_order: options.enabled && options.join_order }
 }
 
 /// How hard LLVM tries.

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
-use crate::config::WeldOptions;
+use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
 use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
 pub trait WeldSessionExt: Sized {
-    /// Registers the rule and the settings `weld.*`. Settings that the session's configuration has already are kept,
+    /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
     /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
     /// session has already keeps its own, so call this after `with_function_factory`, too.
     fn with_weld(self) -> Self;
@@ -23,6 +24,8 @@ impl WeldSessionExt for SessionStateBuilder {
         if config.options().extensions.get::<WeldOptions>().is_none() {
             config.options_mut().extensions.insert(WeldOptions::default());
         }
+        let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
+        optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::default()))
