@@ -244,8 +244,8 @@ async fn lists_go_in_and_come_out() {
         '|a: vec[f32], b: vec[f32]| result(for(zip(a, b), merger[f32,+], |m, i, e| merge(m, e.$0 * e.$1)))'";
     let twice =
         "CREATE FUNCTION twice(v DOUBLE[]) RETURNS DOUBLE[] LANGUAGE weld AS '|v: vec[f64]| map(v, |x| x * 2.0)'";
-    let first = "CREATE FUNCTION top(v FLOAT[2][]) RETURNS FLOAT[2] LANGUAGE ttl AS
-        'function matrix<float>[2] top(matrix<float>[?, 2] v) { var matrix<float>[2] t; t[0] = v{0, 0}; t[1] = v{0, 1}; return t; }'";
+    let first = "CREATE FUNCTION head(v FLOAT[2][]) RETURNS FLOAT[2] LANGUAGE ttl AS
+        'function matrix<float>[2] head(matrix<float>[?, 2] v) { var matrix<float>[2] t; t[0] = v{0, 0}; t[1] = v{0, 1}; return t; }'";
     let context = session_with(&[dot, twice, first]).await;
     // In slices, so that nothing begins at the start of its buffers.
     let item = |ty: DataType| Arc::new(Field::new_list_field(ty, true));
@@ -275,7 +275,7 @@ async fn lists_go_in_and_come_out() {
     assert_eq!(rows(&context, "SELECT count(*) FROM l WHERE dot(a, a) > 1").await, ["2"]);
     assert_eq!(rows(&context, "SELECT twice(v) FROM l").await, ["[2.0, 5.0]", "[]", "NULL"]);
     assert_eq!(rows(&context, "SELECT twice(twice(v)) FROM l").await, ["[4.0, 10.0]", "[]", "NULL"]);
-    assert_eq!(rows(&context, "SELECT top(w) FROM l").await, ["[1.0, 10.0]", "[3.0, 10.0]", "[4.0, 10.0]"]);
+    assert_eq!(rows(&context, "SELECT head(w) FROM l").await, ["[1.0, 10.0]", "[3.0, 10.0]", "[4.0, 10.0]"]);
     let message = error(&context, "SELECT dot(a, twice(v)) FROM l").await;
     assert!(message.contains("dot"), "{message}");
 }
