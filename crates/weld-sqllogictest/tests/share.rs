@@ -1,11 +1,29 @@
-//! A share of the suite's files: those that take a minute or two. `make sqllogictest` runs all.
+//! A share of the suite's files that takes a minute. `make sqllogictest` runs all.
 
 use std::process::Command;
+
+/// Parts of their paths. Files over TPC-H's tables are not among them: at three rows a batch they take many minutes.
+const FILES: [&str; 13] = [
+    "/limit.slt",
+    "/case.slt",
+    "distinct_on",
+    "/predicates",
+    "nullif",
+    "/select.slt",
+    "/decimal.slt",
+    "coalesce",
+    "/union.slt",
+    "null_aware",
+    "/subquery",
+    "array_agg.slt",
+    "grouping",
+];
 
 #[test]
 fn every_record_gives_what_it_gives_without_weld() {
     let output = Command::new(env!("CARGO_BIN_EXE_weld-sqllogictest"))
-        .args(["--every", "12", "--at", "8192x4", "--at", "3x1"])
+        .args(FILES.iter().flat_map(|file| ["--file", file]))
+        .args(["--at", "8192x4", "--at", "3x1"])
         .output()
         .expect("it starts");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
