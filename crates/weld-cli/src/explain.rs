@@ -9,9 +9,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use weld_codegen::{Compiled, Options};
+use weld_codegen::{Compiled, Options, Timing};
 use weld_core::diag::Diagnostic;
 use weld_core::ir::Program;
+use weld_core::opt;
 
 use crate::engine::Engine;
 use crate::failure::{Failure, Result};
@@ -62,6 +63,8 @@ enum Level {
     Llvm,
     /// Machine code
     Assembly,
+    /// Where the time of compiling goes: each of the optimizer's passes, each phase of each part of the code
+    Timings,
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
@@ -108,6 +111,10 @@ fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
             Level::Optimized => section(&title(args), &optimized.to_string())?,
             Level::Llvm => section("llvm", &compile()?.llvm_ir())?,
             Level::Assembly => section("assembly", &compile()?.assembly())?,
+            Level::Timings => {
+                let compiled = compile()?;
+                section("timings", &timings(&program, &compiled))?;
+            }
         }
     }
     Ok(())
@@ -122,6 +129,8 @@ fn explain_query(args: &Args) -> Result<()> {
     let runtime = args.source.runtime()?;
     runtime.block_on(async {
         let session = args.source.session(Engine::Weld, args.path.as_deref()).await?;
+        // The code is what is asked for, however few rows there are.
+        session.sql("SET weld.compile_min_rows = 0").await?.collect().await?;
         let mut statements = sql::parse(&text)?;
         let Some(query) = statements.pop() else { return Err(Failure::new("there is no query")) };
         for statement in statements {
@@ -157,10 +166,38 @@ async fn explain_plan(args: &Args, session: &SessionContext, plan: Arc<dyn Execu
                 Level::Optimized => section(&name(&title(args)), &args.optimized(pipeline.program()).to_string())?,
                 Level::Llvm => section(&name("llvm"), &code(Compiled::llvm_ir)?)?,
                 Level::Assembly => section(&name("assembly"), &code(Compiled::assembly)?)?,
+                Level::Timings => {
+                    let compiled = pipeline.compiled().map_err(Failure::new)?;
+                    compiled.improve().map_err(Failure::new)?;
+                    section(&name("timings"), &timings(pipeline.program(), &compiled))?;
+                }
             }
         }
     }
     Ok(())
+}
+
+/// What the optimizer and each phase of compiling take, and how much code there is.
+fn timings(program: &Program, compiled: &Compiled) -> String {
+    let report = opt::optimize(&mut program.clone(), &opt::Config { verify: false, ..opt::Config::default() });
+    let mut text = format!("{report}\n");
+    for timing in compiled.timings() {
+        let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+        let Timing { part, passes_level, select_level, emitted, optimized, .. } = &timing;
+        text.push_str(&format!(
+            "{part}: {} instructions in {} blocks, {} in {} after the passes; milliseconds: emit {:.2}, passes ({passes_level:?}) \
+             {:.2}, select ({select_level:?}) {:.2}, link {:.2}\n",
+            emitted.instructions,
+            emitted.blocks,
+            optimized.instructions,
+            optimized.blocks,
+            ms(timing.emit),
+            ms(timing.passes),
+            ms(timing.select),
+            ms(timing.link),
+        ));
+    }
+    text
 }
 
 fn title(args: &Args) -> String {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// Runs all queries and gives the JSON object of each.
 fn run(storage: &str, partitions: usize) -> Vec<Value> {
-    let arguments = format!("tpch run -s 0.01 -i 1 --format json --storage {storage} --partitions {partitions} --data");
+    let shape = format!("--storage {storage} --partitions {partitions}");
+    let arguments = format!("tpch run -s 0.01 -i 1 --format json {shape} --set weld.compile_min_rows=0 --data");
     let output = weld(&arguments, tpch_data().to_str().unwrap());
     let objects: Vec<Value> = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for object in &objects {

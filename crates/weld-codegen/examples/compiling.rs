@@ -1,13 +1,13 @@
 //! What compiling programs takes, phase by phase: `cargo run --release -p weld-codegen --example compiling -- [OPTIONS] FILE..`
 //!
 //! A file holds programs as `weld explain DATA -f query.sql --show weld` prints them, or one program. `--level N` sets LLVM's
-//! effort, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds, `--passes` adds the
+//! effort, `--cheap` stops at the code that a query starts on, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds, `--passes` adds the
 //! time of each of the optimizer's passes, `--parts` a line a part, `--llvm DIR` writes LLVM IR to files. Times are milliseconds of processor time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weld_codegen::{ColumnLayout, Layout, OptLevel, Options, Timing, compile};
+use weld_codegen::{ColumnLayout, Layout, OptLevel, Options, Tiers, Timing, compile};
 use weld_core::ir::Program;
 use weld_core::opt::{self, Config};
 use weld_core::parse_program;
@@ -100,6 +100,7 @@ fn args() -> Args {
         match word.as_str() {
             "--level" => args.options.level = [OptLevel::O0, OptLevel::O1, OptLevel::O2][number(&mut words)],
             "--rounds" => args.rounds = number(&mut words).max(1),
+            "--cheap" => args.options.tiers = Tiers::CheapFirst,
             "--narrow" => args.narrow = true,
             "--passes" => args.passes = true,
             "--llvm" => args.llvm = words.next(),

@@ -1,28 +1,36 @@
 //! Compiled pipelines of a session: a program that comes again is not optimised and compiled again.
 //!
-//! The key is the program's text before optimisation and the settings that shape the code.
+//! The key is the program's text before optimisation and the settings that shape the code. Code is made with little effort
+//! first, unless the settings say otherwise; better code is made beside the runs that it is for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use weld_codegen::{Compiled, OptLevel, Options};
-use weld_core::diag::Span;
+use weld_codegen::{Compiled, OptLevel, Options, Tiers};
 use weld_core::ir::Program;
 use weld_core::opt;
 
-use crate::config::WeldOptions;
+use crate::config::{TierChoice, WeldOptions};
+use crate::gate::CompileRate;
+use crate::lower::pipeline::Kernel;
 
 /// More pipelines than this are not kept.
 const KEPT_MAX: usize = 512;
+
+/// More programs that were not compiled are not remembered.
+const REFUSED_MAX: usize = 1 << 14;
 
 /// Native code of a pipeline.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) compiled: Arc<Compiled>,
+    /// The plan for which it was made.
+    plan: u64,
     /// Spent in the optimizer.
     optimize_time: Duration,
 }
@@ -32,12 +40,40 @@ impl Code {
     pub(crate) fn compile_time(&self) -> Duration {
         self.optimize_time + self.compiled.compile_time()
     }
+
+    /// Makes better code beside the run if the rows still to come repay it; so many are expected in all.
+    pub(crate) fn improve_if_due(&self, rows_expected: Option<u64>) {
+        if self.compiled.improvement_pays(rows_expected) {
+            self.improve();
+        }
+    }
+
+    /// Makes better code for a program that has come again: it will come more often.
+    fn improve_what_returns(&self) {
+        if self.compiled.claim_improvement() {
+            self.improve();
+        }
+    }
+
+    fn improve(&self) {
+        let compiled = Arc::clone(&self.compiled);
+        let work = move || {
+            if let Err(error) = compiled.improve() {
+                log::warn!("a pipeline stays on cheap code: {error}");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(work)),
+            Err(_) => work(),
+        }
+    }
 }
 
 /// What shapes the code beside the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Settings {
     opt_level: u8,
+    tiers: TierChoice,
     disabled_passes: Vec<String>,
     verify_passes: bool,
 }
@@ -46,6 +82,7 @@ impl Settings {
     pub(crate) fn of(options: &WeldOptions) -> Settings {
         Settings {
             opt_level: options.opt_level.level(),
+            tiers: options.tiers,
             disabled_passes: options.disabled_passes.iter().map(str::to_owned).collect(),
             verify_passes: options.verify_passes,
         }
@@ -63,7 +100,7 @@ impl Settings {
         program
     }
 
-    pub(crate) fn compile(&self, program: &Program) -> Result<Code, String> {
+    pub(crate) fn compile(&self, program: &Program, plan: u64) -> Result<Code, String> {
         let start = Instant::now();
         let program = self.optimize(program);
         let optimize_time = start.elapsed();
@@ -72,31 +109,55 @@ impl Settings {
             1 => OptLevel::O1,
             _ => OptLevel::O2,
         };
-        let options = Options { level, ..Options::default() };
+        let tiers = match self.tiers {
+            TierChoice::Auto if self.opt_level > 0 => Tiers::CheapFirst,
+            TierChoice::Auto | TierChoice::Optimised => Tiers::Single,
+            TierChoice::Alternate => Tiers::Alternate,
+        };
+        let options = Options { level, tiers, ..Options::default() };
         let compiled = weld_codegen::compile(&program, &options).map_err(|error| error.to_string())?;
-        Ok(Code { compiled, optimize_time })
+        Ok(Code { compiled, plan, optimize_time })
     }
-}
-
-/// What tells pipelines apart: a program's text, and the places that its errors name, which are those of functions' texts.
-type Key = (String, u64, Settings);
-
-fn key(program: &Program, settings: &Settings) -> Key {
-    let mut places = DefaultHasher::new();
-    program.body.walk(&mut |e| {
-        if e.span != Span::NONE {
-            e.span.hash(&mut places);
-        }
-    });
-    (program.to_string(), places.finish(), settings.clone())
 }
 
 /// The compiled pipelines of a session.
 pub(crate) struct CodeCache {
-    kept: Mutex<HashMap<Key, Arc<Code>>>,
+    kept: Mutex<Kept>,
+    /// Hashes of programs that were not compiled when they came.
+    refused: Mutex<HashSet<u64>>,
+    plans: AtomicU64,
     /// As many as there are processors.
     slots: Semaphore,
     refuses: Option<Refuses>,
+    pub(crate) rate: CompileRate,
+}
+
+type Key = (Arc<str>, Settings);
+
+/// Code by its key, with the number of its last use.
+#[derive(Default)]
+struct Kept {
+    codes: HashMap<Key, (Arc<Code>, u64)>,
+    uses: u64,
+}
+
+impl Kept {
+    fn get(&mut self, key: &Key) -> Option<Arc<Code>> {
+        self.uses += 1;
+        let (code, used) = self.codes.get_mut(key)?;
+        *used = self.uses;
+        Some(Arc::clone(code))
+    }
+
+    /// Keeps the code; what was not used for longest goes when there is too much.
+    fn insert(&mut self, key: Key, code: Arc<Code>) {
+        if self.codes.len() >= KEPT_MAX {
+            let oldest = self.codes.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.codes.remove(&key));
+        }
+        self.uses += 1;
+        self.codes.insert(key, (code, self.uses));
+    }
 }
 
 /// Which programs do not compile, for tests.
@@ -105,7 +166,14 @@ type Refuses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 impl Default for CodeCache {
     fn default() -> CodeCache {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        CodeCache { kept: Mutex::default(), slots: Semaphore::new(processors), refuses: None }
+        CodeCache {
+            kept: Mutex::default(),
+            refused: Mutex::default(),
+            plans: AtomicU64::new(0),
+            slots: Semaphore::new(processors),
+            rate: CompileRate::default(),
+            refuses: None,
+        }
     }
 }
 
@@ -114,31 +182,59 @@ impl CodeCache {
         CodeCache { refuses: Some(Box::new(refuses)), ..CodeCache::default() }
     }
 
+    /// A number for a plan.
+    pub(crate) fn new_plan(&self) -> u64 {
+        self.plans.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The right to compile, held while compiling; `None` never comes, for nobody closes the semaphore.
     pub(crate) async fn slot(&self) -> Option<SemaphorePermit<'_>> {
         self.slots.acquire().await.ok()
     }
 
-    /// The code of a program that was compiled before.
-    pub(crate) fn find(&self, program: &Program, settings: &Settings) -> Option<Arc<Code>> {
-        let key = key(program, settings);
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The code of a program that was compiled before. If that was for another plan, better code is made.
+    pub(crate) fn find(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Option<Arc<Code>> {
+        let code = self.kept().get(&(kernel.text(), settings.clone()))?;
+        if code.plan != plan {
+            code.improve_what_returns();
+        }
+        Some(code)
+    }
+
+    /// Whether a program was compiled before.
+    pub(crate) fn has(&self, kernel: &Kernel, settings: &Settings) -> bool {
+        self.kept().codes.contains_key(&(kernel.text(), settings.clone()))
+    }
+
+    /// Whether a program that is not compiled has come before; it is remembered from now on.
+    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings) -> bool {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((kernel.text(), settings));
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED_MAX {
+            refused.clear();
+        }
+        !refused.insert(hash)
     }
 
     /// The code of a program, and whether it was made just now.
-    pub(crate) fn code(&self, program: &Program, settings: &Settings) -> Result<(Arc<Code>, bool), String> {
-        let key = key(program, settings);
-        if let Some(code) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok((Arc::clone(code), false));
+    pub(crate) fn code(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Result<(Arc<Code>, bool), String> {
+        let key = (kernel.text(), settings.clone());
+        if let Some(code) = self.kept().get(&key) {
+            return Ok((code, false));
         }
         if self.refuses.as_ref().is_some_and(|refuses| refuses(&key.0)) {
             return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
-        let code = Arc::new(settings.compile(program)?);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let code = Arc::new(settings.compile(&kernel.program, plan)?);
+        let mut kept = self.kept();
+        // Who was faster has given its code to runs, which improve it.
+        if let Some(code) = kept.get(&key) {
+            return Ok((code, false));
         }
         kept.insert(key, Arc::clone(&code));
         Ok((code, true))
@@ -147,7 +243,6 @@ impl CodeCache {
 
 impl fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("CodeCache").field("kept", &kept.len()).finish()
+        f.debug_struct("CodeCache").field("kept", &self.kept().codes.len()).finish()
     }
 }

@@ -38,6 +38,12 @@ extensions_options! {
         pub validate_arrays: Validation, default = Validation::Auto
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
         pub opt_level: Effort, default = Effort(2)
+        /// A pipeline over fewer rows than this, for every 10 ms that compiling is expected to take, runs on the
+        /// operators that it replaced, unless its code is known. 0: everything is compiled.
+        pub compile_min_rows: usize, default = 400_000
+        /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
+        /// alternate (both in turn, for tests).
+        pub tiers: TierChoice, default = TierChoice::Auto
         /// Names of Weld's optimizer passes to leave out, separated by commas.
         pub disabled_passes: PassNames, default = PassNames::default()
         /// Run DataFusion's own plan too, compare the results and fail with the first difference.
@@ -133,6 +139,42 @@ impl ConfigField for Validation {
     }
 }
 
+/// Which of the two efforts at compiling runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum TierChoice {
+    #[default]
+    Auto,
+    Optimised,
+    Alternate,
+}
+
+impl TierChoice {
+    const ALL: [(&str, TierChoice); 3] =
+        [("auto", TierChoice::Auto), ("optimised", TierChoice::Optimised), ("alternate", TierChoice::Alternate)];
+}
+
+impl fmt::Display for TierChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = TierChoice::ALL.iter().find(|(_, choice)| choice == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl ConfigField for TierChoice {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, self, description);
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        let word = value.trim();
+        match TierChoice::ALL.iter().find(|(name, _)| *name == word) {
+            Some((_, choice)) => *self = *choice,
+            None => return config_err!("weld.tiers is auto, optimised or alternate, not {value}"),
+        }
+        Ok(())
+    }
+}
+
 /// Names of optimizer passes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PassNames(Vec<String>);
@@ -182,8 +224,18 @@ mod tests {
         assert_eq!(options.disabled_passes.iter().collect::<Vec<_>>(), ["fuse-loops", "predicate"]);
         config.set("weld.opt_level", "0").expect("a known level");
         assert_eq!(WeldOptions::of(&config).opt_level.level(), 0);
-        for (name, value) in [("opt_level", "3"), ("opt_level", "-1"), ("opt_level", "x"), ("disabled_passes", "fuse")]
-        {
+        config.set("weld.tiers", "alternate").expect("a known choice");
+        config.set("weld.compile_min_rows", "0").expect("a number");
+        let options = WeldOptions::of(&config);
+        assert_eq!((options.tiers, options.compile_min_rows), (TierChoice::Alternate, 0));
+        assert_eq!(options.tiers.to_string(), "alternate");
+        for (name, value) in [
+            ("tiers", "none"),
+            ("opt_level", "3"),
+            ("opt_level", "-1"),
+            ("opt_level", "x"),
+            ("disabled_passes", "fuse"),
+        ] {
             let error = config.set(&format!("weld.{name}"), value).expect_err("no such value").to_string();
             assert!(error.contains(value) && error.contains(name), "{error}");
         }

@@ -23,6 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::code::{Code, CodeCache, Settings};
 use crate::explain::DeclinedExec;
+use crate::gate::{self, Gate};
 use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Handover, Table};
 use crate::scan;
@@ -51,6 +52,10 @@ pub(crate) struct Pipeline {
     pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
     /// Whether a Parquet source is read by the project's own scan.
     pub(crate) scan: bool,
+    /// Over fewer rows it is not compiled; see `gate`.
+    pub(crate) compile_min_rows: usize,
+    /// The number of the plan that it was made for.
+    pub(crate) plan: u64,
     pub(crate) settings: Settings,
     pub(crate) cache: Arc<CodeCache>,
 }
@@ -86,6 +91,9 @@ pub(crate) struct Inner {
     pub(crate) replaced: Replaced,
     pub(crate) properties: Arc<PlanProperties>,
     pub(crate) metrics: ExecutionPlanMetricsSet,
+    /// Whether it is compiled, once that is decided.
+    gate: OnceLock<Gate>,
+    rows_expected: OnceLock<Option<u64>>,
     /// The code of this run of the plan, or why there is none.
     pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
     /// The same for the program of a partial aggregate that makes a group of every row.
@@ -136,6 +144,8 @@ impl WeldExec {
                 replaced,
                 properties,
                 metrics: ExecutionPlanMetricsSet::new(),
+                gate: OnceLock::new(),
+                rows_expected: OnceLock::new(),
                 code: OnceCell::new(),
                 ungrouped: OnceCell::new(),
                 table: Mutex::default(),
@@ -167,7 +177,7 @@ impl WeldExec {
     /// The native code, compiled now if it was not yet.
     pub fn compiled(&self) -> Result<Arc<weld_codegen::Compiled>, String> {
         let pipeline = &self.inner.pipeline;
-        let (code, _) = pipeline.cache.code(&pipeline.kernel.program, &pipeline.settings)?;
+        let (code, _) = pipeline.cache.code(&pipeline.kernel, &pipeline.settings, pipeline.plan)?;
         Ok(Arc::clone(&code.compiled))
     }
 
@@ -181,6 +191,11 @@ impl WeldExec {
     pub fn compile_error(&self) -> Option<&str> {
         let own = self.inner.code.get().and_then(|code| code.as_ref().err()).map(String::as_str);
         own.or_else(|| self.inner.builds().find_map(WeldExec::compile_error))
+    }
+
+    /// For how few rows this pipeline ran on the operators that it replaced, if it did: compiling would not have paid.
+    pub fn few_rows(&self) -> Option<usize> {
+        self.inner.few_rows()
     }
 
     /// Whether its result is the table of a join rather than rows.
@@ -213,6 +228,30 @@ pub(crate) fn without_notes(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionP
 impl Inner {
     pub(crate) fn builds_table(&self) -> bool {
         matches!(self.pipeline.kernel.output, Output::Table(_))
+    }
+
+    /// How many rows the source has, where that is known: whether better code repays its making depends on it.
+    pub(crate) fn rows_expected(&self) -> Option<u64> {
+        let count = || gate::rows_of(self.source()).filter(|rows| rows.is_exact).map(|rows| rows.count as u64);
+        *self.rows_expected.get_or_init(count)
+    }
+
+    /// Whether this pipeline is compiled in this run.
+    pub(crate) fn gate(&self) -> Gate {
+        *self.gate.get_or_init(|| gate::decide(self))
+    }
+
+    fn few_rows(&self) -> Option<usize> {
+        match self.gate.get()? {
+            Gate::Replaced { rows, .. } => Some(*rows),
+            Gate::Wait { .. } => self
+                .metrics
+                .clone_inner()
+                .sum_by_name(gate::FEW_ROWS)
+                .filter(|_| self.code.get().is_none())
+                .map(|count| count.as_usize()),
+            Gate::Compile => None,
+        }
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {
@@ -279,6 +318,12 @@ impl Inner {
     /// The same as if nothing had been executed yet, the inputs included.
     pub(crate) fn restart(&self) -> Result<Arc<dyn ExecutionPlan>> {
         reset_plan_states(self.restore()?)
+    }
+
+    /// DataFusion's operators over another source and the present build sides.
+    pub(crate) fn restore_over(&self, source: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let children: Vec<_> = std::iter::once(source).chain(self.children[1..].iter().cloned()).collect();
+        restore(&children, &self.replaced)
     }
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {

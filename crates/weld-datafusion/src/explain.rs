@@ -68,24 +68,27 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
 impl Summary {
     /// `failed` is why the pipeline above did not compile: it does not use the tables that were meant for it.
     fn add(&mut self, plan: &dyn ExecutionPlan, failed: Option<&str>) {
-        let mut failed = failed;
+        let mut failed = failed.map(str::to_owned);
         if let Some(exec) = as_weld(plan) {
-            failed = exec.compile_error().or(failed.filter(|_| exec.builds_table()));
+            let own = exec.compile_error().map(|reason| format!("its pipeline does not compile: {reason}"));
+            let few = |rows| format!("compiling does not pay for {rows} row{}", if rows == 1 { "" } else { "s" });
+            failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
             self.compile_time += exec.compile_time();
-            match failed {
+            match &failed {
                 None => self.operators_compiled += exec.fused().len(),
-                Some(reason) => self.declined.extend(exec.fused().iter().map(|fused| Declined {
-                    operator: fused.operator.clone(),
-                    reason: format!("its pipeline does not compile: {reason}"),
-                })),
+                Some(reason) => self.declined.extend(
+                    exec.fused()
+                        .iter()
+                        .map(|fused| Declined { operator: fused.operator.clone(), reason: reason.clone() }),
+                ),
             }
         } else if let Some(declined) = (plan as &dyn std::any::Any).downcast_ref::<DeclinedExec>() {
             self.declined.extend(declined.declined.iter().cloned());
         } else if is_operator(plan) {
             self.operators_total += 1;
         }
-        plan.children().into_iter().for_each(|child| self.add(child.as_ref(), failed));
+        plan.children().into_iter().for_each(|child| self.add(child.as_ref(), failed.as_deref()));
     }
 }
 

@@ -60,7 +60,9 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut rewriter = Rewriter { options, cache: Arc::clone(&self.cache), declined: Vec::new() };
+        let plan_number = self.cache.new_plan();
+        let mut rewriter =
+            Rewriter { options, cache: Arc::clone(&self.cache), plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
         let mut plan = rewriter.rewrite(Arc::clone(&stock), false)?;
         if rewriter.options.verify {
@@ -111,6 +113,8 @@ fn rewritten(
 struct Rewriter {
     options: WeldOptions,
     cache: Arc<CodeCache>,
+    /// The number of the plan.
+    plan: u64,
     declined: Vec<Declined>,
 }
 
@@ -450,6 +454,8 @@ impl Rewriter {
             feeds,
             exprs: chain.exprs,
             scan: self.options.scan,
+            compile_min_rows: self.options.compile_min_rows,
+            plan: self.plan,
             settings: Settings::of(&self.options),
             cache: Arc::clone(&self.cache),
         };

@@ -14,7 +14,8 @@ use crate::rule::WeldRule;
 pub trait WeldSessionExt: Sized {
     /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
     /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
-    /// session has already keeps its own, so call this after `with_function_factory`, too.
+    /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM
+    /// is started in the background.
     fn with_weld(self) -> Self;
 }
 
@@ -26,6 +27,7 @@ impl WeldSessionExt for SessionStateBuilder {
         }
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
+        weld_codegen::warm_up();
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::default()))

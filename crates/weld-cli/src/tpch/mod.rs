@@ -43,6 +43,9 @@ pub(crate) struct RunArgs {
     iterations: u16,
     #[arg(long, default_value = "both")]
     engine: Engines,
+    /// A setting of the session with Weld, such as weld.compile_min_rows=0; may be given many times
+    #[arg(long = "set", value_parser = setting, value_name = "NAME=VALUE")]
+    settings: Vec<(String, String)>,
     /// A table for reading, or one JSON object a query
     #[arg(long, default_value = "table")]
     format: Format,
@@ -92,6 +95,13 @@ impl std::fmt::Display for Storage {
 pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::Run(args) => run::run(&args),
+    }
+}
+
+fn setting(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 

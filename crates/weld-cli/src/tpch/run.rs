@@ -44,6 +44,12 @@ async fn sessions(args: &RunArgs, folder: &Path, partitions: usize) -> Result<Ve
     let sessions: Vec<Session> = (args.engine.list().iter())
         .map(|&engine| Session { engine, context: engine::session(engine, partitions) })
         .collect();
+    for session in sessions.iter().filter(|session| session.engine == Engine::Weld) {
+        for (name, value) in &args.settings {
+            let statement = format!("SET {name} = '{}'", value.replace('\'', "''"));
+            session.context.sql(&statement).await?.collect().await?;
+        }
+    }
     for name in data::TABLES {
         let table = Table { name: name.to_owned(), path: data::file(folder, name) };
         match args.storage {

@@ -1,16 +1,19 @@
 //! Code for pipelines: their own and that of everything below, compiled at the same time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::future::{BoxFuture, FutureExt, join_all, join3};
+use weld_codegen::Timing;
 
 use crate::arrow::input::expected_layout;
 use crate::code::Code;
 use crate::exec::{Inner, WeldExec};
+use crate::gate::{self, Gate};
 use crate::lower::pipeline::Kernel;
 use crate::scan::{self, ParquetScan};
 
@@ -23,12 +26,13 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
         let builds = inner.builds().map(|build| code(Arc::clone(&build.inner), Arc::clone(&context)));
         let mut sources = Vec::new();
         pipelines_below(inner.source(), &mut sources);
+        sources.retain(|source| source.gate() == Gate::Compile);
         let sources = sources.into_iter().map(|source| code(source, Arc::clone(&context)));
         let own = inner.code.get_or_init(|| async {
             inner.choose_codes(&context).await;
             let pipeline = &inner.pipeline;
             // Nothing to do on another thread, which would have to wait for a processor.
-            if let Some(code) = pipeline.cache.find(&pipeline.kernel.program, &pipeline.settings) {
+            if let Some(code) = pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan) {
                 return prepare(&inner, &pipeline.kernel, code, false);
             }
             // More at a time than there are processors would only wait for each other.
@@ -69,7 +73,7 @@ pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
 
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
-    let (code, new) = pipeline.cache.code(&kernel.program, &pipeline.settings)?;
+    let (code, new) = pipeline.cache.code(kernel, &pipeline.settings, pipeline.plan)?;
     prepare(inner, kernel, code, new)
 }
 
@@ -86,10 +90,45 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
         data_type => expected_layout(data_type),
     };
     let layouts: Option<Vec<_>> = kernel.inputs.iter().map(expected).collect();
-    if let Some(layouts) = layouts {
-        code.compiled.prepare(&layouts).map_err(|error| error.to_string())?;
+    match layouts {
+        Some(layouts) => code.compiled.prepare(&layouts),
+        None => code.compiled.prepare_ends(),
     }
-    let spent = code.compile_time() - if new { std::time::Duration::ZERO } else { before };
+    .map_err(|error| error.to_string())?;
+    let spent = code.compile_time().saturating_sub(if new { Duration::ZERO } else { before });
     MetricBuilder::new(&inner.metrics).subset_time("compile_time", 0).add_duration(spent);
+    if new {
+        note_phases(inner, kernel, &code);
+    }
     Ok(code)
+}
+
+/// Where the time of compiling went, for EXPLAIN ANALYZE, and how it compares with what was expected.
+fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
+    let timings = code.compiled.timings();
+    let time = |name: &'static str, phase: fn(&Timing) -> Duration| {
+        let spent: Duration = timings.iter().map(phase).sum();
+        MetricBuilder::new(&inner.metrics).subset_time(name, 0).add_duration(spent);
+    };
+    time("emit_time", |timing| timing.emit);
+    time("llvm_passes_time", |timing| timing.passes);
+    time("select_time", |timing| timing.select);
+    time("link_time", |timing| timing.link);
+    let instructions = timings.iter().map(|timing| timing.emitted.instructions).sum();
+    MetricBuilder::new(&inner.metrics).counter("llvm_instructions", 0).add(instructions);
+    let took: Duration = timings.iter().map(Timing::total).sum();
+    inner.pipeline.cache.rate.learn(&kernel.program, took);
+}
+
+/// Compiles a pipeline and those whose tables it reads for the runs to come.
+pub(super) fn compile_beside(inner: &Arc<Inner>) {
+    let inner = Arc::clone(inner);
+    drop(tokio::task::spawn_blocking(move || {
+        for member in gate::group(&inner) {
+            if let Err(reason) = compile(member, &member.pipeline.kernel) {
+                log::warn!("a pipeline does not compile: {reason}");
+                return;
+            }
+        }
+    }));
 }

@@ -1,8 +1,8 @@
 //! Runs pipelines: feeds a partition's batches to compiled code, builds tables on the way in, hands rows out.
 //!
 //! ```text
-//! compile ──► table ──► run ──► rows
-//!    │ no code            │ refused memory
+//! gate ──► compile ──► table ──► run ──► rows      the first rows may come from the operators (`early`)
+//!    │        │ no code            │ refused memory
 //!    └──► fallback        └──► handover: the operators that the pipeline replaced
 //! ```
 //! Dropping a stream raises the cancellation flag of its run.
@@ -20,15 +20,18 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 pub(crate) use self::handover::Handover;
 pub(crate) use self::table::Table;
+use crate::early::{self, Early, Input};
 use crate::exec::Inner;
+use crate::gate::{FEW_ROWS, Gate};
 
-use self::compile::code;
+use self::compile::{code, compile_beside};
 use self::failure::Failure;
 use self::handover::hand_over;
 use self::run::Run;
@@ -44,6 +47,8 @@ pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskConte
 /// Where a partition's rows come from.
 enum State {
     Start,
+    /// DataFusion's operators over the first rows of the input; compiled code follows if there are more.
+    First(SendableRecordBatchStream, Input),
     Compiled(Box<Run>),
     /// DataFusion's operators.
     Replaced(SendableRecordBatchStream),
@@ -72,6 +77,18 @@ impl Rows {
                     Ok(batch) => return Ok(batch),
                     Err(failure) => (failure, run.may_hand_over()),
                 },
+                State::First(rows, input) => {
+                    if let Some(batch) = rows.next().await.transpose()? {
+                        return Ok(Some(batch));
+                    }
+                    let input = input.clone();
+                    self.state = match self.after_first(input).await {
+                        Ok(state) => state,
+                        // The first rows are out: nobody may start again.
+                        Err(failure) => return Err(failure.into_error()),
+                    };
+                    continue;
+                }
                 State::Replaced(rows) => return rows.next().await.transpose(),
             };
             // Its memory is what the others need.
@@ -86,15 +103,72 @@ impl Rows {
         }
     }
 
-    /// Compiles and waits for the tables; DataFusion's operators give the rows if there is no code.
+    /// Compiled code, or DataFusion's operators where compiling does not pay.
     async fn start(&mut self) -> Result<State, Failure> {
-        let (inner, partition, context) = (&self.inner, &self.partition, &self.context);
+        let (inner, partition, context) = (&self.inner, self.partition, &self.context);
+        match inner.gate() {
+            Gate::Compile => self.compiled(None).await,
+            Gate::Replaced { rows, compile } => {
+                if partition == 0 {
+                    self.note_few_rows(rows);
+                    if compile {
+                        compile_beside(inner);
+                    }
+                }
+                Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?))
+            }
+            Gate::Wait { rows_min } if early::changes_over(inner) => {
+                self.give()?;
+                let input = Input::new(inner.read(partition, context)?);
+                let first = input.first(rows_min);
+                Ok(State::First(early::replaced_over(inner, partition, Arc::clone(context), first)?, input))
+            }
+            Gate::Wait { rows_min } => {
+                let input = Input::new(inner.read(partition, context)?);
+                let rows = input.hold(rows_min).await?;
+                if !input.has_ended() || input.taken() >= rows_min {
+                    return self.compiled(Some(Early { rows, gives: false })).await;
+                }
+                self.give()?;
+                self.note_few_rows(input.taken());
+                Ok(State::Replaced(early::replaced_over(inner, partition, Arc::clone(context), rows)?))
+            }
+        }
+    }
+
+    /// What comes after the rows that DataFusion's operators took.
+    async fn after_first(&mut self, input: Input) -> Result<State, Failure> {
+        // Whether there is more shows when it is asked for.
+        let more = if input.has_ended() { None } else { input.rest().next().await.transpose()? };
+        let Some(batch) = more else {
+            self.note_few_rows(input.taken());
+            let schema = Arc::clone(self.inner.properties.eq_properties.schema());
+            return Ok(State::Replaced(Box::pin(EmptyRecordBatchStream::new(schema))));
+        };
+        self.compiled(Some(Early { rows: input.rest_after(batch), gives: true })).await
+    }
+
+    /// The rows of this partition come from here, not from a plan that starts again.
+    fn give(&self) -> Result<(), Failure> {
+        if self.inner.handover.may_give(self.partition) { Ok(()) } else { Err(Failure::Superseded) }
+    }
+
+    fn note_few_rows(&self, rows: usize) {
+        MetricBuilder::new(&self.inner.metrics).counter(FEW_ROWS, self.partition).add(rows);
+    }
+
+    /// Compiles and waits for the tables; DataFusion's operators give the rows if there is no code.
+    async fn compiled(&mut self, early: Option<Early>) -> Result<State, Failure> {
+        let (inner, partition, context) = (&self.inner, self.partition, &self.context);
         match code(Arc::clone(inner), Arc::clone(context)).await {
-            Ok(code) => Ok(State::Compiled(Box::new(Run::start(inner, &code, *partition, context).await?))),
+            Ok(code) => Ok(State::Compiled(Box::new(Run::start(inner, &code, partition, context, early).await?))),
             Err(reason) => {
-                MetricBuilder::new(&inner.metrics).counter("fallbacks", *partition).add(1);
+                MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
                 log::warn!("a pipeline runs on DataFusion's operators: {reason}");
-                Ok(State::Replaced(inner.fallback()?.execute(*partition, Arc::clone(context))?))
+                Ok(State::Replaced(match early {
+                    Some(early) => early::replaced_over(inner, partition, Arc::clone(context), early.rows)?,
+                    None => inner.fallback()?.execute(partition, Arc::clone(context))?,
+                }))
             }
         }
     }

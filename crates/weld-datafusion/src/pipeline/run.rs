@@ -27,6 +27,7 @@ use super::table::{CancelOnDrop, args};
 use crate::arrow::input::BatchColumns;
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
+use crate::early::Early;
 use crate::exec::Inner;
 use crate::lower::Slot;
 use crate::lower::pipeline::Output;
@@ -98,8 +99,10 @@ impl Run {
         code: &Arc<Code>,
         partition: usize,
         context: &Arc<TaskContext>,
+        early: Option<Early>,
     ) -> Result<Run, Failure> {
-        if inner.handover.has_happened() {
+        let gives = early.as_ref().is_some_and(|early| early.gives);
+        if !gives && inner.handover.has_happened() {
             return Err(Failure::Superseded);
         }
         let args = args(inner, context).await?;
@@ -113,7 +116,11 @@ impl Run {
         };
         let kernel = &inner.pipeline.kernel;
         Ok(Run {
-            input: if args.no_rows { None } else { Some(inner.read(partition, context)?) },
+            input: match early {
+                _ if args.no_rows => None,
+                Some(early) => Some(early.rows),
+                None => Some(inner.read(partition, context)?),
+            },
             columns: kernel.inputs.clone(),
             code: Arc::clone(code),
             args: args.values,
@@ -136,7 +143,7 @@ impl Run {
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
             partition,
-            gives: false,
+            gives,
             inner: Arc::clone(inner),
             metrics,
             cancel,
@@ -278,6 +285,7 @@ impl Run {
         let pending_now = stream.pending_rows();
         self.slices.note(slice.num_rows(), pending_now - pending, started);
         self.is_fresh = false;
+        self.current_code().improve_if_due(self.inner.rows_expected());
         match &self.output {
             Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
                 // Code that was not fused gives its rows at the end: every slice is a run of its own.

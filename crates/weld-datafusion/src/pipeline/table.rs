@@ -23,6 +23,7 @@ use super::compile::code;
 use super::failure::{Failure, guard, run};
 use super::slices::Slices;
 use crate::arrow::input::{BatchColumns, scalar};
+use crate::code::Code;
 use crate::exec::Inner;
 use crate::lower::Arg;
 use crate::lower::pipeline::Output;
@@ -212,7 +213,8 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
         let part = Part {
             stream: stream()?,
             source: Arc::clone(&inner.pipeline.kernel.source),
-            columns: inner.pipeline.kernel.inputs.clone(),
+            code: Arc::clone(&code),
+            inner: Arc::clone(&inner),
             slices: Slices::new(args.multiplies),
             rows: MetricBuilder::new(&inner.metrics).counter("build_rows", partition),
             compute: MetricBuilder::new(&inner.metrics).elapsed_compute(partition),
@@ -254,7 +256,8 @@ struct Part {
     stream: Stream,
     /// The texts of functions that errors may be in.
     source: Arc<Source>,
-    columns: Vec<usize>,
+    code: Arc<Code>,
+    inner: Arc<Inner>,
     slices: Slices,
     rows: Count,
     compute: Time,
@@ -270,11 +273,12 @@ impl Part {
                 let (slice, more) = self.slices.cut(batch);
                 let started = std::time::Instant::now();
                 guard(|| {
-                    let columns = BatchColumns::new(&slice, &self.columns)?;
+                    let columns = BatchColumns::new(&slice, &self.inner.pipeline.kernel.inputs)?;
                     let chunk = columns.chunk()?;
                     run(&self.source, || self.stream.process(&chunk))
                 })?;
                 self.slices.note(slice.num_rows(), 0, started);
+                self.code.improve_if_due(self.inner.rows_expected());
                 rest = more;
                 drop(timer);
                 if rest.is_some() {

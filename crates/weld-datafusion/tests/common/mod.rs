@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use parquet::arrow::ArrowWriter;
 use tpchgen::generators as rows;
-use weld_datafusion::{Summary, WeldSessionExt, pipelines, summary};
+use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, pipelines, summary};
 
 /// The same tables in both.
 pub(crate) struct Engines {
@@ -31,8 +31,12 @@ pub(crate) struct Run {
     pub(crate) rows: Vec<String>,
 }
 
+/// Everything is compiled, over however few rows.
 pub(crate) fn config(partitions: usize) -> SessionConfig {
-    SessionConfig::new().with_target_partitions(partitions).with_information_schema(true)
+    let mut options = WeldOptions::default();
+    options.compile_min_rows = 0;
+    let config = SessionConfig::new().with_target_partitions(partitions).with_information_schema(true);
+    config.with_option_extension(options)
 }
 
 pub(crate) fn session(config: SessionConfig, weld: bool) -> SessionContext {

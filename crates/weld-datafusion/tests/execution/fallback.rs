@@ -32,7 +32,9 @@ async fn refusing(engines: &Engines, refused: usize) -> (SessionContext, Arc<Ato
 
 async fn session(engines: &Engines, rule: WeldRule) -> SessionContext {
     let mut config = engines.stock.copied_config();
-    config.options_mut().extensions.insert(WeldOptions::default());
+    let mut options = WeldOptions::default();
+    options.compile_min_rows = 0;
+    config.options_mut().extensions.insert(options);
     let state = SessionStateBuilder::new().with_config(config).with_default_features();
     let context = SessionContext::new_with_state(state.with_physical_optimizer_rule(Arc::new(rule)).build());
     for name in ["t", "u", "v"] {

@@ -1,0 +1,177 @@
+//! Whether compiling a pipeline pays: over few rows DataFusion's operators are done before the code would be there.
+//!
+//! ```text
+//! how many rows is known before the run     too few: the replaced operators; else compile
+//! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
+//! ```
+//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. A join
+//! is compiled with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that
+//! is known costs nothing and always runs; what comes a second time is compiled beside its run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use datafusion::common::stats::Precision;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use weld_core::ir::Program;
+
+use crate::exec::{Inner, WeldExec};
+use crate::explain::is_operator;
+use crate::lower::pipeline::Output;
+
+/// What is to become of a pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gate {
+    Compile,
+    /// DataFusion's operators, for so few rows.
+    Replaced {
+        rows: usize,
+        /// Whether code is made beside the run, for the next ones.
+        compile: bool,
+    },
+    /// To be decided by what arrives: so many rows of a partition are enough.
+    Wait {
+        rows_min: usize,
+    },
+}
+
+/// How many rows a plan gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rows {
+    pub(crate) count: usize,
+    /// Otherwise it may be fewer.
+    pub(crate) is_exact: bool,
+}
+
+/// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation: measured
+/// over the pipelines of TPC-H.
+const PIPELINE_COST: Duration = Duration::from_micros(3000);
+const NODE_COST: Duration = Duration::from_micros(30);
+
+/// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes.
+const BESIDE_SHARE: usize = 20;
+
+/// The metric of the rows for which compiling did not pay.
+pub(crate) const FEW_ROWS: &str = "few_rows";
+
+/// What `compile_min_rows` is for.
+const COST_UNIT: Duration = Duration::from_millis(10);
+
+/// How compiling on this machine compares with what is expected of it, as a percentage; learnt from what was compiled.
+#[derive(Debug)]
+pub(crate) struct CompileRate(AtomicU64);
+
+impl Default for CompileRate {
+    fn default() -> CompileRate {
+        CompileRate(AtomicU64::new(100))
+    }
+}
+
+impl CompileRate {
+    /// Notes the time that a program took.
+    pub(crate) fn learn(&self, program: &Program, took: Duration) {
+        let percent = 100.0 * took.as_secs_f64() / plain_cost(program).as_secs_f64();
+        let known = self.0.load(Ordering::Relaxed);
+        // A sample counts for a quarter, whatever it says: a thread that was interrupted must not close the gate.
+        let learnt = (3 * known + (percent as u64).clamp(10, 400)) / 4;
+        self.0.store(learnt, Ordering::Relaxed);
+    }
+
+    /// Time on the clock to compile these programs with as many processors as there are.
+    fn cost<'a>(&self, programs: impl Iterator<Item = &'a Program>) -> Duration {
+        let (mut sum, mut count) = (Duration::ZERO, 0);
+        for program in programs {
+            sum += plain_cost(program);
+            count += 1;
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        sum.mul_f64(self.0.load(Ordering::Relaxed) as f64 / 100.0) / processors.min(count).max(1) as u32
+    }
+}
+
+fn plain_cost(program: &Program) -> Duration {
+    PIPELINE_COST + NODE_COST * program.body.size() as u32
+}
+
+/// Decides before a run. A build pipeline is decided on with the pipeline that reads its table.
+pub(crate) fn decide(inner: &Inner) -> Gate {
+    let pipeline = &inner.pipeline;
+    if pipeline.compile_min_rows == 0 {
+        return Gate::Compile;
+    }
+    let group = group(inner);
+    let cache = &pipeline.cache;
+    if group.iter().all(|member| cache.has(&member.pipeline.kernel, &member.pipeline.settings)) {
+        return Gate::Compile;
+    }
+    let cost = cache.rate.cost(group.iter().map(|member| &member.pipeline.kernel.program));
+    let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
+    let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
+    let rows: Option<Vec<Rows>> = group.iter().map(|member| rows_of(member.source())).collect();
+    match rows {
+        Some(rows) => {
+            let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
+            match count < rows_min {
+                true => {
+                    let comes_again = cache.comes_again(&pipeline.kernel, &pipeline.settings);
+                    let compile = comes_again && count >= rows_min / BESIDE_SHARE;
+                    Gate::Replaced { rows: count, compile }
+                }
+                false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
+                false => wait(inner, rows_min),
+            }
+        }
+        None if group.len() > 1 => Gate::Compile,
+        None => wait(inner, rows_min),
+    }
+}
+
+fn wait(inner: &Inner, rows_min: usize) -> Gate {
+    let pipeline = &inner.pipeline;
+    if let (Output::Rows(_), Some(fetch)) = (&pipeline.kernel.output, pipeline.fetch) {
+        // It may stop long before enough rows have come, and its first rows are waited for.
+        return Gate::Replaced { rows: fetch, compile: false };
+    }
+    if inner.source().boundedness().is_unbounded() {
+        return Gate::Compile;
+    }
+    let partitions = inner.source().output_partitioning().partition_count().max(1);
+    Gate::Wait { rows_min: rows_min.div_ceil(partitions) }
+}
+
+/// A pipeline and those whose tables it reads.
+pub(crate) fn group(inner: &Inner) -> Vec<&Inner> {
+    let mut group = Vec::new();
+    collect(inner, &mut group);
+    group
+}
+
+fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
+    group.push(inner);
+    inner.builds().for_each(|build| collect(&build.inner, group));
+}
+
+/// How many rows come out of a plan at most, as far as its sources say and joins do not multiply.
+pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
+    let children = match plan.downcast_ref::<WeldExec>() {
+        Some(exec) => vec![exec.inner.source()],
+        None => plan.children(),
+    };
+    if children.is_empty() {
+        let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+        return match statistics.num_rows {
+            Precision::Exact(count) | Precision::Inexact(count) => Some(Rows { count, is_exact: true }),
+            Precision::Absent => None,
+        };
+    }
+    let rows: Option<Vec<Rows>> = children.into_iter().map(rows_of).collect();
+    let rows = rows?;
+    let counts = rows.iter().map(|rows| rows.count);
+    let count = if plan.is::<UnionExec>() { counts.sum() } else { counts.max().unwrap_or(0) };
+    // An operator may drop rows; an exchange does not.
+    let is_exact = rows.iter().all(|rows| rows.is_exact) && !is_operator(plan.as_ref());
+    Some(Rows { count: plan.fetch().map_or(count, |fetch| count.min(fetch)), is_exact })
+}

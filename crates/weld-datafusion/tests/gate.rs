@@ -1,0 +1,110 @@
+//! Pipelines over few rows: they run on DataFusion's operators, are counted as such, and give the same rows. And with every
+//! choice of tiers.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Engines, Run, config};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use weld_datafusion::{Summary, pipelines, summary};
+
+async fn engines(partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    let orders = "SELECT v AS o_key, CAST(v AS DECIMAL(10, 2)) AS o_price FROM generate_series(1, 500) AS g(v)";
+    let items = "SELECT v AS i_key, v * 7 % 500 AS i_order, concat('tag ', CAST(v % 3 AS VARCHAR)) AS i_tag
+                 FROM generate_series(1, 20000) AS g(v)";
+    engines.table_from("orders", orders, 100).await;
+    engines.table_from("items", items, 1000).await;
+    engines
+}
+
+async fn set(engines: &Engines, setting: &str, value: impl std::fmt::Display) {
+    engines.weld.sql(&format!("SET weld.{setting} = '{value}'")).await.expect("a setting");
+}
+
+/// The sum of a metric over the plan's pipelines.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let of = |exec: &weld_datafusion::WeldExec| Some(exec.metrics()?.sum_by_name(name)?.as_usize());
+    pipelines(plan).iter().filter_map(of).sum()
+}
+
+async fn run(engines: &Engines, sql: &str) -> (Arc<dyn ExecutionPlan>, Summary) {
+    let frame = engines.weld.sql(sql).await.expect("valid SQL");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    collect(Arc::clone(&plan), engines.weld.task_ctx()).await.expect("it runs");
+    let summary = summary(&plan);
+    (plan, summary)
+}
+
+const QUERIES: [&str; 7] = [
+    "SELECT i_key * 2 FROM items WHERE i_order > 300",
+    "SELECT i_tag, count(*), sum(i_key) FROM items GROUP BY i_tag",
+    "SELECT i_order, count(*), max(i_key) FROM items GROUP BY i_order",
+    "SELECT i_tag, sum(o_price) FROM items JOIN orders ON o_key = i_order WHERE o_price > 5 GROUP BY i_tag",
+    "SELECT w + 1, c FROM (SELECT i_order * 2 AS w, count(*) AS c FROM items GROUP BY i_order) WHERE c > 3 AND w % 3 = 0",
+    "SELECT v % 7 AS k, count(*), sum(v) FROM generate_series(1, 30000) AS g(v) WHERE v % 2 = 0 GROUP BY k",
+    "SELECT v + 1 FROM generate_series(1, 30000) AS g(v) WHERE v % 5 = 0",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_are_not_compiled_and_not_counted() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 1_000_000_000).await;
+    for sql in QUERIES {
+        let Run { summary, rows, .. } = engines.run(sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+        assert_eq!(summary.operators_compiled, 0, "{sql}: {summary:?}");
+        let reason = |declined: &weld_datafusion::Declined| declined.reason.starts_with("compiling does not pay for");
+        assert!(summary.declined.iter().any(reason), "{sql}: {summary:?}");
+        assert!(summary.compile_time.is_zero(), "{sql}: {summary:?}");
+    }
+    let (plan, _) = run(&engines, QUERIES[0]).await;
+    assert_eq!(metric(&plan, "few_rows"), 20_000);
+    assert_eq!(metric(&plan, "fallbacks"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_bound_and_every_tier_gives_the_same() {
+    for partitions in [1, 3] {
+        for bound in [0, 1, 700, 20_000, 60_000] {
+            for tiers in ["auto", "optimised", "alternate"] {
+                // Fresh sessions: code that is known always runs.
+                let engines = engines(partitions).await;
+                set(&engines, "compile_min_rows", bound).await;
+                set(&engines, "tiers", tiers).await;
+                for sql in QUERIES {
+                    let run = engines.check(sql, 0).await;
+                    let compiled = run.summary.operators_compiled > 0;
+                    assert!(compiled || bound > 0, "{sql}: {:?}", run.summary);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_again_is_compiled_beside_its_run() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 60_000).await;
+    let mut compiled = Vec::new();
+    for _ in 0..500 {
+        let (_, summary) = run(&engines, QUERIES[0]).await;
+        compiled.push(summary.operators_compiled > 0);
+        if compiled.ends_with(&[true]) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(!compiled[0] && !compiled[1] && compiled.ends_with(&[true]), "{compiled:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_hold_whoever_runs() {
+    let engines = engines(1).await;
+    for bound in [0, 1, 700, 60_000] {
+        set(&engines, "compile_min_rows", bound).await;
+        let sql = "SELECT v + 1 FROM generate_series(1, 30000) AS g(v) WHERE v % 5 = 0 LIMIT 10";
+        assert_eq!(engines.run(sql).await.expect("it runs").rows.len(), 10);
+    }
+}
