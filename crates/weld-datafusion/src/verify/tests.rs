@@ -16,7 +16,9 @@ fn session(verify: bool) -> SessionContext {
         let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(values)) as _)]).unwrap();
         context.register_batch(name, batch).unwrap();
     }
-    context.state_ref().write().config_mut().options_mut().set("weld.verify", &verify.to_string()).unwrap();
+    for (setting, value) in [("weld.compile_min_rows", "0".to_owned()), ("weld.verify", verify.to_string())] {
+        context.state_ref().write().config_mut().options_mut().set(setting, &value).unwrap();
+    }
     context
 }
 

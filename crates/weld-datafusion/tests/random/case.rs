@@ -67,7 +67,11 @@ impl Case {
 }
 
 fn session(weld: bool) -> SessionContext {
-    let builder = SessionStateBuilder::new().with_config(SessionConfig::new()).with_default_features();
+    // Everything is compiled, over however few rows.
+    let mut options = WeldOptions::default();
+    options.compile_min_rows = 0;
+    let config = SessionConfig::new().with_option_extension(options);
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
     SessionContext::new_with_state(if weld { builder.with_weld() } else { builder }.build())
 }
 
