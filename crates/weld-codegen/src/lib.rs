@@ -48,7 +48,6 @@ mod target;
 mod tier;
 mod timing;
 mod value;
-mod warm_up;
 
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
 pub use compiled::{Compiled, Rows, Stream, compile};
@@ -58,4 +57,3 @@ pub use options::{Cpu, OptLevel, Options};
 pub use tier::Tiers;
 pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};
-pub use warm_up::warm_up;

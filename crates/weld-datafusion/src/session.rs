@@ -27,7 +27,6 @@ impl WeldSessionExt for SessionStateBuilder {
         }
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
-        weld_codegen::warm_up();
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::default()))

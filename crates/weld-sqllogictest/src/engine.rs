@@ -68,6 +68,7 @@ pub(crate) fn prepare(test: &TestContext, setting: Setting, rule: Option<&Arc<We
     if let Some(rule) = rule {
         options.extensions.insert(WeldOptions::default());
         options.set("weld.opt_level", &opt_level.to_string())?;
+        options.set("weld.compile_min_rows", "0")?;
         let builder = SessionStateBuilder::new_from_existing(prepared);
         prepared = builder.with_physical_optimizer_rule(Arc::clone(rule) as _).build();
     }

@@ -10,7 +10,7 @@ use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
-use weld_datafusion::{Summary, WeldSessionExt, summary};
+use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, summary};
 
 use super::files::{self, Writing};
 use super::settings::Settings;
