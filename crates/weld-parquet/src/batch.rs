@@ -63,14 +63,14 @@ impl Batch {
         match data {
             // Bits are spread while they are appended.
             Data::Bits(_) => {}
-            Data::Codes(block) => validity.spread::<u32>(block.as_mut_slice(), from, present),
-            Data::Views(views) => validity.spread::<u128>(views.block.as_mut_slice(), from, present),
+            Data::Codes(block) => validity.spread::<u32>(block.as_mut_slice(), from, present, 0),
+            Data::Views(views) => validity.spread::<u128>(views.block.as_mut_slice(), from, present, 0),
             Data::Fixed(block) => match target.width() {
-                1 => validity.spread::<u8>(block.as_mut_slice(), from, present),
-                2 => validity.spread::<u16>(block.as_mut_slice(), from, present),
-                4 => validity.spread::<u32>(block.as_mut_slice(), from, present),
-                8 => validity.spread::<u64>(block.as_mut_slice(), from, present),
-                16 => validity.spread::<u128>(block.as_mut_slice(), from, present),
+                1 => validity.spread::<u8>(block.as_mut_slice(), from, present, 0),
+                2 => validity.spread::<u16>(block.as_mut_slice(), from, present, 0),
+                4 => validity.spread::<u32>(block.as_mut_slice(), from, present, 0),
+                8 => validity.spread::<u64>(block.as_mut_slice(), from, present, 0),
+                16 => validity.spread::<u128>(block.as_mut_slice(), from, present, 0),
                 width => validity.spread_bytes(block.as_mut(), width, from, present),
             },
         }

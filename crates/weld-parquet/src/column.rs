@@ -10,7 +10,6 @@
 //! Pages without wanted rows are never decompressed. Pages that will be read one after the other
 //! are decompressed two at a time, where the codec gains from it.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,11 +23,11 @@ use crate::batch::Batch;
 use crate::decompress::Decompressor;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, Result, unsupported};
-use crate::hybrid::{BLOCK, Piece};
+use crate::hybrid::{BLOCK, Hybrid, Piece};
 use crate::levels::{Levels, Validity};
 use crate::pages::{DictionaryPage, FileRanges, Pages};
 use crate::pool::BufferPool;
-use crate::selection::{Selection, Span};
+use crate::selection::{Selection, Span, split_stretch};
 use crate::sieve::Verdicts;
 use crate::target::Target;
 use crate::values::Values;
@@ -307,7 +306,7 @@ impl ColumnReader {
                 (Some(verdicts), true) => {
                     self.seek(first, matches!(selection, Selection::All(_)))?;
                     if let Some(cursor) = &mut self.cursor {
-                        cursor.judge(span, verdicts, &mut kept)?;
+                        cursor.judge(span, verdicts, &self.target, &mut kept)?;
                     }
                 }
                 _ => self.judge_values(span, predicate, &mut kept)?,
@@ -385,29 +384,65 @@ impl Cursor {
         dictionary: Option<&Dictionary>,
         batch: &mut Batch,
     ) -> Result<()> {
-        let at = batch.validity.len();
-        let present = match span {
-            Span::Range(range) => {
-                self.skip_to(range.start, target)?;
-                let present = read_levels(&mut self.levels, range.len(), &mut batch.validity)?;
-                self.values.read(present, target, dictionary, &batch.validity, &mut batch.data, at)?;
-                self.next = range.end;
-                present
-            }
-            Span::Rows(rows) => {
-                let Some(&last) = rows.last() else {
-                    return Ok(());
-                };
-                let offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
-                self.next = last as usize + 1;
-                let (offsets, behind) = value_offsets(&mut self.levels, offsets, &mut batch.validity)?;
-                self.values.pick(&offsets, target, dictionary, &batch.validity, &mut batch.data, at)?;
-                self.values.skip(behind, target)?;
-                offsets.len()
-            }
+        let mut rows = match span {
+            Span::Range(range) => return self.fill_range(range, target, dictionary, batch),
+            Span::Rows(rows) => rows,
         };
+        while !rows.is_empty() {
+            let (part, rest) = split_stretch(rows);
+            match part {
+                Span::Range(range) => self.fill_range(range, target, dictionary, batch)?,
+                Span::Rows(rows) => self.fill_rows(rows, target, dictionary, batch)?,
+            }
+            rows = rest;
+        }
+        Ok(())
+    }
+
+    fn fill_range(
+        &mut self,
+        range: Range<usize>,
+        target: &Target,
+        dictionary: Option<&Dictionary>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let at = batch.validity.len();
+        self.skip_to(range.start, target)?;
+        let present = read_levels(&mut self.levels, range.len(), &mut batch.validity)?;
+        self.values.read(present, target, dictionary, &batch.validity, &mut batch.data, at)?;
+        self.next = range.end;
         batch.spread(target, at, present);
         Ok(())
+    }
+
+    fn fill_rows(
+        &mut self,
+        rows: &[u32],
+        target: &Target,
+        dictionary: Option<&Dictionary>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let at = batch.validity.len();
+        let (offsets, behind) = self.value_offsets(rows, &mut batch.validity)?;
+        self.values.pick(&offsets, target, dictionary, &batch.validity, &mut batch.data, at)?;
+        self.values.skip(behind, target)?;
+        batch.spread(target, at, offsets.len());
+        Ok(())
+    }
+
+    /// The offsets of the values of `rows`, where present; also how many values lie between the last of those and the last
+    /// row, for the cursor to pass.
+    fn value_offsets(&mut self, rows: &[u32], validity: &mut Validity) -> Result<(Vec<u32>, usize)> {
+        let Some(&last) = rows.last() else { return Ok((vec![], 0)) };
+        let mut offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
+        self.next = last as usize + 1;
+        let Some(levels) = &mut self.levels else {
+            validity.append_present(rows.len());
+            return Ok((offsets, 0));
+        };
+        let passed = levels.pick(&mut offsets, validity)?;
+        let behind = passed - offsets.last().map_or(0, |&offset| offset as usize + 1);
+        Ok((offsets, behind))
     }
 
     fn skip_to(&mut self, row: usize, target: &Target) -> Result<()> {
@@ -421,73 +456,108 @@ impl Cursor {
     }
 
     /// Appends to `kept` the rows of `span` whose codes pass; the values are codes.
-    fn judge(&mut self, span: Span<'_>, verdicts: &Verdicts, kept: &mut Vec<u32>) -> Result<()> {
-        let Values::Codes(codes) = &mut self.values else {
-            return Err(Error::Usage("judged a page without codes".into()));
+    fn judge(&mut self, span: Span<'_>, verdicts: &Verdicts, target: &Target, kept: &mut Vec<u32>) -> Result<()> {
+        let mut rows = match span {
+            Span::Range(range) => return self.judge_range(range, verdicts, target, kept),
+            Span::Rows(rows) => rows,
         };
+        while !rows.is_empty() {
+            let (part, rest) = split_stretch(rows);
+            match part {
+                Span::Range(range) => self.judge_range(range, verdicts, target, kept)?,
+                Span::Rows(rows) => self.judge_rows(rows, verdicts, target, kept)?,
+            }
+            rows = rest;
+        }
+        Ok(())
+    }
+
+    fn judge_range(
+        &mut self,
+        range: Range<usize>,
+        verdicts: &Verdicts,
+        target: &Target,
+        kept: &mut Vec<u32>,
+    ) -> Result<()> {
+        self.skip_to(range.start, target)?;
+        self.next = range.end;
+        let codes = codes(&mut self.values)?;
         let mut scratch = [0; BLOCK];
-        match (span, &mut self.levels) {
-            (Span::Range(range), None) => {
-                codes.skip(range.start - self.next)?;
-                let mut row = range.start as u32;
-                self.next = range.end;
-                let width = codes.width();
-                while (row as usize) < range.end {
-                    let piece = codes.next((range.end - row as usize).min(BLOCK))?;
-                    let stop = row + piece.count() as u32;
-                    match piece {
-                        Piece::Repeat { value, .. } => verdicts.sift_run(row..stop, value, kept)?,
-                        Piece::Packed { data, start, count } => {
-                            crate::bitpack::unpack(data, width, start, &mut scratch[..count]);
-                            verdicts.sift(row..stop, &scratch[..count], kept)?;
-                        }
-                    }
-                    row = stop;
-                }
+        let mut validity = Validity::default();
+        for start in range.clone().step_by(BLOCK) {
+            let rows = start as u32..range.end.min(start + BLOCK) as u32;
+            validity.clear();
+            let present = read_levels(&mut self.levels, rows.len(), &mut validity)?;
+            if validity.has_nulls() {
+                let slots = &mut scratch[..rows.len()];
+                codes.read(&mut slots[..present])?;
+                verdicts.sift_nullable(rows, &validity, slots, present, kept)?;
+            } else {
+                judge_present(codes, rows, verdicts, &mut scratch, kept)?;
             }
-            (span, levels) => {
-                let rows: Cow<'_, [u32]> = match span {
-                    Span::Range(range) => range.map(|row| row as u32).collect(),
-                    Span::Rows(rows) => rows.into(),
-                };
-                for rows in rows.chunks(BLOCK) {
-                    let offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();
-                    self.next = rows.last().map_or(self.next, |&row| row as usize + 1);
-                    let mut validity = Validity::default();
-                    let (offsets, behind) = value_offsets(levels, offsets, &mut validity)?;
-                    let picked = &mut scratch[..offsets.len()];
-                    codes.pick(&offsets, picked)?;
-                    codes.skip(behind)?;
-                    verdicts.sift_nullable(rows, validity, picked, kept)?;
-                }
-            }
+        }
+        Ok(())
+    }
+
+    fn judge_rows(&mut self, rows: &[u32], verdicts: &Verdicts, target: &Target, kept: &mut Vec<u32>) -> Result<()> {
+        let mut scratch = [0; BLOCK];
+        let mut validity = Validity::default();
+        for rows in rows.chunks(BLOCK) {
+            validity.clear();
+            let (offsets, behind) = self.value_offsets(rows, &mut validity)?;
+            let slots = &mut scratch[..rows.len()];
+            codes(&mut self.values)?.pick(&offsets, &mut slots[..offsets.len()])?;
+            self.values.skip(behind, target)?;
+            verdicts.sift_nullable(rows.iter().copied(), &validity, slots, offsets.len(), kept)?;
         }
         Ok(())
     }
 }
 
-/// From offsets of rows to offsets of their values, where present; also how many values lie between
-/// the last of those and the last row, for the cursor to pass.
-fn value_offsets(levels: &mut Option<Levels>, rows: Vec<u32>, validity: &mut Validity) -> Result<(Vec<u32>, usize)> {
-    match levels {
-        Some(levels) => {
-            let mut values = Vec::with_capacity(rows.len());
-            let passed = levels.pick(&rows, validity, &mut values)?;
-            let behind = passed - values.last().map_or(0, |&v| v as usize + 1);
-            Ok((values, behind))
-        }
-        None => {
-            validity.append_n(rows.len(), true);
-            Ok((rows, 0))
-        }
+fn codes(values: &mut Values) -> Result<&mut Hybrid> {
+    match values {
+        Values::Codes(codes) => Ok(codes),
+        _ => Err(Error::Usage("judged a page without codes".into())),
     }
 }
+
+/// Judges `rows`, at most a block, all of which have a value: long runs at once.
+fn judge_present(
+    codes: &mut Hybrid,
+    rows: Range<u32>,
+    verdicts: &Verdicts,
+    scratch: &mut [u32; BLOCK],
+    kept: &mut Vec<u32>,
+) -> Result<()> {
+    let width = codes.width();
+    // Rows `first .. row` have their codes in `scratch`.
+    let (mut first, mut row) = (rows.start, rows.start);
+    while row < rows.end {
+        let piece = codes.next((rows.end - row) as usize)?;
+        let stop = row + piece.count() as u32;
+        let slots = (row - first) as usize..(stop - first) as usize;
+        match piece {
+            Piece::Repeat { value, count } if count >= LONG_RUN => {
+                verdicts.sift(first..row, &scratch[..slots.start], kept)?;
+                verdicts.sift_run(row..stop, value, kept)?;
+                first = stop;
+            }
+            Piece::Repeat { value, .. } => scratch[slots].fill(value),
+            Piece::Packed { data, start, .. } => crate::bitpack::unpack(data, width, start, &mut scratch[slots]),
+        }
+        row = stop;
+    }
+    verdicts.sift(first..row, &scratch[..(row - first) as usize], kept)
+}
+
+/// A run that is judged by itself.
+const LONG_RUN: usize = 64;
 
 fn read_levels(levels: &mut Option<Levels>, rows: usize, validity: &mut Validity) -> Result<usize> {
     match levels {
         Some(levels) => levels.read(rows, validity),
         None => {
-            validity.append_n(rows, true);
+            validity.append_present(rows);
             Ok(rows)
         }
     }

@@ -41,7 +41,7 @@ impl Dictionary {
             Some(values) => values,
             None => {
                 let mut batch = Batch::values(count, target, None, pool, page_max);
-                batch.validity.append_n(count, true);
+                batch.validity.append_present(count);
                 Values::plain(target, body).read(count, target, None, &batch.validity, &mut batch.data, 0)?;
                 batch.finish(target.data_type(), None)?
             }

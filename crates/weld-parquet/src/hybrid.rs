@@ -166,36 +166,45 @@ impl Hybrid {
     /// The values at ascending `offsets` from here, leaving the cursor behind the last one.
     pub(crate) fn pick(&mut self, offsets: &[u32], out: &mut [u32]) -> Result<()> {
         debug_assert_eq!(offsets.len(), out.len());
-        let width = self.width;
-        let Some(&last) = offsets.last() else {
-            return Ok(());
-        };
-        let end = last as usize + 1;
-        let (mut at, mut done) = (0, 0);
         let mut scratch = [0; BLOCK];
+        let (mut at, mut done) = (0, 0);
+        while done < offsets.len() {
+            let first = offsets[done] as usize;
+            self.skip(first - at)?;
+            // Blocks, so that a dense selection decodes each block once, whatever its runs are.
+            let near = &offsets[done..offsets.len().min(done + BLOCK)];
+            let wanted = near.partition_point(|&o| (o as usize) < first + BLOCK);
+            let (near, slots) = (&near[..wanted], &mut out[done..done + wanted]);
+            let count = near[wanted - 1] as usize + 1 - first;
+            if wanted * SPARSE > count {
+                self.read(&mut scratch[..count])?;
+                for (slot, &o) in slots.iter_mut().zip(near) {
+                    *slot = scratch[(o as usize - first) % BLOCK];
+                }
+            } else {
+                self.pick_sparse(first, near, slots)?;
+            }
+            at = first + count;
+            done += wanted;
+        }
+        Ok(())
+    }
+
+    /// The same for `offsets` that count from `at` before here, run by run.
+    fn pick_sparse(&mut self, mut at: usize, offsets: &[u32], out: &mut [u32]) -> Result<()> {
+        let width = self.width;
+        let end = offsets.last().map_or(at, |&last| last as usize + 1);
+        let mut wanted = out.iter_mut().zip(offsets).peekable();
         while at < end {
-            // Blocks, so that a dense selection unpacks each block once.
-            let piece = self.next((end - at).min(BLOCK))?;
+            let piece = self.next(end - at)?;
             let stop = at + piece.count();
-            let wanted = offsets[done..].partition_point(|&o| (o as usize) < stop);
-            let slots = &mut out[done..done + wanted];
-            let offsets = &offsets[done..done + wanted];
-            match piece {
-                Piece::Repeat { value, .. } => slots.fill(value),
-                Piece::Packed { data, start, count } if wanted * SPARSE > count => {
-                    bitpack::unpack(data, width, start, &mut scratch[..count]);
-                    for (slot, &o) in slots.iter_mut().zip(offsets) {
-                        *slot = scratch[(o as usize - at) % BLOCK];
-                    }
-                }
-                Piece::Packed { data, start, .. } => {
-                    for (slot, &o) in slots.iter_mut().zip(offsets) {
-                        *slot = bitpack::get(data, width, start + o as usize - at);
-                    }
-                }
+            while let Some((slot, &o)) = wanted.next_if(|(_, o)| (**o as usize) < stop) {
+                *slot = match piece {
+                    Piece::Repeat { value, .. } => value,
+                    Piece::Packed { data, start, .. } => bitpack::get(data, width, start + o as usize - at),
+                };
             }
             at = stop;
-            done += wanted;
         }
         Ok(())
     }

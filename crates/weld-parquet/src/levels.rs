@@ -1,127 +1,323 @@
 //! Definition levels of a flat column, which are its validity bitmap in another wrapping: width-1
 //! hybrid runs, whose packed runs are Arrow's bit order already.
 //!
-//! A batch without nulls never materialises a bitmap.
+//! ```text
+//! runs   4 x 1 | packed 0b10110010 | 3 x 0     ->   words 0b000_10110010_1111: one pass, whatever the runs are
+//! rows 2, 5 and 8 of these                     ->   bits 1, 1, 1; values number 2, 4 and 5: ones before each row
+//! ```
+//!
+//! Runs are short where nulls are scattered (ten rows with 5 % of nulls, and DuckDB writes a run for each of them), so
+//! nothing but [`Levels::decode`] looks at runs: it makes words of bits, and all else counts bits in words. A batch without
+//! nulls has no bitmap; a run that covers all rows that are asked for takes no pass at all.
+
+use std::ops::Range;
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::util::bit_chunk_iterator::UnalignedBitChunk;
 use bytes::Bytes;
 
+use crate::bits::{Bits, low};
 use crate::error::{Result, corrupt};
-use crate::hybrid::{Hybrid, Piece};
 use crate::pool::Plain;
+use crate::spread::{spread, spread_bytes, spread_word};
 
 /// The cursor over a page's definition levels.
 #[derive(Debug)]
-pub(crate) struct Levels(Hybrid);
+pub(crate) struct Levels {
+    data: Bytes,
+    at: usize,
+    run: Run,
+    /// The bits of rows among which some are picked, and how many are set before each word.
+    bits: Bits,
+    ranks: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Repeat {
+        bit: bool,
+        left: usize,
+    },
+    /// From bit `next` of the data on.
+    Packed {
+        next: usize,
+        left: usize,
+    },
+}
 
 impl Levels {
-    pub(crate) fn new(data: Bytes) -> Result<Self> {
-        Ok(Self(Hybrid::new(data, 1)?))
+    pub(crate) fn new(data: Bytes) -> Self {
+        Self { data, at: 0, run: Run::Repeat { bit: true, left: 0 }, bits: Bits::default(), ranks: vec![] }
     }
 
     /// Appends `rows` bits to `validity`; returns how many are set.
     pub(crate) fn read(&mut self, rows: usize, validity: &mut Validity) -> Result<usize> {
-        let (mut left, mut present) = (rows, 0);
-        while left > 0 {
-            let piece = self.0.next(left)?;
-            left -= piece.count();
-            match piece {
-                Piece::Repeat { value: 1, count } => {
-                    validity.append_n(count, true);
-                    present += count;
-                }
-                Piece::Repeat { value: 0, count } => validity.append_n(count, false),
-                Piece::Repeat { value, .. } => return bad_level(value),
-                Piece::Packed { data, start, count } => {
-                    let ones = ones(data, start, count);
-                    validity.append_packed(data, start, count, ones);
-                    present += ones;
-                }
-            }
+        if self.pass_present(rows)? {
+            validity.append_present(rows);
+            return Ok(rows);
         }
-        Ok(present)
+        let from = validity.len;
+        self.decode(rows, validity.materialise(rows))?;
+        Ok(validity.grown(from))
     }
 
     /// Passes over `rows` levels; returns how many values they stand for.
     pub(crate) fn skip(&mut self, rows: usize) -> Result<usize> {
         let (mut left, mut present) = (rows, 0);
         while left > 0 {
-            let piece = self.0.next(left)?;
-            left -= piece.count();
-            present += match piece {
-                Piece::Repeat { value: value @ 0..=1, count } => value as usize * count,
-                Piece::Repeat { value, .. } => return bad_level(value),
-                Piece::Packed { data, start, count } => ones(data, start, count),
-            };
+            if let Run::Repeat { bit, left: run } = &mut self.run
+                && *run > 0
+            {
+                let count = left.min(*run);
+                *run -= count;
+                left -= count;
+                present += if *bit { count } else { 0 };
+            } else {
+                let now = left.min(WINDOW);
+                present += self.decode_apart(now)?;
+                left -= now;
+            }
         }
         Ok(present)
     }
 
-    /// For rows at ascending `offsets` from here: appends their bits to `validity` and the offsets
-    /// of their values, where present, to `values`. Returns how many values all levels up to the
-    /// last offset stand for.
-    pub(crate) fn pick(&mut self, offsets: &[u32], validity: &mut Validity, values: &mut Vec<u32>) -> Result<usize> {
-        let Some(&last) = offsets.last() else {
-            return Ok(0);
-        };
-        let end = last as usize + 1;
-        let (mut at, mut present, mut done) = (0, 0, 0);
-        while at < end {
-            let piece = self.0.next(end - at)?;
-            let stop = at + piece.count();
-            let wanted = offsets[done..].partition_point(|&o| (o as usize) < stop);
-            let offsets = &offsets[done..done + wanted];
-            match piece {
-                Piece::Repeat { value: 1, count } => {
-                    validity.append_n(wanted, true);
-                    values.extend(offsets.iter().map(|&o| (o as usize - at + present) as u32));
-                    present += count;
+    /// For rows at ascending `offsets` from here: appends their bits to `validity` and turns the offsets into those of
+    /// their values, where present. Returns how many values all levels up to the last offset stand for.
+    pub(crate) fn pick(&mut self, offsets: &mut Vec<u32>, validity: &mut Validity) -> Result<usize> {
+        let (mut row, mut present) = (0, 0);
+        let (mut done, mut kept) = (0, 0);
+        while let Some(&first) = offsets.get(done) {
+            present += self.skip(first as usize - row)?;
+            row = first as usize;
+            let wanted = offsets[done..].len().min(WINDOW);
+            let wanted = offsets[done..done + wanted].partition_point(|&o| (o as usize) < row + WINDOW);
+            let rows = offsets[done + wanted - 1] as usize + 1 - row;
+            let window = done..done + wanted;
+            if self.pass_present(rows)? {
+                // The values follow each other as the rows do.
+                let absent = (row - present) as u32;
+                for i in window {
+                    offsets[kept] = offsets[i] - absent;
+                    kept += 1;
                 }
-                Piece::Repeat { value: 0, .. } => validity.append_n(wanted, false),
-                Piece::Repeat { value, .. } => return bad_level(value),
-                Piece::Packed { data, start, count } => {
-                    let mut from = 0;
-                    for &o in offsets {
-                        let o = o as usize - at;
-                        present += ones(data, start + from, o - from);
-                        from = o;
-                        let bit = start + o;
-                        let set = data[bit / 8] >> (bit % 8) & 1 == 1;
-                        validity.append_n(1, set);
-                        if set {
-                            values.push(present as u32);
-                        }
-                    }
-                    present += ones(data, start + from, count - from);
-                }
+                validity.append_present(wanted);
+                present += rows;
+            } else {
+                let ones = self.decode_apart(rows)?;
+                let from = validity.len;
+                let before = Before { row: row as u32, values: present as u32 };
+                let picked = validity.materialise(wanted);
+                kept = pick_bits(offsets, window, kept, before, self.bits.words(), &mut self.ranks, picked);
+                validity.grown(from);
+                present += ones;
             }
-            at = stop;
+            row += rows;
             done += wanted;
         }
+        offsets.truncate(kept);
         Ok(present)
     }
-}
 
-fn bad_level<T>(value: u32) -> Result<T> {
-    corrupt(format!("definition level {value} in a flat column"))
-}
-
-fn ones(data: &[u8], start: usize, count: usize) -> usize {
-    // The chunk iterator costs more than a short range itself.
-    if count <= 16 {
-        return (start..start + count).map(|bit| (data[bit / 8] >> (bit % 8) & 1) as usize).sum();
+    /// Takes the next `rows` levels, at most [`WINDOW`], into `bits`; returns how many are set.
+    fn decode_apart(&mut self, rows: usize) -> Result<usize> {
+        let mut bits = std::mem::take(&mut self.bits);
+        bits.clear();
+        let decoded = self.decode(rows, &mut bits);
+        self.bits = bits;
+        decoded.map(|()| self.bits.ones_from(0))
     }
-    let bytes = &data[start / 8..(start + count).div_ceil(8)];
-    UnalignedBitChunk::new(bytes, start % 8, count).count_ones()
+
+    /// Passes over `rows` levels if they are known to be present without a look at each.
+    fn pass_present(&mut self, rows: usize) -> Result<bool> {
+        if let Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } = self.run
+            && rows > 0
+        {
+            self.load()?;
+        }
+        match &mut self.run {
+            Run::Repeat { bit: true, left } if *left >= rows => {
+                *left -= rows;
+                Ok(true)
+            }
+            _ => Ok(rows == 0),
+        }
+    }
+
+    /// Appends the next `rows` levels to `bits`.
+    fn decode(&mut self, rows: usize, bits: &mut Bits) -> Result<()> {
+        let mut left = rows;
+        while left > 0 {
+            match &mut self.run {
+                Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } => {
+                    let (passed, word, n) = short_runs(&self.data[self.at..], left.min(64));
+                    bits.push_word(word, n);
+                    left -= n;
+                    self.at += passed;
+                    if n == 0 {
+                        self.load()?;
+                    }
+                }
+                Run::Repeat { bit, left: run } => {
+                    let count = left.min(*run);
+                    *run -= count;
+                    bits.push_n(count, *bit);
+                    left -= count;
+                }
+                Run::Packed { next, left: run } => {
+                    let count = left.min(*run);
+                    bits.push_packed(&self.data, *next, count);
+                    *next += count;
+                    *run -= count;
+                    left -= count;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters the next run.
+    fn load(&mut self) -> Result<()> {
+        let header = varint(&self.data, &mut self.at)?;
+        let count = (header >> 1) as usize;
+        self.run = if header & 1 == 0 {
+            let bit = match self.data.get(self.at) {
+                Some(&value @ 0..=1) => value == 1,
+                Some(value) => return corrupt(format!("definition level {value} in a flat column")),
+                None => return corrupt("a run's value is cut off"),
+            };
+            self.at += 1;
+            Run::Repeat { bit, left: count }
+        } else {
+            // Some writers cut the padding of the last group; what is missing cannot be read.
+            let bytes = count.min(self.data.len() - self.at);
+            let next = self.at * 8;
+            self.at += bytes;
+            Run::Packed { next, left: bytes * 8 }
+        };
+        Ok(())
+    }
 }
 
-/// A validity bitmap under construction; absent until the first null.
+/// Rows picked among at a time: their bits stay in the first-level cache, whatever a run claims to hold.
+const WINDOW: usize = 1 << 14;
+
+/// The bits of as many whole runs at the front of `data` as fit into `room` bits, at most 64, as long as their headers
+/// take a byte: those of scattered nulls. Returns the bytes passed, the bits and how many they are.
+#[inline]
+fn short_runs(data: &[u8], room: usize) -> (usize, u64, usize) {
+    let (mut at, mut word, mut n) = (0, 0, 0);
+    while let Some(&[header, value]) = data.get(at..at + 2).and_then(<[u8]>::first_chunk) {
+        let packed = header & 1 == 1;
+        let count = if packed { 8 } else { usize::from(header >> 1) };
+        // A packed run of one group, or a repetition.
+        let short = if packed { header == 3 } else { header < 0x80 && value <= 1 };
+        if !short || count > room - n || n == 64 {
+            break;
+        }
+        let bits = if packed { u64::from(value) } else { u64::from(value).wrapping_neg() & low(count) };
+        word |= bits << n;
+        n += count;
+        at += 2;
+    }
+    (at, word, n)
+}
+
+/// What stands before a window of words.
+#[derive(Clone, Copy)]
+struct Before {
+    row: u32,
+    values: u32,
+}
+
+/// For the offsets in `window`, whose rows stand in `words`: appends their bits to `picked`, and writes the numbers of
+/// the values of those that are set to `offsets[kept..]`; returns how many offsets are kept then. `ranks` is scratch.
+fn pick_bits(
+    offsets: &mut [u32],
+    window: Range<usize>,
+    kept: usize,
+    before: Before,
+    words: &[u64],
+    ranks: &mut Vec<u32>,
+    picked: &mut Bits,
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+        // SAFETY: the CPU has the features.
+        return unsafe { pick_bits_bmi(offsets, window, kept, before, words, ranks, picked) };
+    }
+    pick_bits_portable(offsets, window, kept, before, words, ranks, picked)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt,bmi1,bmi2")]
+fn pick_bits_bmi(
+    offsets: &mut [u32],
+    window: Range<usize>,
+    kept: usize,
+    before: Before,
+    words: &[u64],
+    ranks: &mut Vec<u32>,
+    picked: &mut Bits,
+) -> usize {
+    pick_bits_portable(offsets, window, kept, before, words, ranks, picked)
+}
+
+#[inline(always)]
+fn pick_bits_portable(
+    offsets: &mut [u32],
+    window: Range<usize>,
+    mut kept: usize,
+    before: Before,
+    words: &[u64],
+    ranks: &mut Vec<u32>,
+    picked: &mut Bits,
+) -> usize {
+    let mut present = before.values;
+    ranks.clear();
+    ranks.extend(words.iter().map(|word| {
+        let rank = present;
+        present += word.count_ones();
+        rank
+    }));
+    for start in window.clone().step_by(64) {
+        let stop = (start + 64).min(window.end);
+        let mut valid = 0;
+        for i in start..stop {
+            let row = offsets[i] - before.row;
+            let (index, bit) = (row as usize / 64, row % 64);
+            let word = words[index];
+            let set = word >> bit & 1;
+            valid |= set << (i - start);
+            // Never ahead of what is read: at most one is kept for each.
+            offsets[kept] = ranks[index] + (word & ((1 << bit) - 1)).count_ones();
+            kept += set as usize;
+        }
+        picked.push_word(valid, stop - start);
+    }
+    kept
+}
+
+fn varint(data: &[u8], at: &mut usize) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let Some(&byte) = data.get(*at) else {
+            return corrupt("definition levels end early");
+        };
+        *at += 1;
+        value |= ((byte & 0x7f) as u64) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    corrupt("a run header is too long")
+}
+
+/// A validity bitmap under construction; absent until the first null may come.
 #[derive(Debug, Default)]
 pub(crate) struct Validity {
     len: usize,
-    bits: Option<BooleanBufferBuilder>,
+    nulls: usize,
+    bits: Option<Bits>,
 }
 
 impl Validity {
@@ -129,87 +325,76 @@ impl Validity {
         self.len
     }
 
-    pub(crate) fn append_n(&mut self, count: usize, valid: bool) {
-        if !valid && count > 0 || self.bits.is_some() {
-            self.materialise(count).append_n(count, valid);
+    pub(crate) fn has_nulls(&self) -> bool {
+        self.nulls > 0
+    }
+
+    /// Appends `count` rows that have values.
+    pub(crate) fn append_present(&mut self, count: usize) {
+        if let Some(bits) = &mut self.bits {
+            bits.push_n(count, true);
         }
         self.len += count;
     }
 
-    fn append_packed(&mut self, data: &[u8], start: usize, count: usize, ones: usize) {
-        if ones == count && self.bits.is_none() {
-            self.len += count;
-        } else {
-            self.materialise(count).append_packed_range(start..start + count, data);
-            self.len += count;
-        }
+    fn materialise(&mut self, more: usize) -> &mut Bits {
+        let bits = self.bits.get_or_insert_with(|| {
+            let mut bits = Bits::default();
+            bits.reserve(self.len + more);
+            bits.push_n(self.len, true);
+            bits
+        });
+        bits
     }
 
-    fn materialise(&mut self, more: usize) -> &mut BooleanBufferBuilder {
-        let len = self.len;
-        self.bits.get_or_insert_with(|| {
-            let mut bits = BooleanBufferBuilder::new(len + more);
-            bits.append_n(len, true);
-            bits
-        })
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        (self.len, self.nulls) = (0, 0);
+        self.bits = None;
+    }
+
+    /// Takes note of the bits that were appended from `from` on; returns how many of them are set.
+    fn grown(&mut self, from: usize) -> usize {
+        let Some(bits) = &self.bits else { return 0 };
+        let present = bits.ones_from(from);
+        self.len = bits.len();
+        self.nulls += self.len - from - present;
+        present
     }
 
     /// Spreads `present` values that stand at `slots[from..]` to the valid rows from `from` on;
-    /// the others become zero.
-    pub(crate) fn spread<T: Plain>(&self, slots: &mut [T], from: usize, present: usize) {
-        let rows = self.len - from;
-        let Some(bits) = &self.bits else { return };
-        if present == rows {
-            return;
-        }
-        let slots = &mut slots[from..self.len];
-        let mut next = present;
-        // From the back, so that nothing is overwritten before it moved: next <= row throughout.
-        for row in (0..rows).rev() {
-            let valid = bits.get_bit(from + row);
-            next -= valid as usize;
-            let value = slots[next];
-            slots[row] = if valid { value } else { T::default() };
+    /// the others become `absent`.
+    pub(crate) fn spread<T: Plain>(&self, slots: &mut [T], from: usize, present: usize, absent: T) {
+        if let Some(bits) = &self.bits {
+            spread(&mut slots[from..self.len], bits, from, present, absent);
         }
     }
 
-    /// The same for elements of any number of bytes.
+    /// The same for elements of any number of bytes; absent ones become zeros.
     pub(crate) fn spread_bytes(&self, slots: &mut [u8], width: usize, from: usize, present: usize) {
-        let rows = self.len - from;
-        let Some(bits) = &self.bits else { return };
-        if present == rows {
-            return;
-        }
-        let slots = &mut slots[from * width..self.len * width];
-        let mut next = present;
-        for row in (0..rows).rev() {
-            if bits.get_bit(from + row) {
-                next -= 1;
-                slots.copy_within(next * width..(next + 1) * width, row * width);
-            } else {
-                slots[row * width..(row + 1) * width].fill(0);
-            }
+        if let Some(bits) = &self.bits {
+            spread_bytes(&mut slots[from * width..self.len * width], width, bits, from, present);
         }
     }
 
-    /// The same for bits: a bitmap of `rows` bits from the dense `bits` of the valid ones.
+    /// The same for bits: a bitmap of the rows from `from` on, from the dense `bits` of the valid ones.
     pub(crate) fn spread_bits(&self, dense: &BooleanBuffer, from: usize, out: &mut BooleanBufferBuilder) {
-        match &self.bits {
-            None => out.append_buffer(dense),
-            Some(valid) => {
-                let mut next = 0;
-                for row in from..self.len {
-                    let valid = valid.get_bit(row);
-                    out.append(valid && dense.value(next));
-                    next += valid as usize;
-                }
-            }
+        let Some(valid) = &self.bits else { return out.append_buffer(dense) };
+        let mut source = Bits::default();
+        source.push_packed(dense.values(), dense.offset(), dense.len());
+        let mut next = 0;
+        for row in (from..self.len).step_by(64) {
+            let rows = (self.len - row).min(64);
+            let mask = valid.word(row) & low(rows);
+            let word = spread_word(source.word(next), mask);
+            out.append_packed_range(0..rows, &word.to_le_bytes());
+            next += mask.count_ones() as usize;
         }
     }
 
     pub(crate) fn finish(self) -> Option<NullBuffer> {
-        let mut bits = self.bits?;
-        Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
+        let bits = self.bits.filter(|_| self.nulls > 0)?;
+        Some(NullBuffer::new(bits.into_buffer()))
     }
 }
 
@@ -219,7 +404,7 @@ mod tests {
 
     /// 4 valid, 8 packed (0b10110010, low bit first), 3 null.
     fn sample() -> Levels {
-        Levels::new(Bytes::copy_from_slice(&[4 << 1, 1, 1 << 1 | 1, 0b1011_0010, 3 << 1, 0])).unwrap()
+        Levels::new(Bytes::copy_from_slice(&[4 << 1, 1, 1 << 1 | 1, 0b1011_0010, 3 << 1, 0]))
     }
 
     const VALID: [bool; 15] = {
@@ -235,7 +420,7 @@ mod tests {
         assert!(validity.bits.is_none());
         assert_eq!(levels.read(11, &mut validity).unwrap(), 4);
         let mut slots: Vec<u32> = (1..=8).chain([9; 7]).collect();
-        validity.spread(&mut slots, 4, 4);
+        validity.spread(&mut slots, 4, 4, 0);
         assert_eq!(slots, [1, 2, 3, 4, 0, 5, 0, 0, 6, 7, 0, 8, 0, 0, 0]);
         let nulls = validity.finish().unwrap();
         assert_eq!(nulls.iter().collect::<Vec<_>>(), VALID);
@@ -245,9 +430,9 @@ mod tests {
     fn picks_any_subset() {
         for set in 0u32..1 << 15 {
             let offsets: Vec<u32> = (0..15).filter(|i| set >> i & 1 == 1).collect();
-            let (mut validity, mut values) = (Validity::default(), vec![]);
+            let (mut validity, mut values) = (Validity::default(), offsets.clone());
             let rank = |o: u32| VALID[..o as usize].iter().filter(|v| **v).count() as u32;
-            let passed = sample().pick(&offsets, &mut validity, &mut values).unwrap();
+            let passed = sample().pick(&mut values, &mut validity).unwrap();
             assert_eq!(passed as u32, offsets.last().map_or(0, |&o| rank(o + 1)));
             let expected: Vec<u32> = offsets.iter().filter(|&&o| VALID[o as usize]).map(|&o| rank(o)).collect();
             assert_eq!(values, expected);

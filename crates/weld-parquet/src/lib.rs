@@ -15,10 +15,11 @@
 //! Relies on the `parquet` crate for metadata and for codecs other than Snappy. Never trusts a file: a
 //! lying count, length, offset or code is an [`Error`], and memory is bounded by what pages really hold
 //! and by [`ReadOptions::page_bytes_max`]. Unsafe code is confined to `pool` (typed views of blocks),
-//! `bitpack/x86`, `snappy`, `dictionary` (the gather), `sieve` (the same of verdicts) and `batch` (arrays built without a second check).
+//! `bitpack/x86`, `spread`, `levels` (a call), `snappy`, `dictionary` (the gather), `sieve` (the same of verdicts) and `batch` (arrays built without a second check).
 
 mod batch;
 mod bitpack;
+mod bits;
 mod column;
 mod decompress;
 mod delta;
@@ -33,6 +34,7 @@ mod scan;
 mod selection;
 mod sieve;
 mod snappy;
+mod spread;
 mod strings;
 mod target;
 mod thrift;

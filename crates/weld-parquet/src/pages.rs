@@ -276,7 +276,7 @@ impl Page {
                 let Some((levels, values)) = length_prefixed(&content) else {
                     return corrupt("definition levels reach past their page");
                 };
-                Ok((Some(Levels::new(levels)?), Values::new(encoding, target, values)?))
+                Ok((Some(Levels::new(levels)), Values::new(encoding, target, values)?))
             }
             PageKind::V2 { encoding, definition_len, repetition_len, compressed, .. } => {
                 let start = definition_len + repetition_len;
@@ -284,7 +284,7 @@ impl Page {
                     return corrupt("a page's levels are longer than the page");
                 }
                 let levels = match target.nullable {
-                    true => Some(Levels::new(body.slice(repetition_len..start))?),
+                    true => Some(Levels::new(body.slice(repetition_len..start))),
                     false => None,
                 };
                 let values = if compressed { self.content.clone().unwrap_or_default() } else { body.slice(start..) };

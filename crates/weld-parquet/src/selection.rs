@@ -30,6 +30,32 @@ pub(crate) enum Span<'a> {
     Rows(&'a [u32]),
 }
 
+/// Rows that follow each other are read as a range, where they are at least as many.
+const STRETCH: usize = 64;
+
+/// Whether the first [`STRETCH`] of `rows`, which ascend, follow each other.
+fn is_stretch(rows: &[u32]) -> bool {
+    rows.get(STRETCH - 1).is_some_and(|last| (last - rows[0]) as usize == STRETCH - 1)
+}
+
+/// Cuts the first part off ascending `rows`: a long range, or scattered rows.
+pub(crate) fn split_stretch(rows: &[u32]) -> (Span<'_>, &[u32]) {
+    if !is_stretch(rows) {
+        let stop = (STRETCH..rows.len()).step_by(STRETCH).find(|&at| is_stretch(&rows[at..]));
+        let (scattered, rest) = rows.split_at(stop.unwrap_or(rows.len()));
+        return (Span::Rows(scattered), rest);
+    }
+    let first = rows[0];
+    let mut stop = STRETCH;
+    while is_stretch(&rows[stop - 1..]) {
+        stop += STRETCH - 1;
+    }
+    while rows.get(stop).is_some_and(|&row| row - first == stop as u32) {
+        stop += 1;
+    }
+    (Span::Range(first as usize..first as usize + stop), &rows[stop..])
+}
+
 impl Selection {
     /// The rows whose bits are set.
     pub fn from_mask(mask: &BooleanBuffer) -> Self {
@@ -122,6 +148,31 @@ impl Span<'_> {
             Span::Rows(rows) => {
                 let (a, b) = rows.split_at(rows.partition_point(|&r| (r as usize) < end));
                 (Span::Rows(a), Span::Rows(b))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_and_the_rows_between() {
+        for gaps in 1..200u32 {
+            for len in [0, 1, 63, 64, 65, 127, 128, 129, 300, 1000] {
+                let rows: Vec<u32> = (0..len).filter(|row| row % gaps != gaps / 2 || row / 300 == 1).collect();
+                let (mut rest, mut again) = (&rows[..], vec![]);
+                while !rest.is_empty() {
+                    let (part, later) = split_stretch(rest);
+                    assert!(part.len() > 0 && later.len() == rest.len() - part.len());
+                    match part {
+                        Span::Range(range) => again.extend(range.map(|row| row as u32)),
+                        Span::Rows(rows) => again.extend(rows),
+                    }
+                    rest = later;
+                }
+                assert_eq!(again, rows);
             }
         }
     }
