@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -343,14 +344,13 @@ impl ColumnReader {
                 break Ok(());
             };
             let (now, later) = rest.split_before(first + JUDGED_ROWS);
-            let row = |i: usize| match &now {
-                Span::Range(range) => (range.start + i) as u32,
-                Span::Rows(rows) => rows[i],
-            };
-            let verdict = self.read_span(now.clone()).and_then(|values| judged(predicate, &values));
-            match verdict {
-                Ok(verdict) => kept.extend((0..verdict.len()).filter(|&i| verdict[i] != 0).map(row)),
-                Err(error) => break Err(error),
+            let verdict = self.read_span(now.clone()).and_then(|values| verdict(predicate, &values));
+            match (verdict, &now) {
+                (Ok(verdict), Span::Range(range)) => {
+                    kept.extend(verdict.set_indices().map(|i| (range.start + i) as u32));
+                }
+                (Ok(verdict), Span::Rows(rows)) => kept.extend(verdict.set_indices().map(|i| rows[i])),
+                (Err(error), _) => break Err(error),
             }
             rest = later;
         };
@@ -362,17 +362,21 @@ impl ColumnReader {
 /// Plain values judged at a time.
 const JUDGED_ROWS: usize = 8192;
 
-/// One byte a value: 1 where the predicate is true.
-fn judged(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<Vec<u8>> {
+/// Where the predicate is true.
+fn verdict(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<BooleanBuffer> {
     let verdict = predicate(values)?;
     if verdict.len() != values.len() {
         return Err(Error::Usage("a predicate returned another number of rows".into()));
     }
-    let bits = match verdict.nulls() {
+    Ok(match verdict.nulls() {
         Some(nulls) => verdict.values() & nulls.inner(),
         None => verdict.values().clone(),
-    };
-    Ok(bits.iter().map(u8::from).collect())
+    })
+}
+
+/// One byte a value: 1 where the predicate is true.
+fn judged(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<Vec<u8>> {
+    Ok(verdict(predicate, values)?.iter().map(u8::from).collect())
 }
 
 impl Cursor {

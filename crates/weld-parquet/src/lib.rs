@@ -29,6 +29,7 @@ mod fallback;
 mod hybrid;
 mod levels;
 mod pages;
+mod pick;
 mod pool;
 mod scan;
 mod selection;

@@ -9,6 +9,8 @@
 //! UTF-8 is validated once over whole stretches of a page, not string by string: a length below 128
 //! is four ASCII bytes, so a stretch that includes such lengths is valid exactly if its strings are.
 
+use std::ops::Range;
+
 use arrow::array::make_view;
 use arrow::buffer::Buffer;
 use bytes::Bytes;
@@ -95,6 +97,66 @@ impl Strings {
                     if out.len() > budget {
                         return corrupt("prefixed strings grow past the page limit");
                     }
+                    Ok(())
+                })?;
+                views.rebuilt_left -= out.len();
+                cut(&Bytes::from(out), 0, &ends, utf8, views, from)
+            }
+        }
+    }
+
+    /// Writes views of the values at ascending `offsets` from here to the slots from `from` on; stops behind the last.
+    pub(crate) fn pick(&mut self, offsets: &[u32], utf8: bool, views: &mut Views, from: usize) -> Result<()> {
+        let Some(&last) = offsets.last() else { return Ok(()) };
+        let Views { block, buffers, rebuilt_left } = views;
+        let mut wanted = block.as_mut_slice::<u128>()[from..from + offsets.len()].iter_mut().zip(offsets);
+        match self {
+            Strings::Plain { body, at } => {
+                let mut here = 0;
+                let mut index = None;
+                for (slot, &offset) in wanted {
+                    for _ in here..offset {
+                        *at = plain_value(body, *at)?.1;
+                    }
+                    let (start, stop) = plain_value(body, *at)?;
+                    *slot = view(body, start..stop, utf8, buffers, &mut index)?;
+                    *at = stop;
+                    here = offset + 1;
+                }
+                Ok(())
+            }
+            Strings::Lengths { lengths, body, at } => {
+                let mut next = wanted.next();
+                let mut here = 0;
+                let mut index = None;
+                for_each_length(lengths, last as usize + 1, |len| {
+                    let stop = end(*at, len, body.len())?;
+                    if let Some((slot, offset)) = &mut next
+                        && **offset == here
+                    {
+                        **slot = view(body, *at..stop, utf8, buffers, &mut index)?;
+                        next = wanted.next();
+                    }
+                    *at = stop;
+                    here += 1;
+                    Ok(())
+                })
+            }
+            Strings::Prefixes { .. } => {
+                let mut out = vec![];
+                let mut ends = Vec::with_capacity(offsets.len());
+                let mut next = offsets.iter().peekable();
+                let mut here = 0;
+                let budget = *rebuilt_left;
+                self.rebuild(last as usize + 1, |value| {
+                    if next.next_if(|offset| **offset == here).is_some() {
+                        out.extend_from_slice(value);
+                        ends.push(out.len() as u32);
+                        if out.len() > budget {
+                            return corrupt("prefixed strings grow past the page limit");
+                        }
+                    }
+                    here += 1;
                     Ok(())
                 })?;
                 views.rebuilt_left -= out.len();
@@ -222,6 +284,27 @@ fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mu
         check_utf8(&body[checked..*at])?;
     }
     Ok(())
+}
+
+/// The view of one value; `index` is that of the buffer, once there is one.
+#[inline]
+fn view(
+    body: &Bytes,
+    value: Range<usize>,
+    utf8: bool,
+    buffers: &mut Vec<Buffer>,
+    index: &mut Option<u32>,
+) -> Result<u128> {
+    let bytes = &body[value.clone()];
+    if utf8 {
+        check_utf8(bytes)?;
+    }
+    let buffer = match *index {
+        _ if bytes.len() <= 12 => 0,
+        Some(index) => index,
+        None => *index.insert(attach(buffers, body)),
+    };
+    Ok(make_view(bytes, buffer, value.start as u32))
 }
 
 /// Views of adjacent values that start at `start` and end at `ends`.

@@ -11,6 +11,7 @@ use crate::dictionary::Dictionary;
 use crate::error::{Result, corrupt, unsupported};
 use crate::hybrid::{BLOCK, Hybrid, Piece};
 use crate::levels::Validity;
+use crate::pick::stored;
 use crate::strings::Strings;
 use crate::target::{Convert, Stored, Target};
 
@@ -159,8 +160,7 @@ impl Values {
                 (len, convert) => {
                     let mut wide = vec![0; count];
                     delta.read(&mut wide, |v| v)?;
-                    let stored: Vec<u8> = wide.iter().flat_map(|v| v.to_le_bytes().into_iter().take(len)).collect();
-                    convert.apply(&stored, len, block, at);
+                    convert.apply(&stored(&wide, len), len, block, at);
                     Ok(())
                 }
             },
@@ -204,72 +204,6 @@ impl Values {
             Values::Strings(strings) => strings.skip(count),
         }
     }
-
-    /// Writes the values at ascending `offsets` from here to the slots from `at` on, as
-    /// [`Self::read`] does, and stops behind the last of them.
-    pub(crate) fn pick(
-        &mut self,
-        offsets: &[u32],
-        target: &Target,
-        dictionary: Option<&Dictionary>,
-        validity: &Validity,
-        data: &mut Data,
-        at: usize,
-    ) -> Result<()> {
-        match (&mut *self, &mut *data) {
-            (Values::Codes(codes), data) if !offsets.is_empty() => {
-                let Some(dictionary) = dictionary else {
-                    return corrupt("codes without a dictionary");
-                };
-                let mut picked = vec![0; offsets.len()];
-                codes.pick(offsets, &mut picked)?;
-                dictionary.gather(&picked, data, at)
-            }
-            (_, Data::Bits(bits)) => {
-                let mut dense = BooleanBufferBuilder::new(offsets.len());
-                self.pick_bits(offsets, &mut dense)?;
-                validity.spread_bits(&dense.finish(), at, bits);
-                Ok(())
-            }
-            _ => {
-                let (mut here, mut slot) = (0, at);
-                for run in offsets.chunk_by(|a, b| a + 1 == *b) {
-                    let start = run[0] as usize;
-                    self.skip(start - here, target)?;
-                    self.read(run.len(), target, dictionary, validity, data, slot)?;
-                    here = start + run.len();
-                    slot += run.len();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn pick_bits(&mut self, offsets: &[u32], dense: &mut BooleanBufferBuilder) -> Result<()> {
-        let Some(&last) = offsets.last() else {
-            return Ok(());
-        };
-        match self {
-            Values::Bits { body, at } => {
-                if *at + last as usize >= body.len() * 8 {
-                    return corrupt("a page has fewer booleans than it says");
-                }
-                for &offset in offsets {
-                    let bit = *at + offset as usize;
-                    dense.append(body[bit / 8] >> (bit % 8) & 1 == 1);
-                }
-                *at += last as usize + 1;
-                Ok(())
-            }
-            Values::BitRuns(runs) => {
-                let mut picked = vec![0; offsets.len()];
-                runs.pick(offsets, &mut picked)?;
-                picked.iter().for_each(|&bit| dense.append(bit != 0));
-                Ok(())
-            }
-            _ => corrupt("a page of another type than its column"),
-        }
-    }
 }
 
 impl Target {
@@ -297,7 +231,7 @@ pub(crate) fn length_prefixed(body: &Bytes) -> Option<(Bytes, Bytes)> {
 }
 
 /// The bytes of the next `count` values of `len` bytes.
-fn take<'a>(body: &'a Bytes, at: &mut usize, count: usize, len: usize) -> Result<&'a [u8]> {
+pub(crate) fn take<'a>(body: &'a Bytes, at: &mut usize, count: usize, len: usize) -> Result<&'a [u8]> {
     match count.checked_mul(len).and_then(|bytes| body.get(*at..at.checked_add(bytes)?)) {
         Some(stored) => {
             *at += stored.len();
