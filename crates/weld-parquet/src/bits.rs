@@ -63,7 +63,7 @@ impl Bits {
             let word = if bit { u64::MAX } else { 0 };
             self.words.resize(self.words.len() + left.div_ceil(64), word);
             self.len += left;
-            if let Some(last) = self.words.last_mut().filter(|_| left % 64 > 0) {
+            if let Some(last) = self.words.last_mut().filter(|_| !left.is_multiple_of(64)) {
                 *last &= low(left % 64);
             }
         }

@@ -24,7 +24,7 @@ use crate::batch::Batch;
 use crate::decompress::Decompressor;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, Result, unsupported};
-use crate::hybrid::{BLOCK, Hybrid, Piece};
+use crate::hybrid::{BLOCK, Decoded, Hybrid};
 use crate::levels::{Levels, Validity};
 use crate::pages::{DictionaryPage, FileRanges, Pages};
 use crate::pool::BufferPool;
@@ -285,6 +285,11 @@ impl ColumnReader {
     /// A dictionary's entries are judged once; if all fail, no data page is even decompressed.
     pub fn filter(&mut self, predicate: &mut Predicate<'_>, selection: &mut Selection) -> Result<()> {
         selection.check(self.rows)?;
+        self.filter_checked(predicate, selection)
+    }
+
+    /// The same for a selection that was checked, or made by the last filter.
+    pub(crate) fn filter_checked(&mut self, predicate: &mut Predicate<'_>, selection: &mut Selection) -> Result<()> {
         let verdicts = self.verdicts(predicate)?;
         if let Some(verdicts) = &verdicts
             && self.pages.data.iter().all(|p| p.is_dictionary_coded())
@@ -346,9 +351,7 @@ impl ColumnReader {
             let (now, later) = rest.split_before(first + JUDGED_ROWS);
             let verdict = self.read_span(now.clone()).and_then(|values| verdict(predicate, &values));
             match (verdict, &now) {
-                (Ok(verdict), Span::Range(range)) => {
-                    kept.extend(verdict.set_indices().map(|i| (range.start + i) as u32));
-                }
+                (Ok(verdict), Span::Range(range)) => keep_rows(&verdict, range.start as u32, kept),
                 (Ok(verdict), Span::Rows(rows)) => kept.extend(verdict.set_indices().map(|i| rows[i])),
                 (Err(error), _) => break Err(error),
             }
@@ -361,6 +364,25 @@ impl ColumnReader {
 
 /// Plain values judged at a time.
 const JUDGED_ROWS: usize = 8192;
+
+/// Appends the rows from `first` on whose bits are set, 64 at once where all are.
+fn keep_rows(verdict: &BooleanBuffer, first: u32, kept: &mut Vec<u32>) {
+    kept.reserve(verdict.len());
+    let chunks = verdict.bit_chunks();
+    let mut row = first;
+    for word in chunks.iter_padded() {
+        let mut left = word;
+        if left == u64::MAX {
+            kept.extend(row..row + 64);
+            left = 0;
+        }
+        while left != 0 {
+            kept.push(row + left.trailing_zeros());
+            left &= left - 1;
+        }
+        row += 64;
+    }
+}
 
 /// Where the predicate is true.
 fn verdict(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<BooleanBuffer> {
@@ -488,6 +510,9 @@ impl Cursor {
         let codes = codes(&mut self.values)?;
         let mut scratch = [0; BLOCK];
         let mut validity = Validity::default();
+        if self.levels.is_none() {
+            return judge_present(codes, range.start as u32..range.end as u32, verdicts, &mut scratch, kept);
+        }
         for start in range.clone().step_by(BLOCK) {
             let rows = start as u32..range.end.min(start + BLOCK) as u32;
             validity.clear();
@@ -525,7 +550,7 @@ fn codes(values: &mut Values) -> Result<&mut Hybrid> {
     }
 }
 
-/// Judges `rows`, at most a block, all of which have a value: long runs at once.
+/// Judges `rows`, all of which have a value: long runs at once.
 fn judge_present(
     codes: &mut Hybrid,
     rows: Range<u32>,
@@ -533,29 +558,23 @@ fn judge_present(
     scratch: &mut [u32; BLOCK],
     kept: &mut Vec<u32>,
 ) -> Result<()> {
-    let width = codes.width();
-    // Rows `first .. row` have their codes in `scratch`.
-    let (mut first, mut row) = (rows.start, rows.start);
+    let mut row = rows.start;
     while row < rows.end {
-        let piece = codes.next((rows.end - row) as usize)?;
-        let stop = row + piece.count() as u32;
-        let slots = (row - first) as usize..(stop - first) as usize;
-        match piece {
-            Piece::Repeat { value, count } if count >= LONG_RUN => {
-                verdicts.sift(first..row, &scratch[..slots.start], kept)?;
+        row = match codes.next_block((rows.end - row) as usize, scratch)? {
+            Decoded::Run { value, count } => {
+                let stop = row + count as u32;
                 verdicts.sift_run(row..stop, value, kept)?;
-                first = stop;
+                stop
             }
-            Piece::Repeat { value, .. } => scratch[slots].fill(value),
-            Piece::Packed { data, start, .. } => crate::bitpack::unpack(data, width, start, &mut scratch[slots]),
-        }
-        row = stop;
+            Decoded::Codes(count) => {
+                let stop = row + count as u32;
+                verdicts.sift(row..stop, &scratch[..count], kept)?;
+                stop
+            }
+        };
     }
-    verdicts.sift(first..row, &scratch[..(row - first) as usize], kept)
+    Ok(())
 }
-
-/// A run that is judged by itself.
-const LONG_RUN: usize = 64;
 
 fn read_levels(levels: &mut Option<Levels>, rows: usize, validity: &mut Validity) -> Result<usize> {
     match levels {

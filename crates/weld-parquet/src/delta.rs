@@ -27,6 +27,8 @@ pub(crate) struct Delta {
     width_max: u8,
     /// Values not handed out yet.
     left: usize,
+    /// Differences not unpacked yet.
+    coded_left: usize,
     /// `left` includes the first value, which stands in the header.
     first: bool,
     last: u64,
@@ -34,7 +36,10 @@ pub(crate) struct Delta {
     widths: usize,
     mini: usize,
     mini_left: usize,
-    piece: [u64; PIECE],
+    /// Unpacked differences, in `narrow` unless `is_wide`.
+    narrow: [u32; PIECE],
+    wide: [u64; PIECE],
+    is_wide: bool,
     piece_len: usize,
     piece_at: usize,
 }
@@ -59,13 +64,16 @@ impl Delta {
             minis: minis as usize,
             width_max,
             left: count as usize,
+            coded_left: (count as usize).saturating_sub(1),
             first: true,
             last: first,
             least: 0,
             widths: 0,
             mini: minis as usize,
             mini_left: 0,
-            piece: [0; PIECE],
+            narrow: [0; PIECE],
+            wide: [0; PIECE],
+            is_wide: false,
             piece_len: 0,
             piece_at: 0,
         })
@@ -117,30 +125,45 @@ impl Delta {
             }
             let count = slots.len().min(self.piece_len - self.piece_at);
             let (now, later) = slots.split_at_mut(count);
-            let deltas = &self.piece[self.piece_at..self.piece_at + count];
-            let (mut last, least) = (self.last, self.least);
-            for (slot, delta) in now.iter_mut().zip(deltas) {
-                last = last.wrapping_add(least).wrapping_add(*delta);
-                *slot = narrow(last);
-            }
-            self.last = last;
+            let piece = self.piece_at..self.piece_at + count;
+            self.last = match self.is_wide {
+                true => sum_up(self.last, self.least, self.wide[piece].iter().copied(), now, &narrow),
+                false => sum_up(self.last, self.least, self.narrow[piece].iter().map(|d| u64::from(*d)), now, &narrow),
+            };
             self.piece_at += count;
             slots = later;
         }
         Ok(())
     }
 
+    /// Passes over `count` values: their differences are added up.
     pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
-        let mut scratch = [0; PIECE];
+        if count > self.left {
+            return corrupt("fewer delta-coded values than the page says");
+        }
+        self.left -= count;
+        if self.first && count > 0 {
+            self.first = false;
+            count -= 1;
+        }
         while count > 0 {
-            let now = count.min(PIECE);
-            self.read(&mut scratch[..now], |v| v)?;
+            if self.piece_at == self.piece_len {
+                self.load()?;
+            }
+            let now = count.min(self.piece_len - self.piece_at);
+            let piece = self.piece_at..self.piece_at + now;
+            let sum = match self.is_wide {
+                true => self.wide[piece].iter().fold(0u64, |sum, delta| sum.wrapping_add(*delta)),
+                false => self.narrow[piece].iter().map(|delta| u64::from(*delta)).sum(),
+            };
+            self.last = self.last.wrapping_add(sum).wrapping_add(self.least.wrapping_mul(now as u64));
+            self.piece_at += now;
             count -= now;
         }
         Ok(())
     }
 
-    /// Unpacks the next piece of a miniblock, entering the next block where one ended.
+    /// Unpacks the next piece: a part of a miniblock, or as many miniblocks of a block as there is room for.
     fn load(&mut self) -> Result<()> {
         if self.mini_left == 0 {
             self.mini += 1;
@@ -155,35 +178,70 @@ impl Delta {
             }
             self.mini_left = self.values_per_mini;
         }
-        let width = self.data[self.widths + self.mini];
-        if width > self.width_max {
-            return corrupt(format!("{width} bits of delta in a narrower type"));
-        }
-        let count = self.mini_left.min(PIECE);
-        let Some(rest) = self.data.get(self.at..) else {
-            return corrupt("delta blocks are cut off");
-        };
-        // The last miniblock may lack its padding, never values that are wanted.
-        let whole = rest.len() * 8 / (width as usize).max(1);
-        let count = if width == 0 { count } else { count.min(whole) };
-        if count == 0 {
-            return corrupt("delta blocks are cut off");
-        }
-        if width <= 32 {
-            let mut narrow = [0; PIECE];
-            bitpack::unpack(rest, width, 0, &mut narrow[..count]);
-            for (wide, narrow) in self.piece[..count].iter_mut().zip(&narrow) {
-                *wide = *narrow as u64;
+        self.is_wide = self.width()? > 32;
+        (self.piece_at, self.piece_len) = (0, 0);
+        loop {
+            self.unpack()?;
+            let room = PIECE - self.piece_len;
+            let more = self.mini + 1 < self.minis && self.values_per_mini <= room && self.coded_left > 0;
+            if self.mini_left > 0 || !more {
+                return Ok(());
             }
-        } else {
-            bitpack::unpack64(rest, width, &mut self.piece[..count]);
+            self.mini += 1;
+            self.mini_left = self.values_per_mini;
+            // What is wrong with the next miniblock is an error when it is its turn.
+            if !self.width().is_ok_and(|width| width <= 32 || self.is_wide) {
+                return Ok(());
+            }
         }
-        (self.piece_at, self.piece_len) = (0, count);
+    }
+
+    fn width(&self) -> Result<u8> {
+        match self.data[self.widths + self.mini] {
+            width if width > self.width_max => corrupt(format!("{width} bits of delta in a narrower type")),
+            width => Ok(width),
+        }
+    }
+
+    /// Appends the next values of a miniblock to the piece.
+    fn unpack(&mut self) -> Result<()> {
+        let width = self.width()?;
+        let count = self.mini_left.min(PIECE - self.piece_len).min(self.coded_left);
+        let rest = self.data.get(self.at..).unwrap_or_default();
+        // The last miniblock may lack its padding, never values that are wanted.
+        let count = if width == 0 { count } else { count.min(rest.len() * 8 / width as usize) };
+        if count == 0 && self.piece_len == 0 {
+            return corrupt("delta blocks are cut off");
+        }
+        let to = self.piece_len..self.piece_len + count;
+        match self.is_wide {
+            true => bitpack::unpack64(rest, width, &mut self.wide[to]),
+            false => bitpack::unpack(rest, width, 0, &mut self.narrow[to]),
+        }
+        self.piece_len += count;
         // Cut short (not a multiple of eight), nothing follows: the next piece is an error.
         self.at += (count * width as usize).div_ceil(8);
         self.mini_left -= count;
+        self.coded_left -= count;
         Ok(())
     }
+}
+
+/// Writes `last` plus the sum of the differences so far for each of them, every one more than `least`; returns the last sum.
+#[inline(always)]
+fn sum_up<T>(
+    mut last: u64,
+    least: u64,
+    deltas: impl Iterator<Item = u64>,
+    out: &mut [T],
+    narrow: &impl Fn(u64) -> T,
+) -> u64 {
+    for (slot, delta) in out.iter_mut().zip(deltas) {
+        // In this order there is one addition between a value and the next.
+        last = last.wrapping_add(delta.wrapping_add(least));
+        *slot = narrow(last);
+    }
+    last
 }
 
 fn varint(data: &[u8], at: &mut usize) -> Result<u64> {

@@ -99,6 +99,32 @@ impl Dictionary {
         Ok(())
     }
 
+    /// Writes the value of `code` to `count` slots from `at` on.
+    pub(crate) fn fill(&self, code: u32, count: usize, data: &mut Data, at: usize) -> Result<()> {
+        self.check(&[code])?;
+        match data {
+            Data::Codes(block) => block.as_mut_slice::<u32>()[at..at + count].fill(code),
+            Data::Views(views) => self.fill_as::<16>(code, count, &mut views.block, at),
+            Data::Fixed(block) => match self.width {
+                4 => self.fill_as::<4>(code, count, block, at),
+                8 => self.fill_as::<8>(code, count, block, at),
+                16 => self.fill_as::<16>(code, count, block, at),
+                width => {
+                    let value = &self.bytes[code as usize * width..][..width];
+                    let out = &mut block.as_mut()[at * width..(at + count) * width];
+                    out.chunks_exact_mut(width).for_each(|slot| slot.copy_from_slice(value));
+                }
+            },
+            Data::Bits(_) => return corrupt("a dictionary of booleans"),
+        }
+        Ok(())
+    }
+
+    fn fill_as<const N: usize>(&self, code: u32, count: usize, block: &mut Block, at: usize) {
+        let value = self.bytes.as_chunks::<N>().0[code as usize];
+        block.as_mut().as_chunks_mut::<N>().0[at..at + count].fill(value);
+    }
+
     fn gather_as<T: Plain>(&self, codes: &[u32], block: &mut Block, at: usize) {
         let out = &mut block.as_mut_slice::<T>()[at..at + codes.len()];
         assert!(self.len * size_of::<T>() <= self.bytes.len());

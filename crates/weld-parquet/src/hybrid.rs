@@ -43,6 +43,13 @@ pub(crate) enum Piece<'a> {
     },
 }
 
+/// What [`Hybrid::next_block`] found.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decoded {
+    Run { value: u32, count: usize },
+    Codes(usize),
+}
+
 impl Piece<'_> {
     pub(crate) fn count(&self) -> usize {
         match self {
@@ -58,10 +65,6 @@ impl Hybrid {
         }
         let run = Run::Repeat { value: 0, left: 0 };
         Ok(Self { data, at: 0, width, run })
-    }
-
-    pub(crate) fn width(&self) -> u8 {
-        self.width
     }
 
     /// The next one to `max` values, all of one run; `max` is not zero.
@@ -156,6 +159,43 @@ impl Hybrid {
         Ok(())
     }
 
+    /// The next one to `max` values: as codes in `scratch`, or a long run; `max` is not zero.
+    pub(crate) fn next_block(&mut self, max: usize, scratch: &mut [u32; BLOCK]) -> Result<Decoded> {
+        let room = max.min(BLOCK);
+        let mut filled = 0;
+        while filled < room {
+            if let Run::Repeat { value, left } = &mut self.run
+                && (*left).min(max - filled) >= LONG
+            {
+                if filled > 0 {
+                    break;
+                }
+                let count = max.min(*left);
+                *left -= count;
+                return Ok(Decoded::Run { value: *value, count });
+            }
+            let width = self.width;
+            match self.run {
+                Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } => self.load()?,
+                _ => match self.next(room - filled)? {
+                    Piece::Repeat { value, count } if count <= SHORT && room - filled >= SHORT => {
+                        scratch[filled..filled + SHORT].fill(value);
+                        filled += count;
+                    }
+                    Piece::Repeat { value, count } => {
+                        scratch[filled..filled + count].fill(value);
+                        filled += count;
+                    }
+                    Piece::Packed { data, start, count } => {
+                        bitpack::unpack(data, width, start, &mut scratch[filled..filled + count]);
+                        filled += count;
+                    }
+                },
+            }
+        }
+        Ok(Decoded::Codes(filled))
+    }
+
     pub(crate) fn skip(&mut self, mut count: usize) -> Result<()> {
         while count > 0 {
             count -= self.next(count)?.count();
@@ -210,6 +250,9 @@ impl Hybrid {
     }
 }
 
+/// A run that is worth handling by itself.
+const LONG: usize = 64;
+
 /// A short run.
 const SHORT: usize = 16;
 
@@ -246,6 +289,34 @@ mod tests {
             assert_eq!(out, VALUES[cut..]);
         }
         assert!(sample().skip(14).is_err());
+    }
+
+    #[test]
+    fn blocks_and_long_runs() {
+        // 5 x 1, 300 x 2, 8 packed, 64 x 3, 63 x 0.
+        let data = [5 << 1, 1, 0xd8, 4, 2, 3, 0b10_01_00_11, 0b11_10_01_00, 0x80, 1, 3, 63 << 1, 0];
+        let packed = [3, 0, 1, 2, 0, 1, 2, 3];
+        let runs = [vec![1; 5], vec![2; 300], packed.to_vec(), vec![3; 64], vec![0; 63]];
+        let expected = runs.concat();
+        for max in 1..=expected.len() {
+            let mut hybrid = Hybrid::new(Bytes::copy_from_slice(&data), 2).unwrap();
+            let (mut read, mut scratch) = (vec![], [9; BLOCK]);
+            while read.len() < expected.len() {
+                let max = max.min(expected.len() - read.len());
+                match hybrid.next_block(max, &mut scratch).unwrap() {
+                    Decoded::Run { value, count } => {
+                        assert!((LONG..=max).contains(&count));
+                        read.extend(std::iter::repeat_n(value, count));
+                    }
+                    Decoded::Codes(count) => {
+                        assert!((1..=max).contains(&count));
+                        read.extend(&scratch[..count]);
+                    }
+                }
+            }
+            assert_eq!(read, expected);
+            assert!(hybrid.next_block(1, &mut scratch).is_err());
+        }
     }
 
     #[test]

@@ -338,13 +338,12 @@ impl Validity {
     }
 
     fn materialise(&mut self, more: usize) -> &mut Bits {
-        let bits = self.bits.get_or_insert_with(|| {
+        self.bits.get_or_insert_with(|| {
             let mut bits = Bits::default();
             bits.reserve(self.len + more);
             bits.push_n(self.len, true);
             bits
-        });
-        bits
+        })
     }
 
     /// Forgets all rows.
@@ -437,6 +436,117 @@ mod tests {
             let expected: Vec<u32> = offsets.iter().filter(|&&o| VALID[o as usize]).map(|&o| rank(o)).collect();
             assert_eq!(values, expected);
             assert_eq!(validity.len(), offsets.len());
+        }
+    }
+
+    struct Rng(u64);
+
+    impl Rng {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % n
+        }
+    }
+
+    /// Levels in runs of both kinds and of all lengths, and what they mean.
+    fn random(rng: &mut Rng, rows: usize) -> (Levels, Vec<bool>) {
+        let mut next = |n: u64| rng.below(n);
+        let longest: u64 = [3, 12, 70, 300, 40_000][next(5) as usize];
+        let (mut data, mut expected) = (vec![], vec![]);
+        while expected.len() < rows {
+            let packed = next(3) == 0;
+            let count = 1 + next(if packed { longest.div_ceil(8).min(40) } else { longest });
+            let mut header = count << 1 | u64::from(packed);
+            while header >= 0x80 {
+                data.push(header as u8 | 0x80);
+                header >>= 7;
+            }
+            data.push(header as u8);
+            if packed {
+                for _ in 0..count {
+                    let byte = [0, 0xff, next(256) as u8, next(256) as u8][next(4) as usize];
+                    data.push(byte);
+                    expected.extend((0..8).map(|i| byte >> i & 1 == 1));
+                }
+            } else {
+                let bit = next(2) == 1;
+                data.push(u8::from(bit));
+                expected.extend(std::iter::repeat_n(bit, count as usize));
+            }
+        }
+        (Levels::new(Bytes::from(data)), expected)
+    }
+
+    /// Reads, skips and picks in turn, whatever the runs are.
+    #[test]
+    fn every_mixture_of_runs_agrees() {
+        for seed in 0..300u64 {
+            let mut rng = Rng(seed);
+            let rows = [200, 3000, 50_000][seed as usize % 3];
+            let (mut levels, expected) = random(&mut rng, rows);
+            let mut next = |n: usize| rng.below(n as u64) as usize;
+            let (mut row, mut validity, mut bits) = (0, Validity::default(), vec![]);
+            while row < rows {
+                let most = [10, 100, 5000, 40_000][next(4)];
+                let count = (1 + next(most)).min(rows - row);
+                let here = &expected[row..row + count];
+                let ones = here.iter().filter(|bit| **bit).count();
+                match next(3) {
+                    0 => {
+                        assert_eq!(levels.read(count, &mut validity).unwrap(), ones);
+                        bits.extend(here);
+                    }
+                    1 => assert_eq!(levels.skip(count).unwrap(), ones),
+                    _ => {
+                        let every = [1, 2, 10, 3000][next(4)];
+                        let mut offsets: Vec<u32> = (0..count as u32).filter(|_| next(every) == 0).collect();
+                        let last = offsets.last().map_or(0, |&last| last as usize + 1);
+                        let mut rank = 0;
+                        let mut ranks = vec![];
+                        for &bit in here {
+                            ranks.push((bit, rank));
+                            rank += u32::from(bit);
+                        }
+                        let wanted: Vec<(bool, u32)> = offsets.iter().map(|&o| ranks[o as usize]).collect();
+                        let passed = levels.pick(&mut offsets, &mut validity).unwrap();
+                        assert_eq!(passed, here[..last].iter().filter(|bit| **bit).count());
+                        let values: Vec<u32> = wanted.iter().filter(|(bit, _)| *bit).map(|(_, rank)| *rank).collect();
+                        assert_eq!(offsets, values);
+                        bits.extend(wanted.iter().map(|(bit, _)| bit));
+                        levels.skip(count - last).unwrap();
+                    }
+                }
+                assert_eq!(validity.len(), bits.len());
+                row += count;
+            }
+            let has_nulls = validity.has_nulls();
+            match validity.finish() {
+                Some(nulls) => assert!(has_nulls && nulls.iter().eq(bits.iter().copied())),
+                None => assert!(!has_nulls && bits.iter().all(|bit| *bit)),
+            }
+        }
+    }
+
+    /// A run of four billion rows costs no memory, wherever rows are picked from it.
+    #[test]
+    fn long_runs_are_not_materialised() {
+        let data = [0xfe, 0xff, 0xff, 0xff, 0x1f, 0, 0xfe, 0xff, 0xff, 0xff, 0x1f, 1];
+        let mut levels = Levels::new(Bytes::copy_from_slice(&data));
+        let (mut validity, mut offsets) = (Validity::default(), vec![5, 4_000_000_000, 4_294_967_294]);
+        assert_eq!(levels.pick(&mut offsets, &mut validity).unwrap(), 0);
+        assert!(offsets.is_empty() && levels.bits.words().len() <= WINDOW / 64);
+        let mut offsets = vec![5, 4_000_000_000];
+        assert_eq!(levels.pick(&mut offsets, &mut validity).unwrap(), 4_000_000_001);
+        assert_eq!(offsets, [5, 4_000_000_000]);
+        assert!(levels.skip(1 << 40).is_err());
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        for data in [&[][..], &[8], &[8, 2], &[0xff; 20], &[0x80], &[3]] {
+            let mut levels = Levels::new(Bytes::copy_from_slice(data));
+            assert!(levels.read(100, &mut Validity::default()).is_err(), "{data:?}");
+            assert!(Levels::new(Bytes::copy_from_slice(data)).skip(100).is_err(), "{data:?}");
         }
     }
 }

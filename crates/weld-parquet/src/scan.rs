@@ -280,7 +280,7 @@ impl RowGroupScan {
         if read_again {
             reader.keep_pages();
         }
-        reader.filter(predicate, &mut self.selection)?;
+        reader.filter_checked(predicate, &mut self.selection)?;
         if read_again {
             reader.rewind();
             self.open.insert(name.to_string(), reader);

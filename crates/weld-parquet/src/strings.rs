@@ -11,7 +11,6 @@
 
 use std::ops::Range;
 
-use arrow::array::make_view;
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 
@@ -277,13 +276,30 @@ fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mu
             check_utf8(&body[checked..*at])?;
             checked = start;
         }
-        *slot = make_view(&body[start..stop], buffer, start as u32);
+        *slot = make_view(body, start, stop, buffer);
         *at = stop;
     }
     if utf8 {
         check_utf8(&body[checked..*at])?;
     }
     Ok(())
+}
+
+/// The view of `bytes[start..stop]`, which lies in buffer number `buffer`, if it is long.
+#[inline(always)]
+fn make_view(bytes: &[u8], start: usize, stop: usize, buffer: u32) -> u128 {
+    let value = &bytes[start..stop];
+    let len = value.len();
+    if len > 12 {
+        let prefix = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+        return len as u128 | (prefix as u128) << 32 | (buffer as u128) << 64 | (start as u128) << 96;
+    }
+    // Sixteen bytes at once, where they are there; those behind the value are cut off.
+    let inline = match bytes[start..].first_chunk::<16>() {
+        Some(bytes) => u128::from_le_bytes(*bytes) & ((1 << (8 * len)) - 1),
+        None => value.iter().rev().fold(0, |inline, &byte| inline << 8 | u128::from(byte)),
+    };
+    len as u128 | inline << 32
 }
 
 /// The view of one value; `index` is that of the buffer, once there is one.
@@ -304,7 +320,7 @@ fn view(
         Some(index) => index,
         None => *index.insert(attach(buffers, body)),
     };
-    Ok(make_view(bytes, buffer, value.start as u32))
+    Ok(make_view(body, value.start, value.end, buffer))
 }
 
 /// Views of adjacent values that start at `start` and end at `ends`.
@@ -312,7 +328,8 @@ fn cut(body: &Bytes, start: usize, ends: &[u32], utf8: bool, views: &mut Views, 
     let Some(&last) = ends.last() else {
         return Ok(());
     };
-    if utf8 {
+    let ascii = body[start..last as usize].is_ascii();
+    if utf8 && !ascii {
         check_utf8(&body[start..last as usize])?;
     }
     let mut index = None;
@@ -321,7 +338,7 @@ fn cut(body: &Bytes, start: usize, ends: &[u32], utf8: bool, views: &mut Views, 
     for (slot, &stop) in slots.iter_mut().zip(ends) {
         let value = &body[at..stop as usize];
         // The whole stretch is valid; a value is, if it starts and ends between characters.
-        if utf8 && value.first().is_some_and(|b| b & 0xc0 == 0x80) {
+        if utf8 && !ascii && value.first().is_some_and(|b| b & 0xc0 == 0x80) {
             return corrupt("a string starts inside a character");
         }
         let buffer = match index {
@@ -329,7 +346,7 @@ fn cut(body: &Bytes, start: usize, ends: &[u32], utf8: bool, views: &mut Views, 
             Some(index) => index,
             None => *index.insert(attach(&mut views.buffers, body)),
         };
-        *slot = make_view(value, buffer, at as u32);
+        *slot = make_view(body, at, stop as usize, buffer);
         at = stop as usize;
     }
     Ok(())
@@ -371,6 +388,17 @@ mod tests {
         assert!(read(&[&e[..1], &e[1..]], true).is_err());
         assert!(read(&[&long.as_bytes()[..131], &long.as_bytes()[131..]], true).is_err());
         assert!(read(&[&e[..1], &e[1..]], false).is_ok());
+    }
+
+    #[test]
+    fn views_are_those_of_arrow() {
+        let bytes: Vec<u8> = (1..=60).collect();
+        for start in 0..60 {
+            for stop in start..=60 {
+                let arrow = arrow::array::make_view(&bytes[start..stop], 7, start as u32);
+                assert_eq!(make_view(&bytes, start, stop, 7), arrow, "{start}..{stop}");
+            }
+        }
     }
 
     #[test]

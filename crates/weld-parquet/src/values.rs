@@ -9,7 +9,7 @@ use crate::batch::Data;
 use crate::delta::Delta;
 use crate::dictionary::Dictionary;
 use crate::error::{Result, corrupt, unsupported};
-use crate::hybrid::{BLOCK, Hybrid, Piece};
+use crate::hybrid::{BLOCK, Decoded, Hybrid, Piece};
 use crate::levels::Validity;
 use crate::pick::stored;
 use crate::strings::Strings;
@@ -134,10 +134,18 @@ impl Values {
                     return dictionary.check(out);
                 }
                 let mut scratch = [0; BLOCK];
-                for start in (0..count).step_by(BLOCK) {
-                    let scratch = &mut scratch[..BLOCK.min(count - start)];
-                    codes.read(scratch)?;
-                    dictionary.gather(scratch, data, at + start)?;
+                let mut done = 0;
+                while done < count {
+                    done += match codes.next_block(count - done, &mut scratch)? {
+                        Decoded::Run { value, count } => {
+                            dictionary.fill(value, count, data, at + done)?;
+                            count
+                        }
+                        Decoded::Codes(count) => {
+                            dictionary.gather(&scratch[..count], data, at + done)?;
+                            count
+                        }
+                    };
                 }
                 Ok(())
             }

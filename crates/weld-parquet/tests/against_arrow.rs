@@ -11,7 +11,7 @@ use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupScan, ScanColumn, Sele
 fn shapes() -> impl Strategy<Value = Shape> {
     let page_rows = prop_oneof![1..100usize, 100..3000usize];
     let dictionary_bytes = prop_oneof![Just(1 << 20), 10..2000usize];
-    (any::<u64>(), 0..3000usize, 0..6u8, 0..4u8, 0..7u8, any::<bool>(), page_rows, dictionary_bytes).prop_map(
+    (any::<u64>(), 0..3000usize, 0..9u8, 0..4u8, 0..7u8, any::<bool>(), page_rows, dictionary_bytes).prop_map(
         |(seed, rows, nulls, values, codec, v2, page_rows, dictionary_bytes)| Shape {
             seed,
             rows,
@@ -25,7 +25,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     )
 }
 
-/// Nothing, everything, scattered rows of some density, or runs.
+/// Nothing, everything, scattered rows of some density, runs, or all but a few.
 fn selection(kind: u8, rows: usize, rng: &mut Rng) -> Selection {
     let density = [2, 10, 100, 1000][rng.below(4) as usize];
     let mut on = false;
@@ -108,6 +108,39 @@ proptest! {
                 at += batch.num_rows();
             }
             prop_assert_eq!(at, kept.len());
+        }
+    }
+}
+
+/// Rows beside the borders of pages, of the blocks that are decoded at a time and of long stretches, in columns longer than
+/// any block, with nulls in every kind of run.
+#[test]
+fn borders_of_pages_and_blocks() {
+    for (nulls, page_rows, v2) in
+        [(6, 1000, false), (7, 700, true), (8, 2000, false), (1, 60_000, true), (2, 60_000, false)]
+    {
+        let shape =
+            Shape { seed: 11, rows: 36_000, nulls, values: 2, codec: 0, v2, page_rows, dictionary_bytes: 1 << 20 };
+        let file = shape.write();
+        let theirs = arrow_rs(&file, 0).unwrap();
+        let page = page_rows.next_multiple_of(64) as u32;
+        let rows = 0..shape.rows as u32;
+        let selections: [Vec<u32>; 6] = [
+            rows.clone().filter(|row| (row + 1) % page < 3).collect(),
+            rows.clone().filter(|row| (row + 1) % 1024 < 2 || (row + 1) % (1 << 14) < 3).collect(),
+            // Stretches of 40 to 360 rows, and rows between.
+            rows.clone().filter(|row| row % 500 < row / 100 || row % 500 == 450).collect(),
+            rows.clone().filter(|row| row % 2 == 0).collect(),
+            rows.clone().filter(|row| row % 7919 == 3).collect(),
+            rows.clone().skip(1).collect(),
+        ];
+        for (index, rows) in selections.into_iter().enumerate() {
+            let chosen = Selection::Rows(rows);
+            let expected = select(&theirs, &chosen);
+            for (form, batch_rows) in [(Form::Flat, 8192), (Form::Encoded, 50_000)] {
+                let read = ours(&file, 0, form, Some(&chosen), batch_rows, &ReadOptions::default()).unwrap();
+                assert_same(&read, &expected, &format!("nulls {nulls}, selection {index}, {form:?}"));
+            }
         }
     }
 }

@@ -117,7 +117,7 @@ fn shape(rng: &mut Rng) -> Shape {
     Shape {
         seed: rng.next(),
         rows: 1 + rng.below(400) as usize,
-        nulls: rng.below(6) as u8,
+        nulls: rng.below(9) as u8,
         values: rng.below(4) as u8,
         codec: rng.below(7) as u8,
         v2: rng.below(2) == 0,

@@ -11,7 +11,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use portable::{get, unpack64};
+pub(crate) use portable::get;
 
 /// Values `start .. start + out.len()` of the packed sequence `input`, at most 32 bits wide.
 ///
@@ -43,6 +43,17 @@ fn unpack_groups(input: &[u8], width: u8, out: &mut [u32]) -> usize {
     }
     let _ = (input, width, out);
     0
+}
+
+/// The first values of the packed sequence `input`, at most 64 bits wide; as [`unpack`] otherwise.
+pub(crate) fn unpack64(input: &[u8], width: u8, out: &mut [u64]) {
+    debug_assert!(width <= 64);
+    #[cfg(target_arch = "x86_64")]
+    if usize::from(width) <= x86::WIDEST_64 && x86::has_avx512_vbmi() {
+        // SAFETY: the CPU has the features.
+        return unsafe { x86::unpack64_avx512(input, width, out) };
+    }
+    portable::unpack64(input, width, out);
 }
 
 #[cfg(test)]
@@ -115,10 +126,16 @@ mod tests {
     fn wide_values_agree() {
         let input = noise(1000);
         for width in 0..=64 {
-            let mut out = vec![0; 67];
-            unpack64(&input, width, &mut out);
-            for (i, value) in out.iter().enumerate() {
-                assert_eq!(*value, reference(&input, width, i), "{width} {i}");
+            for len in [0, 1, 7, 8, 9, 64, 67] {
+                let expected: Vec<u64> = (0..len).map(|i| reference(&input, width, i)).collect();
+                let tight = &input[..(len * width as usize).div_ceil(8)].to_vec().into_boxed_slice();
+                for input in [&input[..], tight] {
+                    let mut out = vec![0; len];
+                    unpack64(input, width, &mut out);
+                    assert_eq!(out, expected, "{width}");
+                    portable::unpack64(input, width, &mut out);
+                    assert_eq!(out, expected, "portable {width}");
+                }
             }
         }
     }

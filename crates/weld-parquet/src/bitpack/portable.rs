@@ -36,7 +36,7 @@ pub(super) fn unpack(input: &[u8], width: u8, start: usize, out: &mut [u32]) {
 }
 
 /// The first values of a packed sequence of up to 64 bits each.
-pub(crate) fn unpack64(input: &[u8], width: u8, out: &mut [u64]) {
+pub(super) fn unpack64(input: &[u8], width: u8, out: &mut [u64]) {
     let mask = mask(width);
     let mut bit = 0;
     for value in out {

@@ -100,6 +100,57 @@ pub(super) fn unpack_avx512(input: &[u8], width: u8, out: &mut [u32]) -> usize {
     out.len()
 }
 
+/// Wider values of 64 bits may span nine bytes, more than a lane holds.
+pub(super) const WIDEST_64: usize = 57;
+
+/// For each width, where lane `i / 8` finds its byte `i % 8`, and by how much it shifts.
+static LONG: ([[u8; 64]; WIDEST_64 + 1], [[u64; 8]; WIDEST_64 + 1]) = {
+    let mut shuffle = [[0; 64]; WIDEST_64 + 1];
+    let mut shift = [[0; 8]; WIDEST_64 + 1];
+    let mut width = 0;
+    while width <= WIDEST_64 {
+        let mut lane = 0;
+        while lane < 8 {
+            let bit = lane * width;
+            shift[width][lane] = (bit % 8) as u64;
+            let mut byte = 0;
+            while byte < 8 {
+                shuffle[width][lane * 8 + byte] = (bit / 8 + byte) as u8;
+                byte += 1;
+            }
+            lane += 1;
+        }
+        width += 1;
+    }
+    (shuffle, shift)
+};
+
+/// Unpacks eight values at a time, all of `out`. `width` is at most [`WIDEST_64`], or this panics.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn unpack64_avx512(input: &[u8], width: u8, out: &mut [u64]) {
+    let width = width as usize;
+    // SAFETY: the tables' rows are 64 bytes each.
+    let (shuffle, shift) = unsafe {
+        (_mm512_loadu_si512(LONG.0[width].as_ptr().cast()), _mm512_loadu_si512(LONG.1[width].as_ptr().cast()))
+    };
+    let mask = _mm512_set1_epi64(((1u64 << width) - 1) as i64);
+    let mut at = 0;
+    for out in out.chunks_mut(8) {
+        let rest = input.get(at..).unwrap_or_default();
+        let valid = if rest.len() >= 64 { u64::MAX } else { (1 << rest.len()) - 1 };
+        let wanted = ((1u32 << out.len()) - 1) as u8;
+        // SAFETY: the masked load touches only the bytes of `rest`, the masked store the values of `out`, which are at
+        // most eight.
+        unsafe {
+            let bytes = _mm512_maskz_loadu_epi8(valid, rest.as_ptr().cast());
+            let lanes = _mm512_permutexvar_epi8(shuffle, bytes);
+            let values = _mm512_and_si512(_mm512_srlv_epi64(lanes, shift), mask);
+            _mm512_mask_storeu_epi64(out.as_mut_ptr().cast(), wanted, values);
+        }
+        at += width;
+    }
+}
+
 /// Unpacks groups of eight while both 16-byte loads stay inside; returns how many values.
 #[target_feature(enable = "avx2")]
 pub(super) fn unpack_avx2(input: &[u8], width: u8, out: &mut [u32]) -> usize {

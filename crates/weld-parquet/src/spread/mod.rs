@@ -25,6 +25,9 @@ pub(crate) fn spread<T: Plain>(slots: &mut [T], bits: &Bits, from: usize, presen
     if present == slots.len() {
         return;
     }
+    if present == 0 {
+        return slots.fill(absent);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let size = size_of::<T>();

@@ -40,7 +40,8 @@ impl Rng {
 pub(crate) struct Shape {
     pub(crate) seed: u64,
     pub(crate) rows: usize,
-    /// 0: no nulls, 1: few, 2: half, 3: most, 4: all, 5: declared not null.
+    /// 0: no nulls, 1: few, 2: half, 3: most, 4: all, 5: declared not null, 6: runs of every length, 7: around the borders of
+    /// pages, 8: whole pages.
     pub(crate) nulls: u8,
     /// 0: few distinct, 1: runs, 2: small numbers, 3: anything.
     pub(crate) values: u8,
@@ -81,8 +82,21 @@ impl Shape {
 
     fn validity(&self, column: u64) -> Option<NullBuffer> {
         let mut rng = Rng(self.seed ^ column << 48 ^ 77);
-        let mut run = true;
-        let mut bit = |_| match self.nulls {
+        let (mut run, mut run_left, mut run_len) = (true, 0, 0);
+        let page = self.page_rows.next_multiple_of(64);
+        let mut bit = |row: usize| match self.nulls {
+            6 => {
+                if run_left == 0 {
+                    run = !run;
+                    run_len += 1;
+                    run_left = run_len;
+                }
+                run_left -= 1;
+                run
+            }
+            // Pages are cut after whole batches of the writer.
+            7 => (row + 2) % page > 3 || rng.below(3) == 0,
+            8 => row / page % 3 != 1,
             1 => rng.below(50) > 0,
             2 => rng.below(2) > 0,
             3 => {
