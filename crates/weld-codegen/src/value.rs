@@ -323,6 +323,18 @@ impl Value {
         }
     }
 
+    /// The values of all groups of a `dict[K,vec[V]]`, numbered as `first_row` does.
+    pub fn group_values(&self) -> Option<Value> {
+        let (dict, Type::Dict(_, values)) = (self.as_dict()?, &self.ty) else { return None };
+        let element = values.element()?;
+        if dict.values() == 0 {
+            return Some(Value::none(element));
+        }
+        let columns = dict.columns().iter().map(|column| *column as u64);
+        let words = std::iter::once(dict.values() as u64).chain(columns).collect();
+        Some(Value { ty: (**values).clone(), words, owners: self.owners.clone() })
+    }
+
     /// A field of a struct.
     pub fn field(&self, index: usize) -> Option<Value> {
         let fields = self.ty.fields()?;

@@ -160,6 +160,31 @@ fn groupbuilders() {
     }
 }
 
+/// The values of all groups have numbers from zero on, each its own: hashed and dense, unique and not, none at all.
+#[test]
+fn rows_of_groups_are_numbered() {
+    for (ty, key) in [
+        ("i64", "x"),
+        ("i64", "x / 3L"),
+        ("i64", "x / 3L * 1000003L"),
+        ("i32", "i32(x)"),
+        ("{i64,i32}", "{x % 10L, 1}"),
+    ] {
+        for n in [0, 1, 300, 3000] {
+            check(&format!(
+                "let d = result(for(rangeiter(0L, {n}L, 1L), groupbuilder[{ty},{{i8,i64}}],
+                    |b,i,x| merge(b, {{{key}, {{i8(x), x}}}})));
+                let missed = for(rangeiter(-5L, -1L, 1L), merger[{{i64,i64,i64}},+], |b,i,x|
+                    let m = optlookup(d, {key});
+                    if(m.$0, b, merge(b, {{0L, first_row(d, m.$1), 0L}})));
+                result(for(tovec(d), missed, |b,i,e|
+                    let g = lookup(d, e.$0);
+                    for(g, b, |b,j,r| let n = first_row(d, g) + j; merge(b, {{1L, n, n * n}}))))"
+            ));
+        }
+    }
+}
+
 /// Tables so large that loops fetch ahead, by dense keys that are unique or not, and by sparse ones.
 #[test]
 fn lookups_in_large_tables() {

@@ -18,37 +18,56 @@ use weld_plans::{KeySetBuilder, KeySetExpr};
 
 use crate::exec::DynamicFilter;
 
-/// Narrows the filter to the keys of `table`, which are between `bounds` (least and greatest of each key in turn), and
-/// completes it.
-pub(crate) fn feed(feeds: &DynamicFilter, table: &Value, bounds: Option<&Value>, context: &TaskContext) -> Result<()> {
+/// The keys of a build side, or of one of its partitions.
+pub(crate) struct Keys<'a> {
+    pub(crate) table: &'a Value,
+    /// Least and greatest of each part in turn.
+    pub(crate) bounds: Option<&'a Value>,
+}
+
+/// Narrows the filter to these keys, and completes it.
+pub(crate) fn feed(feeds: &DynamicFilter, keys: &[Keys<'_>], context: &TaskContext) -> Result<()> {
     let Some(filter) = feeds.filter.downcast_ref::<DynamicFilterPhysicalExpr>() else { return Ok(()) };
-    let bounds = bounds.and_then(|bounds| within(feeds, bounds));
-    if let Some(narrowed) = bounds {
-        let sets = (0..feeds.probe_keys.len()).filter_map(|part| among(feeds, table, part, context));
+    if let Some(narrowed) = within(feeds, keys).filter(|_| !feeds.passes_nulls) {
+        let sets = (0..feeds.probe_keys.len()).filter_map(|part| among(feeds, keys, part, context));
         filter.update(conjunction(std::iter::once(narrowed).chain(sets)))?;
     }
     filter.mark_complete();
     Ok(())
 }
 
-/// `key IN keys` for one part of the keys of `table`.
-fn among(feeds: &DynamicFilter, table: &Value, part: usize, context: &TaskContext) -> Option<Arc<dyn PhysicalExpr>> {
-    let (mut min, mut max, mut keys) = (i64::MAX, i64::MIN, 0);
-    let are_integers = table.for_each_key(part, |key| {
-        (min, max) = (min.min(key), max.max(key));
-        keys += 1;
-    });
+/// `key IN keys` for one part of the keys.
+fn among(
+    feeds: &DynamicFilter,
+    keys: &[Keys<'_>],
+    part: usize,
+    context: &TaskContext,
+) -> Option<Arc<dyn PhysicalExpr>> {
+    let (mut min, mut max, mut count) = (i64::MAX, i64::MIN, 0);
+    let mut are_integers = true;
+    for Keys { table, .. } in keys {
+        are_integers &= table.for_each_key(part, |key| {
+            (min, max) = (min.min(key), max.max(key));
+            count += 1;
+        });
+    }
     let memory = MemoryConsumer::new("WeldExec[join filter]").register(context.memory_pool());
-    let mut set = KeySetBuilder::new(keys, min, max).filter(|_| are_integers)?.reserved(memory)?;
-    table.for_each_key(part, |key| set.insert(key));
+    let mut set = KeySetBuilder::new(count, min, max).filter(|_| are_integers)?.reserved(memory)?;
+    for Keys { table, .. } in keys {
+        table.for_each_key(part, |key| set.insert(key));
+    }
     Some(Arc::new(KeySetExpr::new(Arc::clone(&feeds.probe_keys[part]), Arc::new(set.finish()))))
 }
 
-fn within(feeds: &DynamicFilter, bounds: &Value) -> Option<Arc<dyn PhysicalExpr>> {
+fn within(feeds: &DynamicFilter, keys: &[Keys<'_>]) -> Option<Arc<dyn PhysicalExpr>> {
+    let bounds: Vec<&Value> = keys.iter().map(|keys| keys.bounds).collect::<Option<_>>()?;
     let mut narrowed: Option<Arc<dyn PhysicalExpr>> = None;
     for (index, key) in feeds.probe_keys.iter().enumerate() {
-        let least = bounds.field(2 * index)?.as_scalar()?.bits();
-        let greatest = bounds.field(2 * index + 1)?.as_scalar()?.bits();
+        let (mut least, mut greatest) = (i128::MAX, i128::MIN);
+        for bounds in &bounds {
+            least = least.min(bounds.field(2 * index)?.as_scalar()?.bits());
+            greatest = greatest.max(bounds.field(2 * index + 1)?.as_scalar()?.bits());
+        }
         if least > greatest {
             // No row was built: nothing can match.
             return Some(lit(false));

@@ -42,6 +42,10 @@ pub(crate) struct Pipeline {
     pub(crate) fused: Vec<Fused>,
     /// Whether a hash exchange below the operators was taken out.
     pub(crate) dropped_exchange: bool,
+    /// Whether rows come out in other partitions than those of the replaced operators would.
+    pub(crate) moves_rows: bool,
+    /// For a build pipeline: whether each of its partitions makes a table for the probe side's partition of the same number.
+    pub(crate) per_partition: bool,
     /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
     pub(crate) distribution: Distribution,
     /// At most so many rows a partition.
@@ -75,6 +79,8 @@ pub(crate) struct DynamicFilter {
     pub(crate) filter: Arc<dyn PhysicalExpr>,
     pub(crate) probe_keys: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) probe_schema: SchemaRef,
+    /// Whether the join has to see rows with null keys, which the filter would drop.
+    pub(crate) passes_nulls: bool,
 }
 
 /// The operators that a pipeline replaced, as they were.
@@ -122,7 +128,7 @@ impl WeldExec {
         replaced: Replaced,
     ) -> Result<WeldExec> {
         let is_same = Arc::ptr_eq(children[0].properties(), replaced.inputs[0].properties());
-        let properties = if is_same && !pipeline.dropped_exchange {
+        let properties = if is_same && !pipeline.moves_rows {
             Arc::clone(replaced.plan.properties())
         } else {
             properties(&pipeline, &children, &replaced)?
@@ -353,7 +359,7 @@ fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced) -> Result<A
 }
 
 /// What holds of the output: what would hold of the replaced operators' over these children, except for the partitioning
-/// when an exchange was taken out below.
+/// where rows come out in other partitions.
 fn properties(
     pipeline: &Pipeline,
     children: &[Arc<dyn ExecutionPlan>],
@@ -362,7 +368,7 @@ fn properties(
     let restored = restore(children, replaced)?;
     let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
-    if pipeline.dropped_exchange && !matches!(pipeline.kernel.output, Output::Table(_)) {
+    if pipeline.moves_rows && !matches!(pipeline.kernel.output, Output::Table(_)) {
         let properties = PlanProperties::clone(properties);
         return Ok(Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(partitions))));
     }

@@ -4,6 +4,8 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+mod join;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -20,9 +22,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
-};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -41,8 +41,7 @@ use crate::config::WeldOptions;
 use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_notes};
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::lower::aggregate::Aggregate;
-use crate::lower::join::{Join, Table};
-use crate::lower::pipeline::{Output, Sink, Step};
+use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
 use crate::verify;
 
@@ -138,9 +137,18 @@ struct Chain {
     /// that they replace do, unless the exchange that they need is one of the replaced operators.
     relies: bool,
     dropped_exchange: bool,
+    /// Whether rows come out in other partitions than they would.
+    moves_rows: bool,
     /// Whether the operators so far give a row for each of theirs, to the end: a limit below them is one of theirs.
     passes_limits: bool,
     fetch: Option<usize>,
+}
+
+/// What becomes of the table of a build pipeline.
+#[derive(Default)]
+struct Built {
+    feeds: Option<DynamicFilter>,
+    per_partition: bool,
 }
 
 /// An operator that lowers: its step and what comes before it.
@@ -163,6 +171,7 @@ impl Chain {
             keep_partitioning,
             relies: false,
             dropped_exchange: false,
+            moves_rows: false,
             passes_limits: matches!(sink, Sink::Rows),
             fetch: None,
         }
@@ -229,20 +238,28 @@ impl Rewriter {
         plan: &Arc<dyn ExecutionPlan>,
         keep_partitioning: bool,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
-        let (sink, mut chain) =
-            match plan.downcast_ref::<AggregateExec>().map(|exec| self.aggregate(exec, keep_partitioning)) {
-                Some(Err(unsupported)) => return Ok(Err(unsupported)),
-                Some(Ok(started)) => started,
-                None => (Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)),
-            };
-        let stopped = self.extend(&mut chain, true)?;
+        let started = if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            self.aggregate(aggregate, keep_partitioning)
+        } else if let Some(Ok(join)) = self.recognised(plan)
+            && join.join.preserves_build()
+        {
+            self.preserving_join(join, keep_partitioning)?
+        } else {
+            Ok((Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)))
+        };
+        let (sink, mut chain) = match started {
+            Ok(started) => started,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let groups = !matches!(sink, Sink::Join { .. });
+        let stopped = self.extend(&mut chain, groups)?;
         if chain.fused.is_empty() {
             return Ok(Err(stopped));
         }
         if matches!(sink, Sink::Rows) && !chain.gains() {
             return Ok(Err(Unsupported::new(plan.name(), "only moves columns: nothing to compile")));
         }
-        self.finish(chain, sink, plan, None)
+        self.finish(chain, sink, plan, Built::default())
     }
 
     fn aggregate(&self, exec: &AggregateExec, keep_partitioning: bool) -> lower::Result<(Sink, Chain)> {
@@ -269,7 +286,7 @@ impl Rewriter {
                 self.filter(filter, chain)
             } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
                 self.projection(projection, chain)
-            } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            } else if let Some(join) = self.recognised(&node) {
                 self.join(join, chain)?
             } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|_| groups) {
                 self.groups(aggregate, chain)
@@ -331,100 +348,13 @@ impl Rewriter {
         Ok(Taken { step, input: Arc::clone(exec.input()) })
     }
 
-    /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
-    fn join(&mut self, exec: &HashJoinExec, chain: &mut Chain) -> Result<lower::Result<Taken>> {
-        let declined = self.declined.len();
-        let taken = self.try_join(exec, chain)?;
-        if taken.is_err() {
-            // What was noted about the build side is noted again when it is visited by itself.
-            self.declined.truncate(declined);
-        }
-        Ok(taken)
-    }
-
-    fn try_join(&mut self, exec: &HashJoinExec, chain: &mut Chain) -> Result<lower::Result<Taken>> {
-        let join = match enabled(self.options.join, "HashJoinExec", "weld.join").and_then(|()| Join::of(exec)) {
-            Ok(join) => join,
-            Err(unsupported) => return Ok(Err(unsupported)),
-        };
-        let (_, columns) = join.needed(&chain.needed);
-        let sink = Sink::Build { join: join.clone(), columns, bounds: true };
-        let (build, table) = match self.build_side(exec, sink)? {
-            Ok(built) => built,
-            Err(unsupported) => return Ok(Err(unsupported)),
-        };
-        let exprs: Vec<_> = join.exprs().cloned().collect();
-        let step = Step::Probe { join, table };
-        if let Err(unsupported) = step.check(&exec.right().schema(), &chain.needed) {
-            return Ok(Err(unsupported));
-        }
-        chain.exprs.extend(exprs);
-        chain.builds.push((build, Arc::clone(exec.left())));
-        let input = match self.droppable_exchange(exec.right(), chain.keep_partitioning) {
-            Some(below) => {
-                chain.dropped_exchange = true;
-                chain.relies = false;
-                below
-            }
-            None => {
-                chain.relies |= *exec.partition_mode() == PartitionMode::Partitioned;
-                Arc::clone(exec.right())
-            }
-        };
-        Ok(Ok(Taken { step, input }))
-    }
-
-    /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor
-    /// exchanging rows is needed below it. An exchange that merges ordered inputs stays: rows that match one row come in the
-    /// build side's order.
-    fn build_side(
-        &mut self,
-        exec: &HashJoinExec,
-        sink: Sink,
-    ) -> Result<lower::Result<(Arc<dyn ExecutionPlan>, Table)>> {
-        let left = exec.left();
-        let input = match (left.downcast_ref::<CoalescePartitionsExec>(), left.downcast_ref::<RepartitionExec>()) {
-            (Some(coalesce), _) if coalesce.fetch().is_none() => coalesce.input(),
-            (_, Some(exchange)) if matches!(exchange.partitioning(), Partitioning::Hash(..)) && !merges(exchange) => {
-                exchange.input()
-            }
-            _ => left,
-        };
-        if let Err(unsupported) = sink.check(&input.schema()) {
-            return Ok(Err(unsupported));
-        }
-        let mut chain = Chain::new(input, &sink, false);
-        chain.relies = Arc::ptr_eq(input, left) && *exec.partition_mode() != PartitionMode::Auto;
-        self.extend(&mut chain, false)?;
-        let feeds = exec.dynamic_expressions_produced().into_iter().next().map(|filter| DynamicFilter {
-            filter,
-            probe_keys: exec.on().iter().map(|(_, right)| Arc::clone(right)).collect(),
-            probe_schema: exec.right().schema(),
-        });
-        Ok(self.finish(chain, sink, left, feeds)?.and_then(|build| {
-            let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.kernel.output.clone());
-            match exec {
-                Some(Output::Table(table)) => Ok((build, table)),
-                _ => Err(Unsupported::new("HashJoinExec", "its build side makes no table")),
-            }
-        }))
-    }
-
-    /// The input of a hash exchange that nobody needs: the table is shared by all partitions.
-    fn droppable_exchange(&self, plan: &Arc<dyn ExecutionPlan>, keep: bool) -> Option<Arc<dyn ExecutionPlan>> {
-        let exchange = plan.downcast_ref::<RepartitionExec>().filter(|_| self.options.drop_exchanges && !keep)?;
-        let Partitioning::Hash(_, partitions) = exchange.partitioning() else { return None };
-        let input = exchange.input();
-        (input.output_partitioning().partition_count() == *partitions).then(|| Arc::clone(input))
-    }
-
     /// Lowers the chain and makes its plan node, which stands in the place of `plan`.
     fn finish(
         &mut self,
         mut chain: Chain,
         sink: Sink,
         plan: &Arc<dyn ExecutionPlan>,
-        feeds: Option<DynamicFilter>,
+        built: Built,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
         if chain.source.is::<PlaceholderRowExec>() {
             // Nor are its columns of the types that its schema has.
@@ -449,9 +379,11 @@ impl Rewriter {
             kernel,
             fused: chain.fused,
             dropped_exchange: chain.dropped_exchange,
+            moves_rows: chain.moves_rows,
+            per_partition: built.per_partition,
             distribution,
             fetch: chain.fetch,
-            feeds,
+            feeds: built.feeds,
             exprs: chain.exprs,
             scan: self.options.scan,
             compile_min_rows: self.options.compile_min_rows,

@@ -76,14 +76,26 @@ async fn what_is_left_says_why() {
     let engines = engines(1).await;
     let sql = "SELECT upper(i_tag), o_key FROM items LEFT JOIN orders ON o_key = i_order ORDER BY i_key";
     check(&engines, sql, expect![[r#"
-        WeldDeclined: left to DataFusion: ProjectionExec (only moves columns: nothing to compile); SortExec (no lowering for this operator); ProjectionExec (upper: no lowering for this function); HashJoinExec (a join of the type Right)
+        WeldDeclined: left to DataFusion: ProjectionExec (only moves columns: nothing to compile); SortExec (no lowering for this operator); ProjectionExec (upper: no lowering for this function)
           ProjectionExec: expr=[upper(items.i_tag)@0 as upper(items.i_tag), o_key@1 as o_key]
             SortExec: expr=[i_key@2 ASC NULLS LAST], preserve_partitioning=[false]
               ProjectionExec: expr=[upper(i_tag@0) as upper(items.i_tag), o_key@1 as o_key, i_key@2 as i_key]
-                HashJoinExec: mode=CollectLeft, join_type=Right, on=[(o_key@0, i_order@1)], projection=[i_tag@3, o_key@0, i_key@1]
-                  DataSourceExec: partitions=1, partition_sizes=[2]
+                WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=Right, on=[(o_key@0, i_order@1)], projection=[i_tag@3, o_key@0, i_key@1]
                   DataSourceExec: partitions=1, partition_sizes=[4]
+                  WeldExec: table of input
+                    DataSourceExec: partitions=1, partition_sizes=[2]
     "#]]).await;
+}
+
+/// Its pipeline ends with it; what is above and below is compiled all the same.
+#[tokio::test]
+async fn a_join_that_preserves_its_build_side_ends_a_pipeline() {
+    let engines = engines(1).await;
+    let sql = "SELECT o_price, count(i_key) FROM orders LEFT JOIN items ON o_key = i_order GROUP BY o_price";
+    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    assert!(text.starts_with("WeldExec: groups of "), "{text}");
+    assert!(text.contains("WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=Left, "), "{text}");
 }
 
 #[tokio::test]

@@ -192,6 +192,11 @@ impl Dict {
         }
     }
 
+    /// Of each group of a grouped table the numbers of its values.
+    pub fn groups(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        (1..=self.len()).map(|group| self.first_value(group)..self.first_value(group + 1))
+    }
+
     /// The columns that hold the values of a grouped table.
     pub fn columns(&self) -> &[*const u8] {
         &self.owned.column_pointers

@@ -1,4 +1,4 @@
-//! Reading dictionaries: `lookup`, `optlookup`, `keyexists`, `may_contain`, `tovec`.
+//! Reading dictionaries: `lookup`, `optlookup`, `keyexists`, `may_contain`, `first_row`, `tovec`.
 //!
 //! The layout is that of `weld_runtime::Dict`. Probing is inlined for the type of the key; which kind of table it is, is
 //! looked at before each probe, where it costs a branch that always goes the same way:
@@ -164,6 +164,36 @@ impl<'c> Emitter<'c, '_> {
             |e| Ok([e.hashed_may_contain(table, key_ty, &key)?.into()]),
         )?;
         Ok(answer.into_int_value())
+    }
+
+    /// Where a group begins among the values of all groups: the distance of its first column from the table's.
+    pub(crate) fn dict_first_row(&mut self, table: DictVal<'c>, dict: &Type, group: &Val<'c>) -> Res<IntValue<'c>> {
+        let (_, value_ty) = entry_types(dict)?;
+        let element = value_ty.element().ok_or_else(|| internal("groups of no vector"))?;
+        let group = self.as_vec(group)?;
+        let (Columns::Dense(columns), [first, ..]) = (&group.columns, &layout::columns(element)[..]) else {
+            return Err(internal("a group that does not lie in its table"));
+        };
+        let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
+        let empty = self.cmp(IntPredicate::EQ, group.len, self.i64(0))?;
+        let i64 = self.unit.i64_type();
+        // A table without values may have no columns to look at.
+        let (look, done) = (self.new_block("first"), self.new_block("numbered"));
+        let from = self.current_block()?;
+        self.branch_if(empty, done, look)?;
+        self.at(look);
+        let base = self.load(self.unit.ptr_type(), pointers)?;
+        self.mark_load(base, table.lasting)?;
+        let begin = self.b.build_ptr_to_int(columns[0], i64, "")?;
+        let base = self.b.build_ptr_to_int(base.into_pointer_value(), i64, "")?;
+        let bytes = self.i64(layout::row(first).size as i64);
+        let number = self.b.build_int_unsigned_div(self.sub(begin, base)?, bytes, "")?;
+        let looked = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let phi = self.b.build_phi(i64, "first")?;
+        phi.add_incoming(&[(&number, looked), (&self.i64(0), from)]);
+        Ok(phi.as_basic_value().into_int_value())
     }
 
     /// The entries as a `vec[{K,V}]`.

@@ -29,6 +29,7 @@ impl<'c> Emitter<'c, '_> {
             (Intrinsic::MayContain, [dict, key], _) => {
                 self.dict_may_contain(dict.dict()?, &args[0].ty, key, span)?.into()
             }
+            (Intrinsic::FirstRow, [dict, group], _) => self.dict_first_row(dict.dict()?, &args[0].ty, group)?.into(),
             (
                 Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like,
                 [text, pattern],

@@ -136,7 +136,8 @@ impl<'a> Infer<'a> {
                 let intrinsic = scope::intrinsic(word)?;
                 let args: Vec<Node> = args.iter().map(|arg| self.expr(arg)).collect();
                 let types: Vec<Ty> = args.iter().map(|arg| arg.ty).collect();
-                if let ([a, b], false) = (types.as_slice(), intrinsic == Intrinsic::MayContain) {
+                let is_of_dict = matches!(intrinsic, Intrinsic::MayContain | Intrinsic::FirstRow);
+                if let ([a, b], false) = (types.as_slice(), is_of_dict) {
                     // Both of one type, for all that take two; where not, the typing rule complains.
                     self.types.unify(*a, *b);
                 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::iter::dimensions;
-use super::value::Value;
+use super::value::{Dictionary, Value, Vector};
 use crate::ir::Literal;
 use crate::op::{BinaryOp, Intrinsic};
 use crate::runtime_error::RuntimeErrorKind;
@@ -23,6 +23,7 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         (Intrinsic::OrderKey, [Value::Scalar(Literal::F32(v))]) => Ok(Value::i32(order_key_f32(*v))),
         (Intrinsic::OrderKey, [Value::Scalar(Literal::F64(v))]) => Ok(Value::i64(order_key_f64(*v))),
         (Intrinsic::MayContain, [Value::Dict(dict), key]) => Ok(Value::bool(dict.get(key).is_some())),
+        (Intrinsic::FirstRow, [Value::Dict(dict), Value::Vec(group)]) => Ok(Value::i64(first_row(dict, group))),
         (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [text, part]) => {
             let text = text.to_bytes().ok_or(BROKEN)?;
             let part = part.to_bytes().ok_or(BROKEN)?;
@@ -48,6 +49,19 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         }
         _ => Err(BROKEN),
     }
+}
+
+/// How many values the groups before this one have.
+fn first_row(dict: &Dictionary, group: &Vector) -> i64 {
+    let mut first = 0;
+    for (_, values) in dict.iter() {
+        match values {
+            Value::Vec(values) if values.is_same(group) => return first,
+            Value::Vec(values) => first += values.len() as i64,
+            _ => {}
+        }
+    }
+    0
 }
 
 fn integers(list: &Value) -> Option<Vec<i64>> {

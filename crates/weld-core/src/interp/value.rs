@@ -50,6 +50,11 @@ impl Vector {
     pub(crate) fn charged(items: Vec<Value>, charge: Charge) -> Vector {
         Vector(Arc::new(VectorData { items, _charge: charge }))
     }
+
+    /// Whether both share their elements.
+    pub(crate) fn is_same(&self, other: &Vector) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Deref for Vector {

@@ -24,6 +24,11 @@ pub enum Intrinsic {
     /// `(dict[K,V], K) -> bool`: false only if the key is absent. May be true for an absent key; the interpreter
     /// answers exactly. A prefilter (Bloom filter, bitmap) before a lookup.
     MayContain,
+    /// `(dict[K,vec[V]], vec[V]) -> i64`: where a group that a lookup in the dictionary gave begins, if the values of all
+    /// groups are counted, one group after the other. In which order the groups come is left to the engine; a program may
+    /// only rely on the numbers being different. Zero for the empty group of a missed `optlookup`, and any number for
+    /// vectors from elsewhere.
+    FirstRow,
     /// `(vec[i8|u8], same) -> bool`: whether the first starts with the second.
     StartsWith,
     /// `(vec[i8|u8], same) -> bool`: whether the first ends with the second.
@@ -46,7 +51,7 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
-    pub const ALL: [Intrinsic; 16] = [
+    pub const ALL: [Intrinsic; 17] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
@@ -54,6 +59,7 @@ impl Intrinsic {
         Intrinsic::Magnitude,
         Intrinsic::OrderKey,
         Intrinsic::MayContain,
+        Intrinsic::FirstRow,
         Intrinsic::StartsWith,
         Intrinsic::EndsWith,
         Intrinsic::Contains,
@@ -74,6 +80,7 @@ impl Intrinsic {
             Intrinsic::Magnitude => "magnitude",
             Intrinsic::OrderKey => "order_key",
             Intrinsic::MayContain => "may_contain",
+            Intrinsic::FirstRow => "first_row",
             Intrinsic::StartsWith => "starts_with",
             Intrinsic::EndsWith => "ends_with",
             Intrinsic::Contains => "contains",
@@ -97,6 +104,9 @@ impl Intrinsic {
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F32)]) => Some(Type::I32),
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F64)]) => Some(Type::I64),
             (Intrinsic::MayContain, [Type::Dict(key, _), k]) => (**key == *k).then_some(Type::BOOL),
+            (Intrinsic::FirstRow, [Type::Dict(_, values), group]) => {
+                (**values == *group && !group.is_bytes() && group.element().is_some()).then_some(Type::I64)
+            }
             (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [a, b]) => {
                 (a == b && a.is_bytes()).then_some(Type::BOOL)
             }

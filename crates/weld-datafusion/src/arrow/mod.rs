@@ -2,6 +2,7 @@
 //! made become record batches that share their memory.
 
 pub(crate) mod check;
+pub(crate) mod gather;
 pub(crate) mod input;
 mod lists;
 pub(crate) mod output;

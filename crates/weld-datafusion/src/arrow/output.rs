@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::alloc::Allocation;
 use arrow::array::{
     ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, GenericStringArray, OffsetSizeTrait, RecordBatch,
-    StringViewArray, make_array,
+    RecordBatchOptions, StringViewArray, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -44,15 +44,7 @@ impl RowsReader {
     /// `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
     /// strings may point into.
     pub(crate) fn new(rows: Value, schema: SchemaRef, slots: &[Slot], mut strings: Vec<Buffer>) -> Result<RowsReader> {
-        let Some(fields) = rows.ty().element().and_then(|element| element.fields()) else {
-            return internal_err!("a pipeline's result is no vector of structs");
-        };
-        let mut starts = Vec::with_capacity(fields.len());
-        let mut next = 0;
-        for field in fields {
-            starts.push(next);
-            next += weld_codegen::layout::columns(field).len();
-        }
+        let starts = field_starts(&rows)?;
         let columns = slots.iter().map(|slot| (starts[slot.field], slot.nullable)).collect();
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
         Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings })
@@ -77,7 +69,8 @@ impl RowsReader {
             arrays.push(self.array(field.data_type(), &views[*first], self.next, rows, nulls)?);
         }
         self.next += rows;
-        Ok(Some(RecordBatch::try_new(self.schema.clone(), arrays)?))
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?))
     }
 
     fn array(
@@ -143,7 +136,7 @@ impl RowsReader {
         Ok(make_array(data.build().map_err(DataFusionError::from)?))
     }
 
-    fn string_views(&self, values: &[StringView], nulls: Option<NullBuffer>) -> StringViewArray {
+    pub(super) fn string_views(&self, values: &[StringView], nulls: Option<NullBuffer>) -> StringViewArray {
         let mut buffers: Vec<Buffer> = Vec::new();
         // Which of `self.strings` are among `buffers`, and where.
         let mut shared: Vec<Option<u32>> = vec![None; self.strings.len()];
@@ -237,7 +230,7 @@ fn inline_view(value: &StringView) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+pub(super) fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let total: usize = values.iter().map(|value| value.len as usize).sum();
     if O::from_usize(total).is_none() {
         return Err(ArrowError::OffsetOverflowError(total).into());
@@ -260,7 +253,20 @@ fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<N
     Ok((nulls.null_count() > 0).then_some(nulls))
 }
 
-fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
+/// The first column of each field of a vector of structs.
+pub(super) fn field_starts(rows: &Value) -> Result<Vec<usize>> {
+    let Some(fields) = rows.ty().element().and_then(|element| element.fields()) else {
+        return internal_err!("a pipeline's result is no vector of structs");
+    };
+    let columns = fields.iter().scan(0, |next, field| {
+        let first = *next;
+        *next += weld_codegen::layout::columns(field).len();
+        Some(first)
+    });
+    Ok(columns.collect())
+}
+
+pub(super) fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
     internal_err!("a column of the Weld type {} cannot become {data_type}", view.ty())
 }
 

@@ -14,6 +14,7 @@ use weld_core::ty::Type;
 use weld_frontend::Source;
 
 use super::aggregate::Aggregate;
+use super::join::preserve::AtEnd;
 use super::join::{Join, Table};
 use super::operator::{filter, projection, read_by, through_projection};
 use super::types::field_type;
@@ -46,6 +47,11 @@ pub(crate) enum Sink {
     Aggregate(Aggregate),
     /// The states of a partial aggregate, a group for every row.
     Ungrouped(Aggregate),
+    /// Rows of a join that also gives some of its build side's for themselves, when all others have been given.
+    Join {
+        join: Join,
+        table: Table,
+    },
     /// The table of a join, with these of the build side's columns.
     Build {
         join: Join,
@@ -65,8 +71,10 @@ pub(crate) struct Kernel {
     /// What to pass for the parameters after the stream.
     pub(crate) args: Vec<Arg>,
     pub(crate) output: Output,
-    /// For each table among the arguments whether rows come out only for rows that it has.
-    pub(crate) needs_match: Vec<bool>,
+    /// For each table among the arguments whether rows come out only if its build side has some.
+    pub(crate) needs_build_rows: Vec<bool>,
+    /// What follows the rows of all partitions, for a join whose rows end with a row number.
+    pub(crate) at_end: Option<AtEnd>,
     /// Whether rows are left out or multiplied on the way, so that several batches may make one.
     pub(crate) gathers: bool,
     /// The texts of the functions that the program calls.
@@ -150,6 +158,7 @@ impl Sink {
         match self {
             Sink::Rows => vec![true; columns],
             Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => read_by(columns, aggregate.exprs()),
+            Sink::Join { join, .. } => join.needed_for_all().0,
             Sink::Build { join, columns, .. } => join.needed_by_build(columns),
         }
     }
@@ -205,6 +214,7 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     }
     // Groups of groups come at the end, all at once.
     let grouped = steps.iter().any(|step| matches!(step, Step::Aggregate(_)));
+    let mut at_end = None;
     let (body, output) = match sink {
         Sink::Rows => {
             let slots = slots(&rows)?;
@@ -222,6 +232,13 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
             let output = Output::Rows(slots(&rows)?);
             (rows.data, output)
         }
+        Sink::Join { join, table } => {
+            let rows = join.lower_preserving(&mut lowering, &rows, table)?;
+            at_end = Some(join.at_end(table));
+            let mut slots: Vec<Slot> = rows.columns.iter().flatten().copied().collect();
+            slots.pop();
+            (rows.data, Output::Rows(slots))
+        }
         Sink::Build { join, columns, bounds } => {
             let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
             (body, Output::Table(table))
@@ -229,11 +246,14 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     };
     let (program, args, source) = lowering.finish(body);
     let probe = |step: &Step| match step {
-        Step::Probe { join, .. } => Some(join.needs_match()),
+        Step::Probe { join, .. } => Some(join.needs_build_rows()),
         _ => None,
     };
-    let needs_match = steps.iter().filter_map(probe).collect();
-    let gathers = steps.iter().any(|step| !matches!(step, Step::Project { .. }));
+    let mut needs_build_rows: Vec<bool> = steps.iter().filter_map(probe).collect();
+    if let Sink::Join { join, .. } = sink {
+        needs_build_rows.push(join.needs_build_rows());
+    }
+    let gathers = at_end.is_some() || steps.iter().any(|step| !matches!(step, Step::Project { .. }));
     Ok(Kernel {
         program,
         text: OnceLock::new(),
@@ -241,7 +261,8 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
         args,
         output,
         source,
-        needs_match,
+        needs_build_rows,
+        at_end,
         gathers,
         ungrouped: None,
         keys: Vec::new(),

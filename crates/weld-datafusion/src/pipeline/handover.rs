@@ -87,7 +87,7 @@ fn start_again(
     if !children.iter().all(can_start_again) {
         return Ok(None);
     }
-    if !given.is_empty() && !children.iter().all(gives_the_same) {
+    if !given.is_empty() && (marks_together(inner) || !children.iter().all(gives_the_same)) {
         return Ok(None);
     }
     log::warn!("a pipeline was refused memory, its query goes on with DataFusion's operators");
@@ -98,6 +98,12 @@ fn start_again(
         drop(plan.execute(partition, Arc::clone(context))?);
     }
     Ok(Some(plan))
+}
+
+/// Whether the rows of a partition depend on what the others have met.
+fn marks_together(inner: &Inner) -> bool {
+    let last = inner.builds().last();
+    inner.pipeline.kernel.at_end.is_some() && last.is_some_and(|build| !build.inner.pipeline.per_partition)
 }
 
 /// Whether every source below can be read again from its start.

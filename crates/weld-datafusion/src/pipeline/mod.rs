@@ -11,6 +11,7 @@ mod compile;
 mod failure;
 mod grouping;
 mod handover;
+mod preserve;
 mod run;
 mod slices;
 mod table;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlanProperties;
@@ -22,8 +22,9 @@ use weld_runtime::Context;
 
 use super::failure::{Failure, guard, run};
 use super::grouping::Grouping;
+use super::preserve::{EndRows, Marks};
 use super::slices::Slices;
-use super::table::{CancelOnDrop, args};
+use super::table::{BuildTable, CancelOnDrop, args};
 use crate::arrow::input::BatchColumns;
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
@@ -72,6 +73,9 @@ pub(super) struct Run {
     pub(super) ratio_max: f64,
     /// Whether the stream has processed nothing yet.
     is_fresh: bool,
+    /// The build side whose rows the stream's rows mark, until they follow.
+    marked: Option<Arc<BuildTable>>,
+    end_rows: Option<EndRows>,
     partition: usize,
     gives: bool,
     pub(super) inner: Arc<Inner>,
@@ -105,7 +109,7 @@ impl Run {
         if !gives && inner.handover.has_happened() {
             return Err(Failure::Superseded);
         }
-        let args = args(inner, context).await?;
+        let args = args(inner, partition, context).await?;
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
         let (stream, memory) = open(code, &args.values, &name, context, &cancel, &inner.pipeline.kernel.source)?;
@@ -142,6 +146,8 @@ impl Run {
             grouping: Grouping::new(kernel),
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
+            marked: args.last.filter(|_| kernel.at_end.is_some()),
+            end_rows: None,
             partition,
             gives,
             inner: Arc::clone(inner),
@@ -154,6 +160,12 @@ impl Run {
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         loop {
             if let Some(batch) = self.hand_out()? {
+                return Ok(Some(batch));
+            }
+            if self.rows_left > 0
+                && self.stream.is_none()
+                && let Some(batch) = self.next_end_rows().await?
+            {
                 return Ok(Some(batch));
             }
             if self.rows_left == 0 || self.stream.is_none() {
@@ -340,10 +352,62 @@ impl Run {
     /// Makes the rows that have come so far ready to be handed out.
     pub(super) fn take_rows(&mut self) -> Result<(), Failure> {
         let (Some(stream), Output::Rows(slots)) = (&mut self.stream, &self.output) else { return Ok(()) };
-        let reader = guard(|| Ok(take_rows(stream, &self.held, &self.schema, slots)?))?;
-        self.reader = Some(reader);
+        let rows =
+            guard(|| stream.rows().ok_or_else(|| internal_datafusion_err!("a row pipeline gives no rows").into()))?;
+        let strings = string_buffers(&self.held);
+        self.reader = self.read_rows(rows.value().clone(), slots, strings)?;
         self.held.clear();
         Ok(())
+    }
+
+    /// A reader of rows that came out, if they are rows to give. Row numbers among them are taken note of.
+    fn read_rows(&self, rows: Value, slots: &[Slot], strings: Vec<Buffer>) -> Result<Option<RowsReader>, Failure> {
+        guard(|| {
+            if let (Some(marks), Some(at_end)) = (self.marks(), &self.inner.pipeline.kernel.at_end) {
+                marks.mark(&rows)?;
+                if !at_end.gives_pairs {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(RowsReader::new(rows, Arc::clone(&self.schema), slots, strings)?))
+        })
+    }
+
+    fn marks(&self) -> Option<&Marks> {
+        self.marked.as_ref()?.marks.as_ref()
+    }
+
+    /// The next of the rows of the build side that follow those of all partitions.
+    async fn next_end_rows(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        if self.marked.is_none() && self.end_rows.is_none() {
+            return Ok(None);
+        }
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        if let (Some(side), Some(at_end)) = (self.marked.take(), &self.inner.pipeline.kernel.at_end) {
+            // From now on the others count on this one.
+            if !self.gives && !self.inner.handover.may_give(self.partition) {
+                return Err(Failure::Superseded);
+            }
+            self.gives = true;
+            let _timer = compute.timer();
+            let partitions = match self.inner.builds().last() {
+                Some(build) if build.inner.pipeline.per_partition => 1,
+                _ => self.inner.source().output_partitioning().partition_count(),
+            };
+            let partition = if partitions == 1 { 0 } else { self.partition };
+            self.end_rows = guard(|| Ok(EndRows::of(side, at_end, &self.schema, partition, partitions)?))?;
+        } else {
+            tokio::task::consume_budget().await;
+        }
+        let _timer = compute.timer();
+        let rows_max = self.batch_rows_max.min(self.rows_left);
+        let Some(rows) = &mut self.end_rows else { return Ok(None) };
+        let Some(batch) = guard(|| Ok(rows.next_batch(rows_max)?))? else {
+            self.end_rows = None;
+            return Ok(None);
+        };
+        self.rows_left -= batch.num_rows();
+        Ok(Some(batch.record_output(&self.metrics.baseline)))
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
@@ -359,7 +423,7 @@ impl Run {
         };
         let rows = run(&self.inner.pipeline.kernel.source, || stream.finish())?;
         self.finished = Some(Arc::clone(&self.memory));
-        self.reader = Some(RowsReader::new(rows, Arc::clone(&self.schema), slots, Vec::new())?);
+        self.reader = self.read_rows(rows, slots, Vec::new())?;
         Ok(())
     }
 }
@@ -378,21 +442,15 @@ fn open(
     Ok((run(source, || code.compiled.stream(run_context, args.to_vec()))?, memory))
 }
 
-/// The rows appended so far; their long strings may point into the batches held.
-fn take_rows(
-    stream: &mut Stream,
-    held: &[(RecordBatch, BatchColumns)],
-    schema: &SchemaRef,
-    slots: &[Slot],
-) -> Result<RowsReader> {
-    let Some(rows) = stream.rows() else { return internal_err!("a row pipeline gives no rows") };
+/// The buffers that long strings of rows made of these batches may point into.
+fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
     let mut strings: Vec<Buffer> = Vec::new();
     for (_, columns) in held {
         string_buffers_of(columns.arrays(), &mut strings);
     }
     strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
     strings.dedup_by_key(|buffer| buffer.as_ptr());
-    RowsReader::new(rows.value().clone(), Arc::clone(schema), slots, strings)
+    strings
 }
 
 /// How large the table of a partial aggregate becomes: of a limited pool a part that leaves room for the others.

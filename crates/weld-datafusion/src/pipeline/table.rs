@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -21,15 +21,17 @@ use weld_runtime::{Context, Threads};
 
 use super::compile::code;
 use super::failure::{Failure, guard, run};
+use super::preserve::Marks;
 use super::slices::Slices;
 use crate::arrow::input::{BatchColumns, scalar};
 use crate::code::Code;
+use crate::dynamic_filter::{Keys, feed};
 use crate::exec::Inner;
 use crate::lower::Arg;
 use crate::lower::pipeline::Output;
 use crate::memory::QueryMemory;
 
-type Outcome = Result<Arc<Value>, Failure>;
+type Outcome = Result<Arc<BuildSide>, Failure>;
 type TableFuture = Shared<BoxFuture<'static, Outcome>>;
 
 /// A build pipeline's table. While it is built, those who wait for it own the work: when they go, it stops.
@@ -38,9 +40,43 @@ pub(crate) enum Table {
     #[default]
     None,
     Building(WeakShared<BoxFuture<'static, Outcome>>),
-    Built(Arc<Value>),
+    Built(Arc<BuildSide>),
     /// It was there and is not needed any more.
     Gone,
+}
+
+/// What a build pipeline has made.
+#[derive(Debug)]
+pub(crate) struct BuildSide {
+    /// One for all partitions of the probe side, or one for each.
+    tables: Vec<Arc<BuildTable>>,
+}
+
+/// A table and what else its join needs of the build side.
+#[derive(Debug)]
+pub(crate) struct BuildTable {
+    pub(super) table: Value,
+    /// Rows whose keys are null, where the join gives them.
+    pub(super) unkeyed: Option<Value>,
+    /// The rows that have a match, where the join gives rows of the build side for themselves.
+    pub(super) marks: Option<Marks>,
+}
+
+impl BuildSide {
+    fn of(&self, partition: usize) -> Arc<BuildTable> {
+        Arc::clone(if self.tables.len() == 1 { &self.tables[0] } else { &self.tables[partition] })
+    }
+}
+
+impl BuildTable {
+    fn has_no_rows(&self) -> bool {
+        self.table.as_dict().is_some_and(|table| table.is_empty()) && self.unkeyed.as_ref().is_none_or(Value::is_empty)
+    }
+
+    /// Whether no key has several rows.
+    fn is_unique(&self) -> bool {
+        self.table.as_dict().is_some_and(|table| table.values() <= table.len())
+    }
 }
 
 impl Table {
@@ -68,23 +104,30 @@ impl Drop for CancelOnDrop {
 /// What a run's parameters are given: tables, once they are built, and the values of scalar subqueries.
 pub(super) struct Args {
     pub(super) values: Vec<Value>,
-    /// Whether a table has no rows, and so the pipeline's input is not asked for any.
+    /// Whether a build side has no rows, and so the pipeline's input is not asked for any.
     pub(super) no_rows: bool,
     /// Whether a row of the input can become several.
     pub(super) multiplies: bool,
+    /// The build side of the join that ends the pipeline.
+    pub(super) last: Option<Arc<BuildTable>>,
 }
 
-pub(super) fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> BoxFuture<'a, Result<Args, Failure>> {
+/// For a run of this partition.
+pub(super) fn args<'a>(
+    inner: &'a Arc<Inner>,
+    partition: usize,
+    context: &'a Arc<TaskContext>,
+) -> BoxFuture<'a, Result<Args, Failure>> {
     async move {
-        let needs_match = &inner.pipeline.kernel.needs_match;
+        let needs_rows = &inner.pipeline.kernel.needs_build_rows;
         let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
         // The last probe of the pipeline is the topmost join.
         let mut building: FuturesOrdered<_> = builds.iter().rev().map(|build| table(build, context)).collect();
-        let mut tables: Vec<Arc<Value>> = Vec::new();
+        let mut tables: Vec<Arc<BuildTable>> = Vec::new();
         let mut no_rows = false;
-        while let Some(table) = building.next().await {
-            let table = table?;
-            no_rows = needs_match[builds.len() - 1 - tables.len()] && is_empty(&table);
+        while let Some(side) = building.next().await {
+            let table = side?.of(partition);
+            no_rows = needs_rows[builds.len() - 1 - tables.len()] && table.has_no_rows();
             tables.push(table);
             if no_rows {
                 break;
@@ -94,7 +137,8 @@ pub(super) fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> 
         for build in builds.iter().rev().skip(tables.len()) {
             tables.push(Arc::new(empty_table(Arc::clone(build), Arc::clone(context)).await?));
         }
-        let multiplies = tables.iter().any(|table| !is_unique(table));
+        let multiplies = tables.iter().any(|table| !table.is_unique());
+        let last = tables.first().cloned();
         let mut tables = tables.into_iter().rev();
         let mut values = Vec::new();
         for arg in &inner.pipeline.kernel.args {
@@ -102,23 +146,14 @@ pub(super) fn args<'a>(inner: &'a Arc<Inner>, context: &'a Arc<TaskContext>) -> 
                 Arg::Table => {
                     let table = tables.next();
                     let table = table.ok_or_else(|| internal_datafusion_err!("a probe without its build side"))?;
-                    Value::clone(&*table)
+                    table.table.clone()
                 }
                 Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
             });
         }
-        Ok(Args { values, no_rows, multiplies })
+        Ok(Args { values, no_rows, multiplies, last })
     }
     .boxed()
-}
-
-fn is_empty(table: &Value) -> bool {
-    table.as_dict().is_some_and(|table| table.is_empty())
-}
-
-/// Whether no key has several rows.
-fn is_unique(table: &Value) -> bool {
-    table.as_dict().is_some_and(|table| table.values() <= table.len())
 }
 
 /// The table of a build pipeline: started by the first who asks, shared by all.
@@ -154,7 +189,7 @@ async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Outcome {
 }
 
 /// A table without rows, for a pipeline that will not look into it.
-fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<Value, Failure>> {
+fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<BuildTable, Failure>> {
     async move {
         let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
         let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
@@ -163,34 +198,41 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
         for arg in &inner.pipeline.kernel.args {
             values.push(match (arg, matches!(arg, Arg::Table).then(|| builds.next()).flatten()) {
                 (Arg::Scalar { expr, nullable }, _) => scalar(expr, *nullable)?,
-                (Arg::Table, Some(build)) => empty_table(Arc::clone(&build.inner), Arc::clone(&context)).await?,
+                (Arg::Table, Some(build)) => empty_table(Arc::clone(&build.inner), Arc::clone(&context)).await?.table,
                 (Arg::Table, None) => return Err(internal_datafusion_err!("a probe without its build side").into()),
             });
         }
         let memory = QueryMemory::new("WeldExec[table]", &context);
         let run_context = Arc::new(Context::new(memory, Arc::default()));
         let result = run(&inner.pipeline.kernel.source, || code.compiled.stream(run_context, values)?.finish())?;
-        Ok(split(&inner, result)?.0)
+        Ok(split(&inner, result, &context)?.0)
     }
     .boxed()
 }
 
 /// A build program's result: the table, and the least and greatest keys if it has them.
-fn split(inner: &Inner, result: Value) -> Result<(Value, Option<Value>)> {
+fn split(inner: &Inner, result: Value, context: &TaskContext) -> Result<(BuildTable, Option<Value>), Failure> {
     let Output::Table(layout) = &inner.pipeline.kernel.output else {
-        return internal_err!("a build pipeline makes a table");
+        return Err(internal_datafusion_err!("a build pipeline makes a table").into());
     };
-    let (table, bounds) = if layout.bounds { (result.field(0), result.field(1)) } else { (Some(result), None) };
+    let mut fields = match layout.bounds || layout.unkeyed {
+        true => (0..).map_while(|index| result.field(index)).collect::<Vec<_>>().into_iter(),
+        false => vec![result].into_iter(),
+    };
+    let table = fields.next();
     let table = table.ok_or_else(|| internal_datafusion_err!("a build pipeline's result has no table"))?;
-    Ok((table, bounds))
+    let bounds = if layout.bounds { fields.next() } else { None };
+    let rows = table.as_dict().map_or(0, |table| table.values());
+    let marks = if layout.marks { Some(Marks::new(rows, context)?) } else { None };
+    Ok((BuildTable { table, unkeyed: fields.next(), marks }, bounds))
 }
 
-/// Builds a table from all partitions of the build side, and feeds the join's dynamic filter. `again` if that was begun
-/// before and given up: what was read then has to be read from the start.
-async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<Value, Failure> {
+/// Builds a table from all partitions of the build side, or one from each, and feeds the join's dynamic filter. `again` if
+/// that was begun before and given up: what was read then has to be read from the start.
+async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<BuildSide, Failure> {
     let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
     let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
-    let args = args(&inner, &context).await?;
+    let args = args(&inner, 0, &context).await?;
     let cancel = CancelOnDrop::default();
     let memory = QueryMemory::new("WeldExec[table]", &context);
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
@@ -200,16 +242,17 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     };
     let sharing = crate::scan::Sharing::default();
     let mut parts = Vec::new();
-    let partitions = if args.no_rows { 0 } else { source.output_partitioning().partition_count() };
+    let partitions = source.output_partitioning().partition_count();
+    let read = if args.no_rows { 0 } else { partitions };
     // When the partitions are done, so are the threads that worked on them.
-    let threads = Threads::shared(partitions.max(1));
+    let threads = Threads::shared(read.max(1));
     let stream = || {
         let mut stream =
             run(&inner.pipeline.kernel.source, || code.compiled.stream(Arc::clone(&run_context), args.values.clone()))?;
         stream.set_threads(Arc::clone(&threads));
         Ok::<_, Failure>(stream)
     };
-    for partition in 0..partitions {
+    for partition in 0..read {
         let part = Part {
             stream: stream()?,
             source: Arc::clone(&inner.pipeline.kernel.source),
@@ -223,32 +266,34 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
         parts.push(SpawnedTask::spawn(part.fill(input)));
     }
     let combine_time = MetricBuilder::new(&inner.metrics).subset_time("combine_time", 0);
-    let mut whole: Option<Stream> = None;
+    let mut wholes: Vec<Stream> = Vec::new();
     for part in parts {
         let part = part.join().await.map_err(|error| match error.is_cancelled() {
             true => Failure::Abandoned,
             false => internal_datafusion_err!("a build task failed: {error}").into(),
         })??;
         let _timer = combine_time.timer();
-        match &mut whole {
-            None => whole = Some(part),
+        match wholes.last_mut().filter(|_| !inner.pipeline.per_partition) {
+            None => wholes.push(part),
             Some(whole) => run(&inner.pipeline.kernel.source, || whole.combine(part))?,
         }
     }
-    let whole = match whole {
-        Some(whole) => whole,
-        None => stream()?,
-    };
-    let result = {
-        let _timer = combine_time.timer();
-        run(&inner.pipeline.kernel.source, || whole.finish())?
-    };
-    MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
-    let (table, bounds) = split(&inner, result)?;
-    if let Some(feeds) = inner.feeds() {
-        crate::dynamic_filter::feed(feeds, &table, bounds.as_ref(), &context)?;
+    let wanted = if inner.pipeline.per_partition { partitions } else { 1 };
+    while wholes.len() < wanted {
+        wholes.push(stream()?);
     }
-    Ok(table)
+    let mut tables = Vec::new();
+    for whole in wholes {
+        let _timer = combine_time.timer();
+        let result = run(&inner.pipeline.kernel.source, || whole.finish())?;
+        tables.push(split(&inner, result, &context)?);
+    }
+    MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
+    if let Some(feeds) = inner.feeds() {
+        let keys = tables.iter().map(|(side, bounds)| Keys { table: &side.table, bounds: bounds.as_ref() });
+        feed(feeds, &keys.collect::<Vec<_>>(), &context)?;
+    }
+    Ok(BuildSide { tables: tables.into_iter().map(|(table, _)| Arc::new(table)).collect() })
 }
 
 /// One partition of a build side.

@@ -23,7 +23,7 @@ const QUERIES: [&str; 14] = [
     "SELECT count(*) FROM u WHERE NOT EXISTS (SELECT 1 FROM (SELECT k FROM t WHERE m = 1 LIMIT 2) s WHERE s.k = u.k)",
     "SELECT count(*) FROM (SELECT k FROM t WHERE m = 1 LIMIT 3 OFFSET 2) s JOIN u ON s.k = u.k",
     "SELECT count(*) FROM (SELECT k FROM t WHERE m = 1 OFFSET 1) s JOIN u ON s.k = u.k",
-    "SELECT count(*) FROM t JOIN (SELECT k FROM u WHERE w > 4 LIMIT 3) s ON s.k = t.k + 2 OR s.k = t.k",
+    "SELECT count(*) FROM t JOIN (SELECT k FROM u WHERE w > 4 LIMIT 3) s ON s.k + t.k > 0 OR s.k = t.k",
     "SELECT count(*), sum(c) FROM (SELECT count(*) AS c FROM t JOIN u ON t.k = u.k GROUP BY t.k LIMIT 4)",
     "SELECT count(*) FROM (SELECT w FROM t JOIN u ON t.k = u.k LIMIT 4) s",
     "SELECT count(*) FROM (SELECT k * 2 FROM (SELECT k FROM u WHERE w > 100 LIMIT 30))",

@@ -1,0 +1,94 @@
+//! Rows of a vector by their numbers, as arrays of their own.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayDataBuilder, ArrayRef, BooleanArray, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::datatypes::{ArrowNativeType, DataType, Schema};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use weld_codegen::{ColumnView, Value};
+use weld_runtime::StringView;
+
+use super::output::{RowsReader, field_starts, mismatch, strings};
+use crate::lower::Slot;
+
+/// A vector of structs, the rows of a table.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    rows: Value,
+    /// The first column of each field.
+    starts: Vec<usize>,
+    /// Makes arrays of strings.
+    reader: RowsReader,
+}
+
+impl Gather {
+    pub(crate) fn new(rows: Value) -> Result<Gather> {
+        let starts = field_starts(&rows)?;
+        let reader = RowsReader::new(rows.clone(), Arc::new(Schema::empty()), &[], Vec::new())?;
+        Ok(Gather { rows, starts, reader })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len().unwrap_or(0)
+    }
+
+    /// A column of the rows with these numbers, which the vector has.
+    pub(crate) fn column(&self, data_type: &DataType, slot: Slot, numbers: &[u32]) -> Result<ArrayRef> {
+        let views = self.rows.columns();
+        let first = self.starts[slot.field];
+        let view = &views[first];
+        let nulls = if slot.nullable { nulls(&views[first + 1], numbers)? } else { None };
+        let texts = || -> Result<Vec<StringView>> {
+            let Some(values) = view.as_views() else { return mismatch(data_type, view) };
+            Ok(numbers.iter().map(|&row| values[row as usize]).collect())
+        };
+        match data_type {
+            DataType::Boolean => {
+                let values = bits(view, numbers).ok_or_else(|| internal_datafusion_err!("a column of no bool"))?;
+                Ok(Arc::new(BooleanArray::new(values, nulls)))
+            }
+            DataType::Utf8View => Ok(Arc::new(self.reader.string_views(&texts()?, nulls))),
+            DataType::Utf8 => strings::<i32>(&texts()?, nulls),
+            DataType::LargeUtf8 => strings::<i64>(&texts()?, nulls),
+            _ => fixed(data_type, view, numbers, nulls),
+        }
+    }
+}
+
+fn bits(view: &ColumnView<'_>, numbers: &[u32]) -> Option<BooleanBuffer> {
+    let values = view.as_slice::<bool>()?;
+    Some(BooleanBuffer::collect_bool(numbers.len(), |index| values[numbers[index] as usize]))
+}
+
+/// The nulls of a column, if it has any.
+fn nulls(view: &ColumnView<'_>, numbers: &[u32]) -> Result<Option<NullBuffer>> {
+    let valid = bits(view, numbers).ok_or_else(|| internal_datafusion_err!("a validity column is no bool"))?;
+    let nulls = NullBuffer::new(valid);
+    Ok((nulls.null_count() > 0).then_some(nulls))
+}
+
+fn fixed(data_type: &DataType, view: &ColumnView<'_>, numbers: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let width = view.ty().as_scalar().map(|kind| kind.bytes());
+    let values = match width.filter(|width| data_type.primitive_width() == Some(*width)) {
+        Some(1) => pick::<u8>(view, numbers),
+        Some(2) => pick::<u16>(view, numbers),
+        Some(4) => pick::<u32>(view, numbers),
+        Some(8) => pick::<u64>(view, numbers),
+        Some(16) => pick::<i128>(view, numbers),
+        _ => return mismatch(data_type, view),
+    };
+    let data = ArrayDataBuilder::new(data_type.clone()).len(numbers.len()).add_buffer(values).nulls(nulls);
+    Ok(make_array(data.build().map_err(DataFusionError::from)?))
+}
+
+/// The values of a column of that width.
+fn pick<T: ArrowNativeType>(view: &ColumnView<'_>, numbers: &[u32]) -> Buffer {
+    let read = |&row: &u32| {
+        assert!((row as usize) < view.rows(), "a table has the rows that it numbers");
+        // SAFETY: the column holds `rows` values of T's width, of which this is one; they lie at any multiple of eight
+        // bytes if they are wider.
+        unsafe { view.data().cast::<T>().add(row as usize).read_unaligned() }
+    };
+    Buffer::from_vec(numbers.iter().map(read).collect::<Vec<T>>())
+}

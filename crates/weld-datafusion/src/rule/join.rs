@@ -1,0 +1,178 @@
+//! Joins in a plan: a pipeline for the build side; the probe side goes on in the pipeline of what is above, or in one that
+//! ends with the join.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::joins::PartitionMode;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+
+use super::{Built, Chain, Rewriter, Taken, enabled, fused, merges};
+use crate::exec::{DynamicFilter, WeldExec};
+use crate::lower::join::Table;
+use crate::lower::join::node::JoinNode;
+use crate::lower::pipeline::{Output, Sink, Step};
+use crate::lower::{self, Unsupported};
+
+impl Rewriter {
+    /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
+    pub(super) fn join(
+        &mut self,
+        node: lower::Result<JoinNode<'_>>,
+        chain: &mut Chain,
+    ) -> Result<lower::Result<Taken>> {
+        let node = match node {
+            Ok(node) => node,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let declined = self.declined.len();
+        let taken = self.try_join(node, chain)?;
+        if taken.is_err() {
+            // What was noted about the build side is noted again when it is visited by itself.
+            self.declined.truncate(declined);
+        }
+        Ok(taken)
+    }
+
+    fn try_join(&mut self, node: JoinNode<'_>, chain: &mut Chain) -> Result<lower::Result<Taken>> {
+        let no = |why: &str| Ok(Err(Unsupported::new(node.plan.name(), why)));
+        let fetch = node.plan.fetch();
+        if node.join.preserves_build() {
+            return no("ends a pipeline of its own");
+        }
+        if fetch.is_some() && !chain.passes_limits {
+            return no("stops at a limit below other operators");
+        }
+        let (build, table) = match self.build_side(&node, node.join.needed(&chain.needed).1, false)? {
+            Ok(built) => built,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let input = Arc::clone(node.right);
+        let exprs: Vec<_> = node.join.exprs().cloned().collect();
+        let step = Step::Probe { join: node.join.clone(), table };
+        if let Err(unsupported) = step.check(&input.schema(), &chain.needed) {
+            return Ok(Err(unsupported));
+        }
+        chain.exprs.extend(exprs);
+        chain.fetch = chain.fetch.or(fetch);
+        chain.builds.push((build, Arc::clone(node.left)));
+        let input = self.probe_side(&node, chain);
+        Ok(Ok(Taken { step, input }))
+    }
+
+    pub(super) fn recognised<'a>(&self, plan: &'a Arc<dyn ExecutionPlan>) -> Option<lower::Result<JoinNode<'a>>> {
+        let node = JoinNode::of(plan)?;
+        Some(enabled(self.options.join, plan.name(), "weld.join").and(node))
+    }
+
+    /// The probe side, without an exchange that nobody needs.
+    fn probe_side(&self, node: &JoinNode<'_>, chain: &mut Chain) -> Arc<dyn ExecutionPlan> {
+        match self.droppable_exchange(node.right, chain.keep_partitioning) {
+            Some(below) => {
+                (chain.dropped_exchange, chain.moves_rows) = (true, true);
+                chain.relies = false;
+                below
+            }
+            None => {
+                chain.relies |= node.mode == PartitionMode::Partitioned;
+                Arc::clone(node.right)
+            }
+        }
+    }
+
+    /// The end of a pipeline: a join that gives rows of its build side for themselves.
+    pub(super) fn preserving_join(
+        &mut self,
+        node: JoinNode<'_>,
+        keep_partitioning: bool,
+    ) -> Result<lower::Result<(Sink, Chain)>> {
+        let declined = self.declined.len();
+        let started = self.try_preserving_join(node, keep_partitioning)?;
+        if started.is_err() {
+            self.declined.truncate(declined);
+        }
+        Ok(started)
+    }
+
+    fn try_preserving_join(
+        &mut self,
+        node: JoinNode<'_>,
+        keep_partitioning: bool,
+    ) -> Result<lower::Result<(Sink, Chain)>> {
+        // Rows of the build side leave in the partition that has seen the end of the probe side: one table for all
+        // partitions loses how they were partitioned.
+        let is_partitioned = node.mode == PartitionMode::Partitioned;
+        let per_partition = is_partitioned && keep_partitioning;
+        if per_partition && node.join.is_null_aware() {
+            return Ok(Err(Unsupported::new(node.plan.name(), "NOT IN over partitions")));
+        }
+        let (build, table) = match self.build_side(&node, node.join.needed_for_all().1, per_partition)? {
+            Ok(built) => built,
+            Err(unsupported) => return Ok(Err(unsupported)),
+        };
+        let sink = Sink::Join { join: node.join.clone(), table };
+        if let Err(unsupported) = sink.check(&node.right.schema()) {
+            return Ok(Err(unsupported));
+        }
+        let mut chain = Chain::new(node.right, &sink, keep_partitioning);
+        chain.source = self.probe_side(&node, &mut chain);
+        chain.moves_rows |= is_partitioned && !per_partition;
+        chain.builds.push((build, Arc::clone(node.left)));
+        chain.exprs = node.join.exprs().cloned().collect();
+        chain.fused.push(fused(node.plan.as_ref()));
+        chain.fetch = node.plan.fetch();
+        Ok(Ok((sink, chain)))
+    }
+
+    /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor
+    /// exchanging rows is needed below it, unless there is to be one `per_partition`. An exchange that merges ordered inputs
+    /// stays: rows that match one row come in the build side's order.
+    fn build_side(
+        &mut self,
+        node: &JoinNode<'_>,
+        columns: Vec<bool>,
+        per_partition: bool,
+    ) -> Result<lower::Result<(Arc<dyn ExecutionPlan>, Table)>> {
+        let left = node.left;
+        let input = match (left.downcast_ref::<CoalescePartitionsExec>(), left.downcast_ref::<RepartitionExec>()) {
+            _ if per_partition => left,
+            (Some(coalesce), _) if coalesce.fetch().is_none() => coalesce.input(),
+            (_, Some(exchange)) if matches!(exchange.partitioning(), Partitioning::Hash(..)) && !merges(exchange) => {
+                exchange.input()
+            }
+            _ => left,
+        };
+        let filter = node.plan.dynamic_expressions_produced().into_iter().next();
+        let sink = Sink::Build { join: node.join.clone(), columns, bounds: filter.is_some() };
+        if let Err(unsupported) = sink.check(&input.schema()) {
+            return Ok(Err(unsupported));
+        }
+        let mut chain = Chain::new(input, &sink, per_partition);
+        chain.relies = Arc::ptr_eq(input, left) && node.mode != PartitionMode::Auto;
+        self.extend(&mut chain, false)?;
+        let feeds = filter.map(|filter| DynamicFilter {
+            filter,
+            probe_keys: node.join.probe_keys().to_vec(),
+            probe_schema: node.right.schema(),
+            passes_nulls: node.join.sees_null_keys(),
+        });
+        let built = Built { feeds, per_partition };
+        Ok(self.finish(chain, sink, left, built)?.and_then(|build| {
+            let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.kernel.output.clone());
+            match exec {
+                Some(Output::Table(table)) => Ok((build, table)),
+                _ => Err(Unsupported::new(node.plan.name(), "its build side makes no table")),
+            }
+        }))
+    }
+
+    /// The input of a hash exchange that nobody needs: the table is shared by all partitions.
+    fn droppable_exchange(&self, plan: &Arc<dyn ExecutionPlan>, keep: bool) -> Option<Arc<dyn ExecutionPlan>> {
+        let exchange = plan.downcast_ref::<RepartitionExec>().filter(|_| self.options.drop_exchanges && !keep)?;
+        let Partitioning::Hash(_, partitions) = exchange.partitioning() else { return None };
+        let input = exchange.input();
+        (input.output_partitioning().partition_count() == *partitions).then(|| Arc::clone(input))
+    }
+}
