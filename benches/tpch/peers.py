@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""TPC-H side by side: Weld, DataFusion, DuckDB and Polars over the same Parquet files, one query after the other.
+"""TPC-H or TPC-DS side by side: Weld, DataFusion, DuckDB and Polars over the same Parquet files, one query after the other.
 
     benches/tpch/peers.py --data data/tpch-sf1 --threads 1,2
+    benches/tpch/peers.py --suite tpcds --threads 2
 
 For each query every engine runs in turn: a first run that is not counted, then the median of the timed ones. DuckDB
 and Polars run in processes of their own that live as long as the number of threads; `weld tpch run` measures Weld and
@@ -21,8 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-QUERIES = ROOT / "queries" / "tpch"
-TABLES = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"]
+SUITES = {"tpch": "1-22", "tpcds": "1-99"}
 PEERS = {"DuckDB": "duckdb==2.0.0", "Polars": "polars==2.1.0"}
 
 
@@ -34,16 +34,24 @@ def numbers(text):
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "data" / "tpch-sf1", help="folder of the Parquet files")
+    parser.add_argument("--suite", choices=SUITES, default="tpch")
+    parser.add_argument("--data", type=Path, help="folder of the Parquet files [default: data/SUITE-sf1]")
     parser.add_argument("--scale-factor", "-s", type=float, default=1, help="the data's, made when it is absent")
-    parser.add_argument("--queries", "-q", type=numbers, default=numbers("1-22"), help="such as 1,6,12-15")
+    parser.add_argument("--queries", "-q", type=numbers, help="such as 1,6,12-15 [default: all]")
     parser.add_argument("--threads", "-t", type=numbers, default=[1, 2], help="such as 1,2")
     parser.add_argument("--iterations", "-i", type=int, default=5, help="timed runs of each query")
     parser.add_argument("--weld", type=Path, default=ROOT / "target" / "release" / "weld", help="the weld binary")
     parser.add_argument("--venv", type=Path, default=ROOT / "target" / "peers", help="where the peers are installed")
     parser.add_argument("--json", type=Path, help="append one object a measurement to this file")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.data = args.data or ROOT / "data" / f"{args.suite}-sf{args.scale_factor:g}"
+    args.queries = args.queries or numbers(SUITES[args.suite])
+    return args
+
+
+def tables(data):
+    return sorted(path.stem for path in data.glob("*.parquet"))
 
 
 # --- A peer's process: a query's number on each line in, its times in milliseconds out. ---
@@ -53,7 +61,7 @@ def duckdb_runner(data, threads):
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})
-    for table in TABLES:
+    for table in tables(data):
         connection.execute(f"create view {table} as select * from read_parquet('{data / table}.parquet')")
     return lambda sql: connection.execute(sql).fetchall()
 
@@ -62,15 +70,14 @@ def polars_runner(data, threads):
     import polars
 
     assert polars.thread_pool_size() == threads
-    tables = {table: polars.scan_parquet(f"{data / table}.parquet") for table in TABLES}
-    context = polars.SQLContext(tables)
+    context = polars.SQLContext({table: polars.scan_parquet(f"{data / table}.parquet") for table in tables(data)})
     return lambda sql: context.execute(sql).collect(engine="streaming")
 
 
 def worker(args):
     run = {"DuckDB": duckdb_runner, "Polars": polars_runner}[args.worker](args.data, args.threads[0])
     for line in sys.stdin:
-        sql = (QUERIES / f"q{int(line)}.sql").read_text()
+        sql = (ROOT / "queries" / args.suite / f"q{int(line)}.sql").read_text()
         try:
             times = []
             for _ in range(args.iterations + 1):
@@ -84,7 +91,7 @@ def worker(args):
 
 class Peer:
     def __init__(self, name, python, args, threads):
-        command = [python, __file__, "--worker", name, "--data", args.data, "--threads", threads]
+        command = [python, __file__, "--worker", name, "--suite", args.suite, "--data", args.data, "--threads", threads]
         command += ["--iterations", args.iterations]
         environment = os.environ | {"POLARS_MAX_THREADS": str(threads)}
         self.name = name
@@ -118,11 +125,11 @@ def install(folder):
 
 
 def weld(args, query, threads):
-    command = [args.weld, "tpch", "run", "--format", "json", "--data", args.data, "--queries", query]
+    command = [args.weld, args.suite, "run", "--format", "json", "--data", args.data, "--queries", query]
     command += ["--scale-factor", args.scale_factor, "--partitions", threads, "--iterations", args.iterations]
     result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if result.returncode != 0:
-        sys.exit(f"q{query}: weld tpch run failed: {result.stdout}")
+        sys.exit(f"q{query}: weld {args.suite} run failed: {result.stdout}")
     return json.loads(result.stdout)
 
 
@@ -144,9 +151,11 @@ def measure(args, python, threads):
                 print(json.dumps({"query": query, "threads": threads, "times_ms": times}), file=file)
     for peer in peers:
         peer.stop()
-    complete = [row for row in rows if None not in row.values()]
+    complete = [row for row in rows if None not in (row["Weld"], row["DataFusion"]) and any(row[name] for name in PEERS)]
     if complete:
-        mean = {name: math.exp(statistics.mean(math.log(row[name]) for row in complete)) for name in complete[0]}
+        # An engine that cannot run a query has no mean.
+        logs = lambda name: [math.log(row[name]) for row in complete if row[name]]
+        mean = {n: math.exp(statistics.mean(logs(n))) if len(logs(n)) == len(complete) else None for n in complete[0]}
         print(line("geomean", mean, statistics.geometric_mean(best(row) / row["Weld"] for row in complete)))
 
 

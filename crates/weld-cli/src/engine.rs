@@ -34,10 +34,26 @@ pub(crate) fn session(engine: Engine, partitions: usize) -> SessionContext {
 /// Each worker's stack: expressions are evaluated by recursion.
 const STACK_BYTES: usize = 64 << 20;
 
-/// A tokio runtime with as many workers as there are partitions, so that `--partitions 1` uses one core.
-pub(crate) fn runtime(partitions: usize) -> std::io::Result<tokio::runtime::Runtime> {
+/// A tokio runtime that, when it is dropped, does not wait for work in the background: code for runs that do not come.
+pub(crate) struct Runtime(Option<tokio::runtime::Runtime>);
+
+impl Runtime {
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.as_ref().expect("it is there until it is dropped").block_on(future)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
+    }
+}
+
+/// A runtime with as many workers as there are partitions, so that `--partitions 1` uses one core.
+pub(crate) fn runtime(partitions: usize) -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(partitions).thread_stack_size(STACK_BYTES).enable_all().build()
+    let runtime = builder.worker_threads(partitions).thread_stack_size(STACK_BYTES).enable_all().build()?;
+    Ok(Runtime(Some(runtime)))
 }
 
 /// As many as the machine has cores.

@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::io;
-use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use datafusion::arrow::error::ArrowError;
@@ -56,15 +55,15 @@ impl Failure {
     }
 
     /// Prints the message, if there is one to print, and gives the process's exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    pub(crate) fn report(self) -> i32 {
         let (message, code) = match self {
             Failure::Usage(message) => (message, 2),
             Failure::Failed(message) => (message, 1),
-            Failure::Reported => return ExitCode::from(1),
-            Failure::OutputClosed => return ExitCode::SUCCESS,
+            Failure::Reported => return 1,
+            Failure::OutputClosed => return 0,
         };
         eprintln!("error: {}", one_line(&message));
-        ExitCode::from(code)
+        code
     }
 }
 

@@ -4,6 +4,7 @@
 //! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
 #![forbid(unsafe_code)]
 
+mod benchmark;
 mod engine;
 mod eval;
 mod explain;
@@ -17,10 +18,8 @@ mod session;
 mod shell;
 mod sql;
 mod tables;
-mod tpch;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
 use std::thread::JoinHandle;
 
 use failure::{Failure, Result};
@@ -41,7 +40,10 @@ struct Cli {
 enum Command {
     /// The TPC-H queries, with and without Weld, answers compared
     #[command(subcommand)]
-    Tpch(tpch::Command),
+    Tpch(benchmark::Command),
+    /// The TPC-DS queries, with and without Weld, answers compared
+    #[command(subcommand)]
+    Tpcds(benchmark::Command),
     /// SQL over Parquet, CSV and JSON files; a shell when run at a terminal
     Sql(sql::Args),
     /// What becomes of a query or a program: plan, Weld, optimised Weld, LLVM IR, assembly
@@ -60,7 +62,7 @@ enum Command {
 /// cost nothing.
 const STACK_BYTES: usize = 1 << 30;
 
-fn main() -> ExitCode {
+fn main() {
     // A panic is a defect, of this project or of a library: one line of error like any other.
     std::panic::set_hook(Box::new(|_| {}));
     let command = std::thread::Builder::new().name("weld".to_owned()).stack_size(STACK_BYTES).spawn(command);
@@ -69,10 +71,9 @@ fn main() -> ExitCode {
         Ok(Err(panic)) => Err(Failure::panic(panic.as_ref())),
         Err(error) => Err(Failure::new(format!("cannot start a thread: {error}"))),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    let code = result.map_or_else(Failure::report, |()| 0);
+    // Everything was printed. LLVM's destructors must not run under a thread that still compiles, nor is it waited for.
+    signal_hook::low_level::exit(code)
 }
 
 fn command() -> Result<()> {
@@ -86,7 +87,8 @@ fn command() -> Result<()> {
 
 fn dispatch(command: Command) -> Result<()> {
     match command {
-        Command::Tpch(command) => tpch::run(command),
+        Command::Tpch(command) => benchmark::run(benchmark::TPCH, command),
+        Command::Tpcds(command) => benchmark::run(benchmark::TPCDS, command),
         Command::Sql(args) => sql::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Run(args) => run::run(args),

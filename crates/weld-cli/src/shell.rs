@@ -10,13 +10,14 @@ use datafusion::prelude::SessionContext;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 
+use crate::engine::Runtime;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Format};
 use crate::sql;
 
 const HELP: &str = "Statements end with ;   \\d lists the tables, \\d NAME describes one, \\q leaves.";
 
-pub(crate) fn run(runtime: &tokio::runtime::Runtime, session: &SessionContext, format: Format) -> Result<()> {
+pub(crate) fn run(runtime: &Runtime, session: &SessionContext, format: Format) -> Result<()> {
     let mut editor = editor()?;
     let history = history_file("sql");
     if let Some(path) = &history {

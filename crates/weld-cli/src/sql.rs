@@ -54,7 +54,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn runtime(&self) -> Result<tokio::runtime::Runtime> {
+    pub(crate) fn runtime(&self) -> Result<engine::Runtime> {
         engine::runtime(self.partitions()).map_err(Failure::new)
     }
 

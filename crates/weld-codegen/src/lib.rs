@@ -31,6 +31,7 @@
 //! The levels inside: [`layout`] says how values look in memory, `emit` turns expressions into LLVM IR, `builder` has
 //! what each kind of builder does, `jit` makes machine code of it. Nothing outside this crate sees LLVM.
 
+mod background;
 mod builder;
 mod chunk;
 mod compiled;
@@ -49,6 +50,7 @@ mod tier;
 mod timing;
 mod value;
 
+pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
 pub use compiled::{Compiled, Rows, Stream, compile};
 pub use error::CompileError;

@@ -44,30 +44,37 @@ impl Code {
     /// Makes better code beside the run if the rows still to come repay it; so many are expected in all.
     pub(crate) fn improve_if_due(&self, rows_expected: Option<u64>) {
         if self.compiled.improvement_pays(rows_expected) {
-            self.improve();
+            self.improve(|work| work());
         }
     }
 
     /// Makes better code for a program that has come again: it will come more often.
     fn improve_what_returns(&self) {
         if self.compiled.claim_improvement() {
-            self.improve();
+            self.improve(weld_codegen::in_background);
         }
     }
 
-    fn improve(&self) {
+    /// Makes better code on a thread of its own, which `run` may make one of low priority.
+    fn improve(&self, run: impl FnOnce(Improving) + Send + 'static) {
         let compiled = Arc::clone(&self.compiled);
         let work = move || {
-            if let Err(error) = compiled.improve() {
-                log::warn!("a pipeline stays on cheap code: {error}");
-            }
+            run(Box::new(move || {
+                if let Err(error) = compiled.improve() {
+                    log::warn!("a pipeline stays on cheap code: {error}");
+                }
+            }));
         };
         match tokio::runtime::Handle::try_current() {
+            // A runtime that is shut down waits for it: LLVM is not left at work in a process that ends.
             Ok(runtime) => drop(runtime.spawn_blocking(work)),
             Err(_) => work(),
         }
     }
 }
+
+/// The making of better code.
+type Improving = Box<dyn FnOnce() + Send>;
 
 /// What shapes the code beside the program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

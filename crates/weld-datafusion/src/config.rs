@@ -30,7 +30,7 @@ extensions_options! {
         /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
         pub scan: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
-        pub join_order: bool, default = false
+        pub join_order: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they
@@ -40,7 +40,7 @@ extensions_options! {
         pub opt_level: Effort, default = Effort(2)
         /// A pipeline over fewer rows than this, for every 10 ms that compiling is expected to take, runs on the
         /// operators that it replaced, unless its code is known. 0: everything is compiled.
-        pub compile_min_rows: usize, default = 400_000
+        pub compile_min_rows: usize, default = 4_000_000
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
         pub tiers: TierChoice, default = TierChoice::Auto

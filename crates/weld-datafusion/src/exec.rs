@@ -238,7 +238,8 @@ impl Inner {
 
     /// How many rows the source has, where that is known: whether better code repays its making depends on it.
     pub(crate) fn rows_expected(&self) -> Option<u64> {
-        let count = || gate::rows_of(self.source()).filter(|rows| rows.is_exact).map(|rows| rows.count as u64);
+        let is_known = |rows: &gate::Rows| rows.is_exact && !rows.is_filtered;
+        let count = || gate::rows_of(self.source()).filter(is_known).map(|rows| rows.count as u64);
         *self.rows_expected.get_or_init(count)
     }
 

@@ -71,7 +71,7 @@ impl Summary {
         let mut failed = failed.map(str::to_owned);
         if let Some(exec) = as_weld(plan) {
             let own = exec.compile_error().map(|reason| format!("its pipeline does not compile: {reason}"));
-            let few = |rows| format!("compiling does not pay for {rows} row{}", if rows == 1 { "" } else { "s" });
+            let few = |_| "compiling does not pay for so few rows".to_owned();
             failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
             self.compile_time += exec.compile_time();

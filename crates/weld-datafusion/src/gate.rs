@@ -42,8 +42,10 @@ pub(crate) enum Gate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rows {
     pub(crate) count: usize,
-    /// Otherwise it may be fewer.
+    /// Otherwise it may be fewer: an operator drops rows.
     pub(crate) is_exact: bool,
+    /// Whether a source may drop rows too, by filters that it was given.
+    pub(crate) is_filtered: bool,
 }
 
 /// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation: measured
@@ -163,7 +165,8 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     if children.is_empty() {
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
         return match statistics.num_rows {
-            Precision::Exact(count) | Precision::Inexact(count) => Some(Rows { count, is_exact: true }),
+            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
+            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
             Precision::Absent => None,
         };
     }
@@ -173,5 +176,6 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     let count = if plan.is::<UnionExec>() { counts.sum() } else { counts.max().unwrap_or(0) };
     // An operator may drop rows; an exchange does not.
     let is_exact = rows.iter().all(|rows| rows.is_exact) && !is_operator(plan.as_ref());
-    Some(Rows { count: plan.fetch().map_or(count, |fetch| count.min(fetch)), is_exact })
+    let is_filtered = rows.iter().any(|rows| rows.is_filtered);
+    Some(Rows { count: plan.fetch().map_or(count, |fetch| count.min(fetch)), is_exact, is_filtered })
 }

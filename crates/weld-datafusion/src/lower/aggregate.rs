@@ -461,8 +461,9 @@ impl Output {
         }
         let count = ir::field(state.clone(), self.count);
         let any = ir::gt(count.clone(), ir::i64(0));
-        let sum = Sql { value: ir::field(state.clone(), self.value), valid: Some(any) };
-        vec![Sql::required(ir::cast(count, ScalarKind::U64)), sum]
+        // Of no values both are null, as DataFusion's are: its final aggregate takes a count of 0 for a group with values.
+        let sum = Sql { value: ir::field(state.clone(), self.value), valid: Some(any.clone()) };
+        vec![Sql { value: ir::cast(count, ScalarKind::U64), valid: Some(any) }, sum]
     }
 
     fn result(&self, block: &mut Block<'_>, function: Function, state: &Expr, result_type: &DataType) -> Result<Sql> {

@@ -123,12 +123,13 @@ fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
 /// Compiles a pipeline and those whose tables it reads for the runs to come.
 pub(super) fn compile_beside(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
-    drop(tokio::task::spawn_blocking(move || {
+    let work = move || {
         for member in gate::group(&inner) {
             if let Err(reason) = compile(member, &member.pipeline.kernel) {
                 log::warn!("a pipeline does not compile: {reason}");
                 return;
             }
         }
-    }));
+    };
+    drop(tokio::task::spawn_blocking(move || weld_codegen::in_background(work)));
 }

@@ -1,12 +1,15 @@
-//! `weld tpch`: the TPC-H benchmark.
+//! `weld tpch` and `weld tpcds`: benchmarks.
 //!
-//! `weld tpch run` makes the data when it is absent, runs the 22 queries on DataFusion and on DataFusion with Weld in
-//! turn, compares every answer and reports the times.
+//! `weld tpch run` makes the data when it is absent, runs the queries on DataFusion and on DataFusion with Weld in turn,
+//! compares every answer and reports the times. With `--cold` each run is the first of a process of its own.
 
-mod data;
-mod queries;
+mod cold;
+mod files;
 mod report;
 mod run;
+mod suite;
+mod tpcds;
+mod tpch;
 
 use std::path::PathBuf;
 
@@ -14,6 +17,10 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::engine;
 use crate::failure::Result;
+
+pub(crate) use suite::Suite;
+pub(crate) const TPCH: &Suite = &tpch::SUITE;
+pub(crate) const TPCDS: &Suite = &tpcds::SUITE;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -26,12 +33,12 @@ pub(crate) struct RunArgs {
     /// Size of the data: 1 is about 1 GB of raw text
     #[arg(long, short = 's', default_value_t = 1.0, value_parser = scale_factor, value_name = "N")]
     scale_factor: f64,
-    /// Folder of the Parquet files, made when absent [default: data/tpch-sf{N}]
+    /// Folder of the Parquet files, made when absent [default: data/NAME-sf{N}]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Numbers of the queries, such as 1,6 or 1-5,12 [default: all]
-    #[arg(long, short = 'q', value_delimiter = ',', value_parser = queries::parse_range, value_name = "LIST")]
-    queries: Vec<queries::Range>,
+    #[arg(long, short = 'q', value_delimiter = ',', value_parser = suite::parse_range, value_name = "LIST")]
+    queries: Vec<suite::Range>,
     /// Where the tables are while the queries run
     #[arg(long, default_value = "parquet")]
     storage: Storage,
@@ -43,6 +50,12 @@ pub(crate) struct RunArgs {
     iterations: u16,
     #[arg(long, default_value = "both")]
     engine: Engines,
+    /// Time first runs: each in a process of its own, the engines in turn; answers are not compared
+    #[arg(long)]
+    cold: bool,
+    /// One run, the first, and no more
+    #[arg(long, hide = true, conflicts_with = "cold")]
+    once: bool,
     /// A setting of the session with Weld, such as weld.compile_min_rows=0; may be given many times
     #[arg(long = "set", value_parser = setting, value_name = "NAME=VALUE")]
     settings: Vec<(String, String)>,
@@ -92,10 +105,16 @@ impl std::fmt::Display for Storage {
     }
 }
 
-pub(crate) fn run(command: Command) -> Result<()> {
+pub(crate) fn run(suite: &'static Suite, command: Command) -> Result<()> {
     match command {
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) if args.cold => cold::run(suite, &args),
+        Command::Run(args) => run::run(suite, &args),
     }
+}
+
+/// Where the files are.
+fn folder(suite: &Suite, args: &RunArgs) -> PathBuf {
+    args.data.clone().unwrap_or_else(|| PathBuf::from(format!("data/{}-sf{}", suite.name, args.scale_factor)))
 }
 
 fn setting(text: &str) -> std::result::Result<(String, String), String> {

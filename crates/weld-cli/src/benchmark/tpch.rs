@@ -1,19 +1,17 @@
-//! The TPC-H tables as Parquet files, laid out as tpchgen-cli does by default.
+//! The TPC-H tables as Parquet files, laid out as tpchgen-cli does by default, and the 22 queries.
 //!
 //! One file a table, Snappy, all columns dictionary-encoded where it pays (the writer's default), row groups of about
-//! 7 MiB: the generator makes a table in parts, and each part becomes a row group. Files are written in a folder
-//! beside the target, which takes the target's name when it is complete: an interrupted run leaves no half table. What it
-//! leaves of that folder the next run removes.
+//! 7 MiB: the generator makes a table in parts, and each part becomes a row group.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatchReader;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::Compression;
@@ -22,82 +20,29 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use tpchgen::generators as rows;
 
-use crate::failure::{Doing, Failure, Result};
+use super::files;
+use super::suite::{Suite, texts};
 
-pub(super) const TABLES: [&str; 8] =
-    ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
+pub(crate) const SUITE: Suite =
+    Suite { title: "TPC-H", name: "tpch", tables: &TABLES, queries: &QUERIES, steps: row_groups, write };
+
+const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
+
+const QUERIES: [&str; 22] = texts!("tpch" 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22);
 
 /// Row groups hold about this many bytes, encoded.
 const ROW_GROUP_BYTES: i64 = 7 << 20;
 
-/// Makes the files unless they are there.
-pub(super) fn ensure(folder: &Path, scale_factor: f64) -> Result<()> {
-    let shown = folder.display();
-    let Some(missing) = missing(folder) else { return Ok(()) };
-    let is_empty = match fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(Failure::new(format!("cannot read {shown}: {error}"))),
-    };
-    if !is_empty {
-        // Somebody's files: neither to be overwritten nor to be completed by guessing their scale factor.
-        return Err(Failure::new(format!("{shown} holds files, but no {missing}.parquet")));
-    }
-    generate(folder, scale_factor).doing(format_args!("cannot write {shown}"))
+fn row_groups(scale_factor: f64) -> u64 {
+    TABLES.iter().map(|table| part_count(table, scale_factor) as u64).sum()
 }
 
-fn missing(folder: &Path) -> Option<&'static str> {
-    TABLES.into_iter().find(|table| !file(folder, table).exists())
-}
-
-pub(super) fn file(folder: &Path, table: &str) -> std::path::PathBuf {
-    folder.join(format!("{table}.parquet"))
-}
-
-fn generate(folder: &Path, scale_factor: f64) -> parquet::errors::Result<()> {
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)?;
-    remove_abandoned(parent);
-    let prefix = format!("{UNFINISHED}{}-", std::process::id());
-    let unfinished = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?;
-    let parts: i32 = TABLES.iter().map(|table| part_count(table, scale_factor)).sum();
-    let progress = progress_bar(parts as u64);
-    eprintln!("Making TPC-H data of scale factor {scale_factor} in {}", folder.display());
+fn write(folder: &Path, scale_factor: f64, progress: &ProgressBar) -> parquet::errors::Result<()> {
     for table in TABLES {
         progress.set_message(table);
-        write_table(&file(unfinished.path(), table), table, scale_factor, &progress)?;
-    }
-    progress.finish_and_clear();
-    match fs::rename(unfinished.path(), folder) {
-        // Nothing is left to clean up.
-        Ok(()) => drop(unfinished.keep()),
-        // Another process was faster.
-        Err(_) if missing(folder).is_none() => {}
-        Err(error) => return Err(error.into()),
+        write_table(&files::file(folder, table), table, scale_factor, progress)?;
     }
     Ok(())
-}
-
-/// How the names of folders that are being filled begin; the number of the process that does follows.
-const UNFINISHED: &str = ".tpch-";
-
-/// Removes what processes that were interrupted have left. What cannot be removed is in nobody's way.
-fn remove_abandoned(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process =
-            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED)?.split_once('-')?.0.parse::<u32>().ok());
-        let is_abandoned =
-            |process: u32| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{process}")).exists();
-        if process.is_some_and(is_abandoned) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-fn progress_bar(parts: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:10} {wide_bar} {pos}/{len} row groups, {eta} left");
-    ProgressBar::new(parts).with_style(style.expect("the template is a constant that parses"))
 }
 
 /// Encodes row groups on all cores, a few at a time, and appends them in order.
@@ -199,21 +144,6 @@ fn part_count(table: &str, scale: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn folders_of_dead_processes_are_removed() {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = |process: u32| parent.path().join(format!("{UNFINISHED}{process}-abc"));
-        let alive = folder(std::process::id());
-        // Larger than any process number.
-        let abandoned = folder(u32::MAX);
-        let other = parent.path().join(".tpch-mine");
-        for path in [&alive, &abandoned, &other] {
-            fs::create_dir(path).unwrap();
-        }
-        remove_abandoned(parent.path());
-        assert_eq!([alive, abandoned, other].map(|path| path.exists()), [true, false, true]);
-    }
 
     #[test]
     fn row_groups_are_those_of_tpchgen_cli() {

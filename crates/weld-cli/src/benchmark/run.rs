@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,21 +14,24 @@ use datafusion::prelude::SessionContext;
 use weld_datafusion::compare::{self, Answer};
 
 use super::report::{Measured, Report, Side};
-use super::{RunArgs, Storage, data, queries};
+use super::suite::Suite;
+use super::{RunArgs, Storage, files, folder};
 use crate::engine::{self, Engine};
 use crate::failure::{Doing, Failure, Result};
 use crate::tables::Table;
 
-pub(super) fn run(args: &RunArgs) -> Result<()> {
-    let folder = args.data.clone().unwrap_or_else(|| PathBuf::from(format!("data/tpch-sf{}", args.scale_factor)));
-    data::ensure(&folder, args.scale_factor)?;
+pub(super) fn run(suite: &Suite, args: &RunArgs) -> Result<()> {
+    let numbers = suite.numbers(&args.queries)?;
+    let folder = folder(suite, args);
+    files::ensure(suite, &folder, args.scale_factor)?;
     let partitions = args.partitions.map_or_else(engine::default_partitions, usize::from);
     let runtime = engine::runtime(partitions).map_err(Failure::new)?;
     runtime.block_on(async {
-        let sessions = sessions(args, &folder, partitions).await?;
-        let mut report = Report::new(args, partitions)?;
-        for number in queries::numbers(&args.queries) {
-            report.add(measure(number, &sessions, args.iterations).await)?;
+        let sessions = sessions(suite, args, &folder, partitions).await?;
+        let mut report = Report::new(suite, args, partitions)?;
+        for number in numbers {
+            let iterations = if args.once { 0 } else { args.iterations };
+            report.add(measure(number, suite.text(number), &sessions, iterations).await)?;
         }
         report.finish()
     })
@@ -40,7 +43,7 @@ struct Session {
 }
 
 /// A session for each engine, with the tables.
-async fn sessions(args: &RunArgs, folder: &Path, partitions: usize) -> Result<Vec<Session>> {
+async fn sessions(suite: &Suite, args: &RunArgs, folder: &Path, partitions: usize) -> Result<Vec<Session>> {
     let sessions: Vec<Session> = (args.engine.list().iter())
         .map(|&engine| Session { engine, context: engine::session(engine, partitions) })
         .collect();
@@ -50,8 +53,8 @@ async fn sessions(args: &RunArgs, folder: &Path, partitions: usize) -> Result<Ve
             session.context.sql(&statement).await?.collect().await?;
         }
     }
-    for name in data::TABLES {
-        let table = Table { name: name.to_owned(), path: data::file(folder, name) };
+    for &name in suite.tables {
+        let table = Table { name: name.to_owned(), path: files::file(folder, name) };
         match args.storage {
             Storage::Parquet => {
                 warm(&table.path)?;
@@ -107,14 +110,14 @@ fn split(batches: &[RecordBatch], count: usize) -> Vec<Vec<RecordBatch>> {
 }
 
 /// One query: a first run on each engine, then `iterations` on each in turn; every answer compared.
-async fn measure(number: usize, sessions: &[Session], iterations: u16) -> Measured {
+async fn measure(number: usize, sql: &'static str, sessions: &[Session], iterations: u16) -> Measured {
     let mut measured = Measured::new(number);
     for round in 0..=iterations {
         let mut runs = Vec::new();
         for session in sessions {
             let context = session.context.clone();
             // A task of its own: should an engine panic, that is an error of this query.
-            let task = tokio::spawn(async move { run_once(&context, queries::text(number)).await });
+            let task = tokio::spawn(async move { run_once(&context, sql).await });
             match task.await.map_err(Failure::new).and_then(|run| run) {
                 Ok(run) => runs.push((session.engine, run)),
                 Err(failure) => {

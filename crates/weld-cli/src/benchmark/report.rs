@@ -1,10 +1,11 @@
-//! What `weld tpch run` prints: lines of a table as the queries finish, or one JSON object a query.
+//! What a benchmark prints: lines of a table as the queries finish, or one JSON object a query.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use weld_datafusion::{Declined, Summary};
 
+use super::suite::Suite;
 use super::{Engines, Format, RunArgs, Storage};
 use crate::engine::Engine;
 use crate::failure::{Failure, Result, one_line};
@@ -69,23 +70,26 @@ pub(super) struct Report {
     storage: Storage,
     scale_factor: f64,
     partitions: usize,
+    cold: bool,
     done: Vec<Measured>,
 }
 
 impl Report {
-    pub(super) fn new(args: &RunArgs, partitions: usize) -> Result<Report> {
-        let RunArgs { format, engine: engines, storage, scale_factor, iterations, .. } = *args;
+    pub(super) fn new(suite: &Suite, args: &RunArgs, partitions: usize) -> Result<Report> {
+        let RunArgs { format, engine: engines, storage, scale_factor, iterations, cold, .. } = *args;
         if format == Format::Table {
             let plural = |count: usize| if count == 1 { "" } else { "s" };
             output::line(&format!(
-                "TPC-H, scale factor {scale_factor}, {storage}, {partitions} partition{}. Median of {iterations} run{} \
-                 after a first one; milliseconds.",
+                "{}, scale factor {scale_factor}, {storage}, {partitions} partition{}. Median of {iterations} run{}{}; \
+                 milliseconds.",
+                suite.title,
                 plural(partitions),
                 plural(usize::from(iterations)),
+                if cold { ", each the first of its process" } else { " after a first one" },
             ))?;
             output::line(HEADER)?;
         }
-        Ok(Report { format, engines, storage, scale_factor, partitions, done: Vec::new() })
+        Ok(Report { format, engines, storage, scale_factor, partitions, cold, done: Vec::new() })
     }
 
     pub(super) fn add(&mut self, measured: Measured) -> Result<()> {
@@ -115,7 +119,7 @@ impl Report {
         let weld = geomean(|measured| measured.weld.median());
         let ratio = geomean(Measured::ratio);
         output::line(&format!("{:>7} {:>11} {:>9} {:>7}", "geomean", number(datafusion), number(weld), times(ratio)))?;
-        if self.engines == Engines::Both {
+        if self.engines == Engines::Both && !self.cold {
             let verified = self.done.iter().filter(|measured| measured.verified == Some(true)).count();
             output::line(&format!("{verified} of {} verified: the same answers in every run.", self.done.len()))?;
         }
@@ -158,6 +162,7 @@ impl Report {
             "storage": self.storage.to_string(),
             "scale_factor": self.scale_factor,
             "partitions": self.partitions,
+            "cold": self.cold,
             "rows": measured.rows,
             "verified": measured.verified,
             "datafusion_ms": rounded(&measured.datafusion.ms),
