@@ -62,8 +62,7 @@ impl Pattern {
             Pattern::EndsWith(bytes) => text.ends_with(bytes),
             Pattern::Contains(finder) => finder.find(text).is_some(),
             Pattern::Pieces { first, middle, last } => {
-                let Some(rest) = text.strip_prefix(&**first) else { return false };
-                let Some(mut rest) = rest.strip_suffix(&**last) else { return false };
+                let Some(mut rest) = between(text, first, last) else { return false };
                 middle.iter().all(|finder| {
                     let found = finder.find(rest);
                     rest = found.map_or(rest, |at| &rest[at + finder.needle().len()..]);
@@ -73,6 +72,15 @@ impl Pattern {
             Pattern::General(pattern) => matches_characters(text, pattern),
         }
     }
+}
+
+/// The text without its beginning and end, if it has them.
+///
+/// Empty ones are not compared: `memcmp` with AVX-512 reads under a mask, and where nothing is behind the pointer of an
+/// empty slice the processor takes some 40 ns to find that it need not have.
+fn between<'a>(text: &'a [u8], first: &[u8], last: &[u8]) -> Option<&'a [u8]> {
+    let rest = if first.is_empty() { text } else { text.strip_prefix(first)? };
+    if last.is_empty() { Some(rest) } else { rest.strip_suffix(last) }
 }
 
 /// What stands between the `%` of a pattern, without escapes. `None` if comparing bytes is not enough.
@@ -205,7 +213,7 @@ pub unsafe extern "C" fn is_utf8(text: *const u8, len: u64) -> bool {
 /// Both pointers are to `len` bytes.
 pub unsafe extern "C" fn bytes_equal(a: *const u8, b: *const u8, len: u64) -> bool {
     // SAFETY: by the caller's promise.
-    unsafe { slice(a, len) == slice(b, len) }
+    len == 0 || unsafe { slice(a, len) == slice(b, len) }
 }
 
 /// Negative, zero or positive as the first of two vectors of unsigned bytes is less than, equal to or greater than the

@@ -20,7 +20,7 @@ pub(super) struct Measured {
     pub(super) error: Option<String>,
     pub(super) datafusion: Side,
     pub(super) weld: Side,
-    /// What became of the plan's operators in the first run.
+    /// What became of the plan's operators in the last run.
     pub(super) summary: Option<Summary>,
 }
 

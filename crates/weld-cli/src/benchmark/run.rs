@@ -128,7 +128,7 @@ async fn measure(number: usize, sql: &'static str, sessions: &[Session], iterati
         }
         for (engine, run) in &runs {
             measured.side(*engine).record(round == 0, run.ms);
-            if *engine == Engine::Weld && round == 0 {
+            if *engine == Engine::Weld {
                 measured.summary = Some(weld_datafusion::summary(&run.plan));
             }
         }
