@@ -218,6 +218,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         while let Some(exec) = found.downcast_ref::<WeldExec>() {
             found = without_notes(&exec.inner.restore()?);
         }
+        if let Some(scan) = found.downcast_ref::<scan::ScanExec>() {
+            found = Arc::clone(scan.source());
+        }
         Ok(if Arc::ptr_eq(&found, &node) { Transformed::no(node) } else { Transformed::yes(found) })
     });
     restored.data()
@@ -319,6 +322,7 @@ impl Inner {
             return Ok(Arc::clone(plan));
         }
         let plan = if self.reset { self.restart()? } else { self.restore()? };
+        let plan = if self.pipeline.scan { scan::with_scans(plan)? } else { plan };
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
 

@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
+use crate::scan::ScanExec;
 use crate::verify::VerifyExec;
 
 /// An operator that was left to DataFusion.
@@ -100,6 +101,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<SortPreservingMergeExec>()
         && !plan.is::<CooperativeExec>()
         && !plan.is::<VerifyExec>()
+        && !plan.is::<ScanExec>()
 }
 
 /// How a `WeldExec` shows itself.

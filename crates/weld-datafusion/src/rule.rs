@@ -43,6 +43,7 @@ use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::lower::aggregate::Aggregate;
 use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
+use crate::scan;
 use crate::verify;
 
 /// Replaces what compiles. One rule serves one session: its code cache is the session's.
@@ -64,6 +65,9 @@ impl WeldRule {
             Rewriter { options, cache: Arc::clone(&self.cache), plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
         let mut plan = rewriter.rewrite(Arc::clone(&stock), false)?;
+        if rewriter.options.scan {
+            plan = scan::with_scans(plan)?;
+        }
         if rewriter.options.verify {
             plan = verify::beside(plan, &stock)?;
         }

@@ -31,6 +31,8 @@ pub(super) struct Columns {
     /// For each output whether the table excludes nulls.
     required: Vec<bool>,
     schema: SchemaRef,
+    /// Whether columns come in the table's types.
+    declared: bool,
 }
 
 /// A column of the table: its name, in the files too, and its type.
@@ -103,7 +105,7 @@ impl Columns {
             fields.push(Field::new(&projected.alias, data_type, true));
             outputs.push(output);
         }
-        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)) })
+        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)), declared: false })
     }
 
     /// The names of outputs that are read from the files as they are; `None` if one is not.
@@ -125,7 +127,12 @@ impl Columns {
         self
     }
 
-    /// The schema of what the scan gives: narrower than the source's.
+    /// The same in the types of the table; `schema` is the source's.
+    pub(super) fn in_declared_types(self, schema: SchemaRef) -> Columns {
+        Columns { schema, declared: true, ..self }
+    }
+
+    /// The schema of what the scan gives: narrower than the source's, unless it was asked for that.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -150,6 +157,7 @@ impl Columns {
             false => None,
         };
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
+            (Output::Column(place), _) if self.declared => file.column(*place, &self.used[*place], batch),
             (Output::Column(place), _) => file.narrow_column(*place, &self.used[*place], batch),
             (Output::Computed(expr), Some(table)) => expr.evaluate(table)?.into_array(rows),
             (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),

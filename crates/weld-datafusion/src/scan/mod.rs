@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Batches have the source's columns in narrower types than its schema says, which only compiled code may see: it
-//! reads each array by the array's own type. What the scan does not cover leaves the whole source to DataFusion,
+//! reads each array by the array's own type. Below operators of DataFusion the scan gives the types of the schema (`exec`). What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
 mod adapt;
 mod codes;
 mod columns;
+mod exec;
 mod fetch;
 mod file;
 mod files;
@@ -25,7 +26,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::compute::CastOptions;
-use arrow::datatypes::TimeUnit;
+use arrow::datatypes::{SchemaRef, TimeUnit};
 use arrow::util::display::FormatOptions;
 use datafusion::common::Result;
 use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
@@ -43,6 +44,7 @@ use crate::config::WeldOptions;
 use crate::lower::Unsupported;
 
 pub(crate) use self::columns::{coded, narrow};
+pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::files::Sharing;
 
 /// What does not fit the table's type is an error, as in DataFusion's scan.
@@ -165,6 +167,12 @@ impl<'a> ParquetScan<'a> {
         let Some(projection) = source.projection() else { return no("has no projection") };
         let columns = Columns::of(projection, table)?;
         Ok(ParquetScan { config, source, columns })
+    }
+
+    /// The same, giving the types that the source declares.
+    fn in_declared_types(mut self, schema: SchemaRef) -> Self {
+        self.columns = self.columns.in_declared_types(schema);
+        self
     }
 
     fn readers(&self, context: &TaskContext) -> Result<Arc<dyn ParquetFileReaderFactory>> {

@@ -1,0 +1,130 @@
+//! The scan below operators of DataFusion: the same rows in the types that the source declares.
+//!
+//! It pays there too: columns are decoded faster, and rows that filters leave out, those that joins make at run time
+//! among them, are dropped before other columns are decoded.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::{DeclinedColumns, ParquetScan, Request, Sharing};
+use crate::exec::WeldExec;
+
+/// Reads its one child, a `DataSourceExec`, in the child's place.
+#[derive(Debug)]
+pub(crate) struct ScanExec {
+    source: Arc<dyn ExecutionPlan>,
+    sharing: Sharing,
+    declined: Arc<DeclinedColumns>,
+}
+
+impl ScanExec {
+    fn new(source: Arc<dyn ExecutionPlan>) -> ScanExec {
+        ScanExec { source, sharing: Sharing::default(), declined: Arc::default() }
+    }
+
+    pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.source
+    }
+}
+
+/// The plan with this scan in the place of the sources that it covers, but for those of pipelines, which read them
+/// themselves.
+pub(crate) fn with_scans(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<ScanExec>() {
+        return Ok(plan);
+    }
+    if ParquetScan::of(plan.as_ref()).is_ok() {
+        return Ok(Arc::new(ScanExec::new(plan)));
+    }
+    let is_read = |child: &Arc<dyn ExecutionPlan>| plan.is::<WeldExec>() && ParquetScan::of(child.as_ref()).is_ok();
+    let with_scans = |child: &Arc<dyn ExecutionPlan>| match is_read(child) {
+        true => Ok(Arc::clone(child)),
+        false => with_scans(Arc::clone(child)),
+    };
+    let children = plan.children().into_iter().map(with_scans).collect::<Result<Vec<_>>>()?;
+    match children.is_empty() {
+        true => Ok(plan),
+        false => replace_children_if_necessary(plan, children),
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (format, self.declined.to_string()) {
+            (DisplayFormatType::TreeRender, _) => Ok(()),
+            (_, none) if none.is_empty() => f.write_str("WeldScanExec"),
+            (_, columns) => write!(f, "WeldScanExec: {columns}"),
+        }
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &str {
+        "WeldScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.source.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.source]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            // Something else may have taken the source's place.
+            (Some(source), true) => match ParquetScan::of(source.as_ref()) {
+                Ok(_) => Ok(Arc::new(ScanExec::new(source))),
+                Err(_) => Ok(source),
+            },
+            _ => internal_err!("{} has one child", self.name()),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match ParquetScan::of(self.source.as_ref()) {
+            Ok(scan) => {
+                let request = Request { coded: &[], declined: &self.declined };
+                scan.in_declared_types(self.source.schema()).stream(partition, &context, &self.sharing, request)
+            }
+            Err(_) => self.source.execute(partition, context),
+        }
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.source.fetch()
+    }
+}
