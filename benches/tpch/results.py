@@ -30,11 +30,12 @@ def options():
     return parser.parse_args()
 
 
-def run(args, storage):
+def run(args, storage, *more):
     """One object a query."""
     command = [args.weld, "tpch", "run", "--format", "json", "--storage", storage]
     command += ["--scale-factor", args.scale_factor, "--partitions", args.partitions, "--iterations", args.iterations]
     command += ["--data", args.data] if args.data else []
+    command += more
     result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, cwd=ROOT)
     if result.returncode != 0:
         sys.exit(f"weld tpch run failed:\n{result.stdout}")
@@ -50,17 +51,20 @@ def times(report):
     return datafusion, weld, datafusion / weld
 
 
-def table(parquet, memory):
-    head = ["query", "Parquet: DataFusion", "Weld", "ratio", "memory: DataFusion", "Weld", "ratio", "compiled", "compile"]
+def table(parquet, memory, first):
+    head = ["query"]
+    for title in ("Parquet", "memory", "first run"):
+        head += [f"{title}: DataFusion", "Weld", "ratio"]
+    head += ["compiled", "compile"]
     lines = [row(head[0], head[1:]), row("---", ["--:"] * (len(head) - 1))]
-    for left, right in zip(parquet, memory):
+    for left, *others in zip(parquet, memory, first):
         cells = []
-        for datafusion, weld, ratio in (times(left), times(right)):
+        for datafusion, weld, ratio in map(times, (left, *others)):
             cells += [f"{datafusion:.1f}", f"{weld:.1f}", f"{ratio:.2f}x"]
         cells += [f"{left['operators_compiled']}/{left['operators_total']}", f"{left['compile_ms']:.0f}"]
         lines.append(row(f"Q{left['query']}", cells))
     cells = []
-    for reports in (parquet, memory):
+    for reports in (parquet, memory, first):
         means = [statistics.geometric_mean(column) for column in zip(*map(times, reports))]
         cells += [f"{means[0]:.1f}", f"{means[1]:.1f}", f"**{means[2]:.2f}x**"]
     return lines + [row("geometric mean", cells + ["", ""])]
@@ -75,7 +79,7 @@ def processor():
 
 def main():
     args = options()
-    parquet, memory = run(args, "parquet"), run(args, "memory")
+    parquet, memory, first = run(args, "parquet"), run(args, "memory"), run(args, "parquet", "--cold")
     verified = sum(report["verified"] for report in parquet + memory)
     text = [
         "## Results",
@@ -84,11 +88,12 @@ def main():
         f"medians of {args.iterations} alternating runs after a first one, {args.partitions} partitions and threads, both "
         "engines in one process with",
         f"one allocator. {verified} of {len(parquet + memory)} runs of a query on both engines gave the same answers. "
-        "*compile* is the time that the first run",
-        "spent compiling, over Parquet; *compiled* how many of the plan's operators run as native code.",
+        "*first run*: over Parquet,",
+        "each run the first of a process of its own. *compiled*: how many of the plan's operators ran as native code in the last",
+        "warm run over Parquet; *compile*: the time that was spent on that code, a sum over threads, in milliseconds.",
         f"Machine: {os.cpu_count()} x {processor()}. Command: `make build && benches/tpch/results.py`.",
         "",
-        *table(parquet, memory),
+        *table(parquet, memory, first),
     ]
     readme = ROOT / "README.md"
     before, rest = readme.read_text().split(BEGIN)

@@ -37,10 +37,10 @@ async fn a_join_is_two_pipelines() {
     let engines = engines(2).await;
     let sql = "SELECT i_tag, o_price FROM orders JOIN items ON o_key = i_order WHERE o_price > 5";
     check(&engines, sql, expect![[r#"
-        WeldExec: rows of FilterExec -> HashJoinExec; FilterExec: o_price@1 > 5.00; HashJoinExec: mode=CollectLeft, join_type=Inner, on=[(i_order@0, o_key@0)], projection=[i_tag@1, o_price@3]
-          DataSourceExec: partitions=2, partition_sizes=[1, 1]
-          WeldExec: table of input, feeds=DynamicFilter [ empty ]
-            DataSourceExec: partitions=2, partition_sizes=[2, 2]
+        WeldExec: rows of HashJoinExec -> ProjectionExec; HashJoinExec: mode=CollectLeft, join_type=Inner, on=[(o_key@0, i_order@0)], projection=[o_price@1, i_tag@3]; ProjectionExec: expr=[i_tag@1 as i_tag, o_price@0 as o_price]
+          DataSourceExec: partitions=2, partition_sizes=[2, 2]
+          WeldExec: table of FilterExec, feeds=DynamicFilter [ empty ]; FilterExec: o_price@1 > 5.00
+            DataSourceExec: partitions=2, partition_sizes=[1, 1]
     "#]]).await;
 }
 
@@ -95,7 +95,10 @@ async fn a_join_that_preserves_its_build_side_ends_a_pipeline() {
     let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
     let text = displayable(plan.as_ref()).indent(false).to_string();
     assert!(text.starts_with("WeldExec: groups of "), "{text}");
-    assert!(text.contains("WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=Left, "), "{text}");
+    assert!(
+        text.contains("WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=Left, "),
+        "{text}"
+    );
 }
 
 #[tokio::test]
