@@ -83,6 +83,8 @@ pub(crate) struct Kernel {
     pub(crate) ungrouped: Option<Box<Kernel>>,
     /// The source's columns that are keys of groups as they are: better read as codes than as values.
     pub(crate) keys: Vec<usize>,
+    /// Whether it has groups to keep until its input ends. DataFusion's operators would spill them.
+    pub(crate) keeps_groups: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -253,6 +255,8 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     if let Sink::Join { join, .. } = sink {
         needs_build_rows.push(join.needs_build_rows());
     }
+    let keeps_groups = steps.iter().any(|step| matches!(step, Step::Aggregate(step) if !step.group.is_empty()))
+        || matches!((sink, &output), (Sink::Aggregate(sink), Output::Groups { partial: false, .. }) if !sink.group.is_empty());
     let gathers = at_end.is_some() || steps.iter().any(|step| !matches!(step, Step::Project { .. }));
     Ok(Kernel {
         program,
@@ -266,6 +270,7 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
         gathers,
         ungrouped: None,
         keys: Vec::new(),
+        keeps_groups,
     })
 }
 

@@ -15,6 +15,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -26,6 +27,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use super::table::Table;
 use crate::exec::Inner;
+use crate::gate::group;
 
 /// Which operators give the rows of each partition.
 #[derive(Debug, Default)]
@@ -57,6 +59,15 @@ impl Handover {
     pub(super) fn has_happened(&self) -> bool {
         self.state().plan.is_some()
     }
+}
+
+/// Whether groups could be lost to a lack of memory that DataFusion's operators would answer by spilling: the pool may refuse
+/// some, and the input cannot be read again.
+pub(super) fn may_lose_groups(inner: &Inner, context: &TaskContext) -> bool {
+    let has_limit = !matches!(context.memory_pool().memory_limit(), MemoryLimit::Infinite);
+    has_limit
+        && group(inner).iter().any(|member| member.pipeline.kernel.keeps_groups)
+        && !inner.children.iter().all(can_start_again)
 }
 
 /// The rows of a partition from the replaced operators; `None` if they cannot start again.

@@ -12,6 +12,7 @@ mod failure;
 mod grouping;
 mod handover;
 mod preserve;
+mod pressure;
 mod run;
 mod slices;
 mod table;
@@ -34,7 +35,7 @@ use crate::gate::{FEW_ROWS, Gate};
 
 use self::compile::{code, compile_beside};
 use self::failure::Failure;
-use self::handover::hand_over;
+use self::handover::{hand_over, may_lose_groups};
 use self::run::Run;
 
 /// One partition of a pipeline that gives rows.
@@ -107,6 +108,10 @@ impl Rows {
     /// Compiled code, or DataFusion's operators where compiling does not pay.
     async fn start(&mut self) -> Result<State, Failure> {
         let (inner, partition, context) = (&self.inner, self.partition, &self.context);
+        if may_lose_groups(inner, context) {
+            MetricBuilder::new(&inner.metrics).counter("spills_instead", partition).add(1);
+            return Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?));
+        }
         match inner.gate() {
             Gate::Compile => self.compiled(None).await,
             Gate::Replaced { rows, compile } => {

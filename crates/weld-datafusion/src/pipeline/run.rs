@@ -17,12 +17,12 @@ use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput};
 use futures::{StreamExt, poll};
 use weld_codegen::{Stream, Value};
-use weld_frontend::Source;
 use weld_runtime::Context;
 
 use super::failure::{Failure, guard, run};
 use super::grouping::Grouping;
 use super::preserve::{EndRows, Marks};
+use super::pressure::{excess_at_ends, excess_max, pressure};
 use super::slices::Slices;
 use super::table::{BuildTable, CancelOnDrop, args};
 use crate::arrow::input::BatchColumns;
@@ -31,7 +31,7 @@ use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
 use crate::lower::Slot;
-use crate::lower::pipeline::Output;
+use crate::lower::pipeline::{Kernel, Output};
 use crate::memory::QueryMemory;
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
@@ -58,11 +58,13 @@ pub(super) struct Run {
     /// The memory of the finished run that they are from.
     finished: Option<Arc<QueryMemory>>,
     /// Rows of the input that are still to be processed, before any others.
-    queue: VecDeque<RecordBatch>,
-    slices: Slices,
+    pub(super) queue: VecDeque<RecordBatch>,
+    pub(super) slices: Slices,
     /// What was processed since rows were taken: their strings may point into it.
-    held: Vec<(RecordBatch, BatchColumns)>,
-    held_max: usize,
+    pub(super) held: Vec<(RecordBatch, BatchColumns)>,
+    pub(super) held_max: usize,
+    /// Whether rows are made though the pool refuses their memory.
+    pub(super) exceeds: bool,
     pub(super) output: Output,
     schema: SchemaRef,
     batch_rows_max: usize,
@@ -72,7 +74,7 @@ pub(super) struct Run {
     /// Of groups to rows: above it, grouping does not pay.
     pub(super) ratio_max: f64,
     /// Whether the stream has processed nothing yet.
-    is_fresh: bool,
+    pub(super) is_fresh: bool,
     /// The build side whose rows the stream's rows mark, until they follow.
     marked: Option<Arc<BuildTable>>,
     end_rows: Option<EndRows>,
@@ -112,13 +114,13 @@ impl Run {
         let args = args(inner, partition, context).await?;
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
-        let (stream, memory) = open(code, &args.values, &name, context, &cancel, &inner.pipeline.kernel.source)?;
+        let kernel = &inner.pipeline.kernel;
+        let (stream, memory) = open(code, &args.values, &name, context, &cancel, kernel, &kernel.output)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
-        let kernel = &inner.pipeline.kernel;
         Ok(Run {
             input: match early {
                 _ if args.no_rows => None,
@@ -138,6 +140,7 @@ impl Run {
             slices: Slices::new(args.multiplies),
             held: Vec::new(),
             held_max: if kernel.gathers { BATCHES_HELD_MAX } else { 1 },
+            exceeds: false,
             output: kernel.output.clone(),
             schema: Arc::clone(inner.properties.eq_properties.schema()),
             batch_rows_max: context.session_config().batch_size(),
@@ -254,8 +257,8 @@ impl Run {
 
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
-        let source = &self.inner.pipeline.kernel.source;
-        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel, source)?;
+        let kernel = &self.inner.pipeline.kernel;
+        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel, kernel, &output)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         Ok(())
     }
@@ -287,6 +290,7 @@ impl Run {
             return Err(internal_datafusion_err!("a finished run was given a batch").into());
         };
         let (started, pending) = (Instant::now(), stream.pending_rows());
+        self.memory.allow_excess(excess_max(&self.output, self.exceeds, slice));
         let columns = guard(|| {
             let columns = BatchColumns::new(slice, &self.columns)?;
             let chunk = columns.chunk()?;
@@ -310,42 +314,14 @@ impl Run {
                 let enough = pending_now >= self.batch_rows_max.min(self.rows_left);
                 if enough || self.held.len() >= self.held_max { self.take_rows() } else { Ok(()) }
             }
-            Output::Groups { partial: true, .. } if self.memory.used() > self.partial_bytes_max => {
+            Output::Groups { partial: true, .. }
+                if self.memory.used() > self.partial_bytes_max || self.memory.excess() > 0 =>
+            {
                 self.finish()?;
                 let (code, output) = (self.current_code(), self.output.clone());
                 self.open(&code, output)
             }
             Output::Groups { .. } | Output::Table(_) => Ok(()),
-        }
-    }
-
-    /// Goes on after the pool has refused memory to the code for `slice`, if nothing is lost.
-    async fn recover(&mut self, slice: RecordBatch, failure: Failure) -> Result<(), Failure> {
-        match &self.output {
-            // Since rows were taken last, nothing has left this run: the same in smaller parts.
-            Output::Rows(_) if self.reader.is_none() => {
-                let mut redo: Vec<RecordBatch> = self.held.drain(..).map(|(batch, _)| batch).collect();
-                redo.push(slice);
-                let rows = redo.iter().map(RecordBatch::num_rows).max().unwrap_or(1);
-                if redo.len() == 1 && !self.slices.refused(rows) {
-                    return Err(failure);
-                }
-                self.held_max = 1;
-                redo.into_iter().rev().for_each(|batch| self.queue.push_front(batch));
-                self.stream = None;
-                let (code, output) = (self.current_code(), self.output.clone());
-                self.open(&code, output)
-            }
-            // A table that does not hold a single batch: every row is passed on.
-            Output::Groups { partial: true, .. } if self.is_fresh => {
-                self.stream = None;
-                if !self.stop_grouping().await? {
-                    return Err(failure);
-                }
-                self.queue.push_front(slice);
-                Ok(())
-            }
-            _ => Err(failure),
         }
     }
 
@@ -417,6 +393,7 @@ impl Run {
             return Ok(());
         }
         let Some(stream) = self.stream.take() else { return Ok(()) };
+        self.memory.allow_excess(excess_at_ends(&self.output, self.memory.used()));
         let slots = match &self.output {
             Output::Rows(slots) | Output::Groups { slots, .. } => slots,
             Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
@@ -435,11 +412,13 @@ fn open(
     name: &str,
     context: &TaskContext,
     cancel: &CancelOnDrop,
-    source: &Source,
+    kernel: &Kernel,
+    output: &Output,
 ) -> Result<(Stream, Arc<QueryMemory>), Failure> {
-    let memory = QueryMemory::new(name, context);
+    let memory = QueryMemory::new(name, context, pressure(output));
+    memory.allow_excess(excess_at_ends(output, 0));
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
-    Ok((run(source, || code.compiled.stream(run_context, args.to_vec()))?, memory))
+    Ok((run(&kernel.source, || code.compiled.stream(run_context, args.to_vec()))?, memory))
 }
 
 /// The buffers that long strings of rows made of these batches may point into.

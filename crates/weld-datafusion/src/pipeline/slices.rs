@@ -33,6 +33,11 @@ impl Slices {
         Slices { rows, rows_max: usize::MAX, was_long: false }
     }
 
+    /// Whether a row can become many.
+    pub(super) fn multiplies(&self) -> bool {
+        self.rows != usize::MAX
+    }
+
     /// The next rows of a batch, and what remains of it.
     pub(super) fn cut(&self, batch: RecordBatch) -> (RecordBatch, Option<RecordBatch>) {
         let rows = self.rows.min(self.rows_max);

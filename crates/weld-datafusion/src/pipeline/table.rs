@@ -29,7 +29,7 @@ use crate::dynamic_filter::{Keys, feed};
 use crate::exec::Inner;
 use crate::lower::Arg;
 use crate::lower::pipeline::Output;
-use crate::memory::QueryMemory;
+use crate::memory::{Pressure, QueryMemory};
 
 type Outcome = Result<Arc<BuildSide>, Failure>;
 type TableFuture = Shared<BoxFuture<'static, Outcome>>;
@@ -202,7 +202,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
                 (Arg::Table, None) => return Err(internal_datafusion_err!("a probe without its build side").into()),
             });
         }
-        let memory = QueryMemory::new("WeldExec[table]", &context);
+        let memory = QueryMemory::new("WeldExec[table]", &context, Pressure::Fails);
         let run_context = Arc::new(Context::new(memory, Arc::default()));
         let result = run(&inner.pipeline.kernel.source, || code.compiled.stream(run_context, values)?.finish())?;
         Ok(split(&inner, result, &context)?.0)
@@ -234,7 +234,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
     let args = args(&inner, 0, &context).await?;
     let cancel = CancelOnDrop::default();
-    let memory = QueryMemory::new("WeldExec[table]", &context);
+    let memory = QueryMemory::new("WeldExec[table]", &context, Pressure::Fails);
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
     let source = match again {
         true => reset_plan_states(Arc::clone(inner.source()))?,

@@ -1,8 +1,11 @@
-//! Memory limits: what DataFusion can run by spilling mostly still runs, and errors are of its class.
+//! Memory limits: what DataFusion can run by spilling still runs, and errors are of its class.
+
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
 use crate::common::{Engines, config};
+use crate::sources::{End, numbers, register};
 
-/// Every limit from far too little to plenty: the answer or the lack of memory, and no lack where there is plenty.
+/// Every limit from far too little to plenty: the answer or the lack of memory, and no lack where stock has none.
 async fn sweep(partitions: usize, sql: &str, limits: &[usize]) {
     let mut spilled = 0;
     for limit in limits {
@@ -17,9 +20,8 @@ async fn sweep(partitions: usize, sql: &str, limits: &[usize]) {
                 assert_eq!(weld.rows, stock, "{sql} with {limit} KiB");
             }
             (Err(_), Ok(_)) => {}
-            // With so little DataFusion's own operators come through or not by who is first; and a partial aggregate that has
-            // given rows out cannot hand over any more (README, Limits).
-            (Ok(_), Err(error)) if *limit < 60_000 => assert!(error.contains("Resources exhausted"), "{sql}: {error}"),
+            // With so little DataFusion's own operators come through or not by who is first.
+            (Ok(_), Err(error)) if *limit < 400 => assert!(error.contains("Resources exhausted"), "{sql}: {error}"),
             (Ok(_), Err(error)) => panic!("{sql} with {limit} KiB: {error}"),
             (Err(_), Err(error)) => {
                 assert!(
@@ -52,4 +54,57 @@ async fn few_groups_need_little() {
 async fn joins_fail_as_stock_does() {
     sweep(2, "SELECT count(*), sum(a.g) FROM t a JOIN t b ON a.k = b.k", &LIMITS).await;
     sweep(1, "SELECT a.s, b.g FROM t a JOIN t b ON a.k = b.k WHERE a.g < 10", &LIMITS).await;
+}
+
+/// Takes all of the pools' memory.
+fn exhausted(engines: &Engines, bytes: usize) -> Vec<MemoryReservation> {
+    let take = |context: &datafusion::prelude::SessionContext| {
+        let reservation = MemoryConsumer::new("another query").register(&context.runtime_env().memory_pool);
+        reservation.try_grow(bytes).expect("nothing else runs");
+        reservation
+    };
+    vec![take(&engines.stock), take(&engines.weld)]
+}
+
+/// DataFusion's filters, projections and the rows of its joins ask for no memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_come_though_others_have_all_memory() {
+    let bytes = 1 << 20;
+    let engines = Engines::limited(config(2), bytes);
+    engines
+        .table_from(
+            "t",
+            "SELECT v AS k, v % 10 AS g, concat('x', CAST(v AS VARCHAR)) AS s FROM generate_series(1, 30000) AS x(v)",
+            4096,
+        )
+        .await;
+    let taken = exhausted(&engines, bytes);
+    let run = engines.check("SELECT k * 2, concat(s, 'y') FROM t WHERE g > 4", 1).await;
+    assert_eq!(run.handovers, 0);
+    drop(taken);
+}
+
+/// Operators above that fill the pool and spill do not starve the rows that they are to spill.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sorts_spill_above_rows() {
+    for partitions in [1, 2] {
+        sweep(partitions, "SELECT k + 1 AS a, concat(s, 'z') AS b FROM t WHERE g > 10 ORDER BY b DESC", &LIMITS).await;
+    }
+}
+
+/// An input that cannot be read again must not be lost: stock spills, so its operators run from the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_of_streams_spill() {
+    for limit in [400, 1000, 4000] {
+        let engines = Engines::limited(config(2), limit << 10);
+        for context in [&engines.stock, &engines.weld] {
+            let batches = (0..50).map(|index| numbers(2000 * index, 2000)).collect();
+            register(context, "t", batches, End::Ends, false);
+        }
+        let sql = "SELECT k, count(*) FROM t GROUP BY k";
+        match engines.stock_rows(sql).await {
+            Ok(expected) => assert_eq!(engines.run(sql).await.map(|run| run.rows), Ok(expected), "{limit} KiB"),
+            Err(error) => println!("{limit} KiB: {error}"),
+        }
+    }
 }

@@ -17,8 +17,12 @@ use futures::{StreamExt, stream};
 /// What happens after the batches of a [`Source`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
+    /// No more rows.
+    Ends,
     /// An error.
     Fails,
+    /// A panic.
+    Panics,
     /// Nothing, ever.
     Waits,
 }
@@ -53,11 +57,13 @@ impl PartitionStream for Source {
         let last = stream::once(async move {
             read.fetch_add(1, Ordering::Relaxed);
             match end {
-                End::Fails => Err(exec_datafusion_err!("the source fails")),
+                End::Ends => None,
+                End::Fails => Some(Err(exec_datafusion_err!("the source fails"))),
+                End::Panics => panic!("the source panics"),
                 End::Waits => std::future::pending().await,
             }
         });
-        let rows = given.chain(last);
+        let rows = given.chain(last.filter_map(std::future::ready));
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }

@@ -1,0 +1,83 @@
+//! What a run does when the pool refuses it memory, before its partition is handed over.
+//!
+//! ```text
+//! rows              ► the batches again, one by one and in parts, and at last beyond what the pool grants
+//! partial groups    ► the batch to its end beyond what the pool grants, then out with all groups
+//! groups, tables    ► no more: see `handover`
+//! ```
+//! DataFusion's operators do the same: filters and projections ask for no memory, a partial aggregate asks after each batch
+//! and gives its groups out if it gets none.
+
+use arrow::array::RecordBatch;
+
+use super::failure::Failure;
+use super::run::Run;
+use crate::lower::pipeline::Output;
+use crate::memory::Pressure;
+
+/// What a slice may take beyond what the pool grants, beside twice its own size. A table that doubles takes so much at most.
+const EXCESS_MAX: usize = 32 << 20;
+
+/// Where rows multiply, so many are not cut before they may take what the pool does not grant.
+const FEW_ROWS: usize = 64;
+
+/// What a run of this output does when it is refused memory.
+pub(super) fn pressure(output: &Output) -> Pressure {
+    match output {
+        Output::Groups { .. } => Pressure::Yields,
+        Output::Rows(_) | Output::Table(_) => Pressure::Fails,
+    }
+}
+
+/// What may be taken beyond what the pool grants while a slice is processed.
+pub(super) fn excess_max(output: &Output, exceeds: bool, slice: &RecordBatch) -> usize {
+    match output {
+        Output::Groups { partial: true, .. } => EXCESS_MAX + 2 * slice.get_array_memory_size(),
+        Output::Rows(_) if exceeds => EXCESS_MAX + 2 * slice.get_array_memory_size(),
+        _ => 0,
+    }
+}
+
+/// The same when a run begins or, with so many bytes in its groups, ends.
+pub(super) fn excess_at_ends(output: &Output, used: usize) -> usize {
+    match output {
+        Output::Groups { partial: true, .. } | Output::Rows(_) => 2 * EXCESS_MAX + 2 * used,
+        Output::Groups { .. } | Output::Table(_) => 0,
+    }
+}
+
+impl Run {
+    /// Goes on after the pool has refused memory to the code for `slice`, if nothing is lost.
+    pub(super) async fn recover(&mut self, slice: RecordBatch, failure: Failure) -> Result<(), Failure> {
+        match &self.output {
+            // Since rows were taken last, nothing has left this run: the same in smaller parts.
+            Output::Rows(_) if self.reader.is_none() => {
+                let mut redo: Vec<RecordBatch> = self.held.drain(..).map(|(batch, _)| batch).collect();
+                redo.push(slice);
+                let rows = redo.iter().map(RecordBatch::num_rows).max().unwrap_or(1);
+                if redo.len() == 1 {
+                    if !self.exceeds && (rows <= FEW_ROWS || !self.slices.multiplies()) {
+                        self.exceeds = true;
+                    } else if !self.slices.refused(rows) {
+                        return Err(failure);
+                    }
+                }
+                self.held_max = 1;
+                redo.into_iter().rev().for_each(|batch| self.queue.push_front(batch));
+                self.stream = None;
+                let (code, output) = (self.current_code(), self.output.clone());
+                self.open(&code, output)
+            }
+            // A table that does not hold a single batch: every row is passed on.
+            Output::Groups { partial: true, .. } if self.is_fresh => {
+                self.stream = None;
+                if !self.stop_grouping().await? {
+                    return Err(failure);
+                }
+                self.queue.push_front(slice);
+                Ok(())
+            }
+            _ => Err(failure),
+        }
+    }
+}
