@@ -5,6 +5,7 @@
 mod common;
 mod exchanges;
 mod fallback;
+mod faults;
 mod join_types;
 mod joins;
 mod limits;
