@@ -16,6 +16,7 @@ pub(crate) mod join;
 pub(crate) mod operator;
 pub(crate) mod pipeline;
 pub(crate) mod raise;
+pub(crate) mod size;
 pub(crate) mod types;
 
 use std::fmt;

@@ -18,7 +18,7 @@ use super::join::preserve::AtEnd;
 use super::join::{Join, Table};
 use super::operator::{filter, projection, read_by, through_projection};
 use super::types::field_type;
-use super::{Arg, Lowering, Result, Rows, Slot, Unsupported};
+use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, size};
 
 /// What happens to every row on its way from the source to the sink.
 #[derive(Clone, Debug)]
@@ -148,6 +148,12 @@ impl Step {
 
     /// Whether the step lowers at all, for an input of this schema.
     pub(crate) fn check(&self, input: &Schema, needed: &[bool]) -> Result<()> {
+        match self {
+            Step::Filter { predicate, .. } => size::check([predicate])?,
+            Step::Project { exprs, .. } => size::check(exprs)?,
+            Step::Probe { join, .. } => size::check(join.exprs())?,
+            Step::Aggregate(aggregate) => size::check(aggregate.exprs())?,
+        }
         let mut lowering = Lowering::default();
         let rows = source(&mut lowering, input, &self.needed(needed))?.0;
         self.lower(&mut lowering, &rows, needed).map(|_| ())
@@ -167,6 +173,11 @@ impl Sink {
 
     /// Whether the sink lowers at all, for an input of this schema.
     pub(crate) fn check(&self, input: &Schema) -> Result<()> {
+        match self {
+            Sink::Rows => {}
+            Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => size::check(aggregate.exprs())?,
+            Sink::Join { join, .. } | Sink::Build { join, .. } => size::check(join.exprs())?,
+        }
         lower(input, &[], self, input.fields().len()).map(|_| ())
     }
 }

@@ -7,6 +7,7 @@ mod common;
 mod arrays;
 mod errors;
 mod files;
+mod hostile;
 mod nulls;
 mod operators;
 mod variants;
