@@ -1,4 +1,4 @@
-//! Programs, from text to native code.
+//! Programs, from checked program to native code.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,13 @@ use weld_core::diag::Diagnostic;
 use weld_core::opt::{self, Optimized};
 use weld_core::ty::Type;
 use weld_core::{Frontend, RuntimeError, RuntimeErrorKind, ir};
+use weld_frontend::{Function, Source};
 use weld_runtime::memory::Limit;
 
 /// A checked program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    source: Arc<str>,
+    source: Arc<Source>,
     ir: ir::Program,
     cudfs: Vec<Cudf>,
 }
@@ -23,7 +24,7 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub struct Errors {
     pub diagnostics: Vec<Diagnostic>,
-    source: Box<str>,
+    pub(crate) source: Box<str>,
 }
 
 impl Program {
@@ -36,7 +37,12 @@ impl Program {
     pub fn parse_with(source: &str, cudfs: &[Cudf]) -> Result<Program, Errors> {
         let frontend = Frontend { cudfs: cudfs.iter().map(Cudf::declaration).collect() };
         let ir = frontend.parse_program(source).map_err(|diagnostics| Errors { diagnostics, source: source.into() })?;
-        Ok(Program { source: source.into(), ir, cudfs: cudfs.to_vec() })
+        Ok(Program { source: Arc::new(Source::new("program", source)), ir, cudfs: cudfs.to_vec() })
+    }
+
+    /// The program of a function of some language.
+    pub fn of_function(function: &Function) -> Program {
+        Program { source: function.source.clone(), ir: function.program.clone(), cudfs: Vec::new() }
     }
 
     /// The types of the parameters.
@@ -61,7 +67,7 @@ impl Program {
 /// Native code of a program; it may be run any number of times, by several threads at once.
 #[derive(Debug)]
 pub struct Compiled {
-    source: Arc<str>,
+    source: Arc<Source>,
     program: Optimized,
     options: Options,
     code: Arc<weld_codegen::Compiled>,
@@ -89,7 +95,8 @@ impl Compiled {
 
     /// An error of a run as a person reads it, with the line that raised it.
     pub fn show(&self, error: &RuntimeError) -> String {
-        weld_core::diag::render(&[error.clone().into()], &self.source, "program")
+        let (source, diagnostic) = self.source.diagnostic(error.clone());
+        weld_core::diag::render(&[diagnostic], &source.text, &source.name)
     }
 
     fn written(&self, program: &ir::Program) -> Result<&Arc<weld_codegen::Compiled>, RuntimeError> {
