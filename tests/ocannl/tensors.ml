@@ -254,3 +254,14 @@ let%op f x = ("w" * x + "b") **. 2
 (* call: f {"w": {"batch": [], "output": [2], "input": [3], "data": [[1, 2, 3], [4, 5, 6]]}} *)
 (* expect: {"batch": [], "output": [2], "input": [], "data": [12, 30]} *)
 let%op f w = w * 2
+---
+(* an argument that is no tensor is what is said, not what follows from it *)
+(* call: f {"w": {"batch": [], "output": [1], "input": [3], "data": [[1, 2]]}, "x": [1, 2]} *)
+(* error: type: `w`: the sizes are [1, 3], the data's [1, 2] *)
+(* call: f {"w": {"output": [1], "input": [2], "data": [1, 2], "labels": {"input": ["q", "p"]}}, "x": [1, 2]} *)
+(* error: type: `w`: `labels` must be an object of lists *)
+(* call: f {"w": [[1, 2], [3]], "x": [1, 2]} *)
+(* error: type: `w`: the list is ragged: one part has 2 elements, another 1 *)
+(* call: f {"w": {"output": [1], "input": [2], "data": [1, 2]}, "x": [1, 2]} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [5]} *)
+let%op f w x = w * x

@@ -154,7 +154,8 @@ impl Settings {
     /// The function of a call.
     pub(crate) fn function(&self, call: &Call<'_>) -> std::result::Result<Function, Vec<Diagnostic>> {
         let args = Arguments::Given(&call.given.args);
-        self.functions.function(call.language, call.text, call.entry, args, &call.options)
+        let function = self.functions.function(call.language, call.text, call.entry, args, &call.options);
+        function.map_err(|errors| call.given.explained(errors))
     }
 
     /// The text's program as it is written.

@@ -110,7 +110,11 @@ pub fn missing(params: &[&str], bound: &[usize], entry: Span) -> Option<Diagnost
         params.iter().enumerate().filter(|(i, _)| !bound.contains(i)).map(|(_, name)| *name).collect();
     match absent[..] {
         [] => None,
-        _ => Some(count(params, bound.len(), entry).with_hint(format!("`{}` is missing", absent.join("`, `")))),
+        _ => {
+            let verb = if absent.len() == 1 { "is" } else { "are" };
+            let hint = format!("`{}` {verb} missing", absent.join("`, `"));
+            Some(count(params, bound.len(), entry).with_hint(hint))
+        }
     }
 }
 
@@ -165,6 +169,8 @@ mod tests {
             (error.message.as_str(), error.hint.as_deref()),
             ("expected 2 arguments, found 1", Some("`B` is missing"))
         );
+        let all = missing(&["a", "B"], &[], Span::NONE).and_then(|error| error.hint);
+        assert_eq!(all.as_deref(), Some("`a`, `B` are missing"));
         assert!(missing(&["a"], &[0], Span::NONE).is_none());
     }
 }

@@ -3,7 +3,7 @@
 //! The values say what they can before the text is looked at ([`Arg`]); the function's shapes say how to read them.
 
 use serde_json::Value as Json;
-use weld_core::diag::Diagnostic;
+use weld_core::diag::{Diagnostic, ErrorKind, Span};
 use weld_core::interp::Value;
 
 use crate::{Arg, Function, json};
@@ -13,7 +13,7 @@ use crate::{Arg, Function, json};
 pub struct Given {
     pub args: Vec<Arg>,
     values: Vec<Json>,
-    /// What is wrong with them; said when the text has been found right.
+    /// What is wrong with them; said when the text has been parsed.
     wrong: Option<String>,
 }
 
@@ -32,6 +32,17 @@ impl Given {
     /// Adds an error that belongs to the arguments.
     pub fn refuse(&mut self, message: String) {
         self.wrong.get_or_insert(message);
+    }
+
+    /// What to say where the text does not compile with these arguments. Type errors may follow from an argument that nothing is
+    /// known of, because it is wrong.
+    pub fn explained(&self, errors: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        match &self.wrong {
+            Some(message) if errors.iter().all(|error| error.kind == ErrorKind::Type) => {
+                vec![Diagnostic::ty(Span::new(0, 0), message.clone())]
+            }
+            _ => errors,
+        }
     }
 
     /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry.

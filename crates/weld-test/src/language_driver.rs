@@ -62,7 +62,8 @@ fn run_call(case: &LanguageCase, call: &Call, language: &dyn Language) -> Result
     let library = Library::default();
     let mut request = Request::new(&case.text, &library, &options);
     (request.entry, request.args) = (call.entry.as_deref(), Args::Given(&given.args));
-    let compiled = language.compile(&request).and_then(|function| {
+    let compiled = language.compile(&request).map_err(|errors| given.explained(errors));
+    let compiled = compiled.and_then(|function| {
         let values = given.read(&function).map_err(|error| vec![error])?;
         Ok((function, values))
     });

@@ -112,6 +112,9 @@ fn param_type(ty: &Type, arg: &Arg) -> Result<Type, String> {
         if !given.agrees(ty) {
             return Err(format!("expected {ty}, found {given}"));
         }
+        if let Known::Sizes(sizes) = &arg.known {
+            check_sizes(&given, &sizes.all())?;
+        }
     }
     match &arg.known {
         Known::Nothing => Ok(ty.clone()),
@@ -120,23 +123,24 @@ fn param_type(ty: &Type, arg: &Arg) -> Result<Type, String> {
             let sizes = declared.as_array().map(|(_, sizes)| sizes).unwrap_or_default();
             Ok(with_sizes(ty, &sizes))
         }
-        Known::Sizes(sizes) => {
-            let found = sizes.all();
-            let rank = ty.as_matrix().map_or(0, |(_, dims)| dims.len());
-            // An empty list does not say how many dimensions follow.
-            let is_empty = found.last() == Some(&0) && found.len() < rank;
-            let dims = ty.as_matrix().map_or(&[][..], |(_, dims)| &dims[..]);
-            let agrees = |(dim, size): (&Dim, &u64)| joined(*dim, Dim::Known(*size as i64)).is_some();
-            if (found.len() != rank && !is_empty) || !dims.iter().zip(&found).all(agrees) {
-                let found: Vec<String> = found.iter().map(u64::to_string).collect();
-                return Err(match found.is_empty() {
-                    true => format!("expected {ty}, found a single value"),
-                    false => format!("expected {ty}, found sizes [{}]", found.join(",")),
-                });
-            }
-            Ok(ty.clone())
-        }
+        Known::Sizes(sizes) => check_sizes(ty, &sizes.all()).map(|()| ty.clone()),
     }
+}
+
+/// Whether a value of these sizes is one of the type.
+fn check_sizes(ty: &Type, found: &[u64]) -> Result<(), String> {
+    let dims = ty.as_matrix().map_or(&[][..], |(_, dims)| &dims[..]);
+    // An empty list does not say how many dimensions follow.
+    let is_empty = found.last() == Some(&0) && found.len() < dims.len();
+    let agrees = |(dim, size): (&Dim, &u64)| joined(*dim, Dim::Known(*size as i64)).is_some();
+    if (found.len() == dims.len() || is_empty) && dims.iter().zip(found).all(agrees) {
+        return Ok(());
+    }
+    let found: Vec<String> = found.iter().map(u64::to_string).collect();
+    Err(match found.is_empty() {
+        true => format!("expected {ty}, found a single value"),
+        false => format!("expected {ty}, found sizes [{}]", found.join(",")),
+    })
 }
 
 /// The type with these sizes in the place of those that it leaves open.
