@@ -9,10 +9,15 @@ use weld_core::ir::{Expr, ExprKind, Func, Iter, build};
 use weld_core::ty::Type;
 
 use crate::lower::{Column, Lower, bind, pack, slice_iter};
+use crate::needed::{Later, Written, unit_reads};
 use crate::plan::{Unit, UnitKind};
 use crate::point::Point;
 use crate::sizes::Int;
-use crate::tree::{FieldId, Offset, Stmt, StmtKind};
+use crate::tree::{FieldId, Offset};
+
+/// A field that a unit gives, with the builder that it appends to, or none for a vector of the column that later units read. Of the
+/// levels outside of the interval, whether those below and those above are kept.
+type Out = (FieldId, Option<Expr>, [bool; 2]);
 
 /// Where the values of a field at an offset are, for a column.
 pub(crate) enum Values {
@@ -41,20 +46,22 @@ impl<'s> Lower<'s> {
         let mut done: HashMap<FieldId, Expr> = HashMap::new();
         for (u, unit) in units.iter().enumerate() {
             let later = &units[u + 1..];
-            let mut outs: Vec<(FieldId, Option<Expr>)> = Vec::new();
-            for field in unit.targets() {
-                let read_later = later.iter().any(|unit| unit.reads_of(&|read| read == field));
-                let written_later = later.iter().any(|unit| unit.targets().contains(&field));
+            let mut outs: Vec<Out> = Vec::new();
+            for &field in unit.targets() {
+                let read_later = later.iter().any(|unit| unit.reads(field));
+                let written_later = later.iter().any(|unit| unit.writes(field));
                 let has_levels = self.stencil.fields[field].axes[2];
                 if !has_levels {
                     continue;
                 }
                 if !read_later && !written_later && !column.narrow.contains_key(&field) {
                     if let Some(builder) = open.remove(&field) {
-                        outs.push((field, Some(builder)));
+                        outs.push((field, Some(builder), [true; 2]));
                     }
                 } else if read_later || open.contains_key(&field) {
-                    outs.push((field, None));
+                    let later = Later { units: later, bounds: &bounds[u + 1..] };
+                    let keeps = self.outside(&column, field, &bounds[u], later, open.contains_key(&field));
+                    outs.push((field, None, keeps));
                 }
             }
             let results = match unit.kind {
@@ -65,7 +72,7 @@ impl<'s> Lower<'s> {
         }
         // What is not appended yet: columns that were read after they were written, values without levels.
         for (field, builder) in open {
-            let Some(value) = column.written.get(&field).cloned() else {
+            let Some(Written { data: value, .. }) = column.written.get(&field).cloned() else {
                 done.insert(field, builder);
                 continue;
             };
@@ -83,6 +90,21 @@ impl<'s> Lower<'s> {
             done.insert(field, builder);
         }
         targets.iter().filter_map(|field| done.remove(field)).collect()
+    }
+
+    /// Whether the levels of a column below and above an interval are needed later.
+    fn outside(
+        &self,
+        column: &Column,
+        field: FieldId,
+        [start, end]: &[Int; 2],
+        later: Later<'_, 's>,
+        is_result: bool,
+    ) -> [bool; 2] {
+        let frame = self.frame(field);
+        let (start, end) = (frame.origin[2].add(start), frame.origin[2].add(end));
+        [[&Int::Known(0), &start], [&end, &frame.size[2]]]
+            .map(|levels| self.is_needed(column, field, levels, later, is_result))
     }
 
     /// Computes where columns begin, before there are blocks that the names would be local to.
@@ -125,9 +147,9 @@ impl<'s> Lower<'s> {
         let horizontal = self.horizontal(field, offset);
         let above = self.frame(field).origin[2].plus(i64::from(offset[2]));
         if horizontal == [0; 2]
-            && let Some(written) = column.written.get(&field).cloned()
+            && let Some(Written { data, first }) = column.written.get(&field).cloned()
         {
-            return if has_levels { Values::Levels(written, above) } else { Values::One(written) };
+            return if has_levels { Values::Levels(data, above.sub(&first)) } else { Values::One(data) };
         }
         let Some(data) = self.arrays[field].as_ref().map(|array| array.data.clone()) else { return Values::None };
         let base = self.base(column, field, horizontal);
@@ -176,14 +198,17 @@ impl<'s> Lower<'s> {
     }
 
     /// The builders of a unit's columns, with what the fields hold below the interval.
-    fn begin(&mut self, column: &mut Column, outs: &[(FieldId, Option<Expr>)], start: &Int) -> Vec<Expr> {
+    fn begin(&mut self, column: &mut Column, outs: &[Out], start: &Int) -> Vec<Expr> {
         outs.iter()
-            .map(|(field, builder)| {
+            .map(|(field, builder, [below, _])| {
                 let frame = self.frame(*field);
                 let builder = builder
                     .clone()
                     .unwrap_or_else(|| build::appender_sized(self.stencil.dtype(*field).ty(), frame.size[2].expr()));
-                self.keep(column, *field, builder, &Int::Known(0), &frame.origin[2].add(start))
+                match below {
+                    true => self.keep(column, *field, builder, &Int::Known(0), &frame.origin[2].add(start)),
+                    false => builder,
+                }
             })
             .collect()
     }
@@ -192,19 +217,24 @@ impl<'s> Lower<'s> {
     fn end(
         &mut self,
         column: &mut Column,
-        outs: Vec<(FieldId, Option<Expr>)>,
+        outs: Vec<Out>,
         builders: Vec<Expr>,
-        end: &Int,
+        [start, end]: &[Int; 2],
     ) -> Vec<(FieldId, Expr)> {
         let (mut results, mut columns) = (Vec::new(), Vec::new());
-        for ((field, out), builder) in outs.into_iter().zip(builders) {
+        for ((field, out, [below, above]), builder) in outs.into_iter().zip(builders) {
             let frame = self.frame(field);
-            let builder = self.keep(column, field, builder, &frame.origin[2].add(end), &frame.size[2]);
+            let builder = match above {
+                true => self.keep(column, field, builder, &frame.origin[2].add(end), &frame.size[2]),
+                false => builder,
+            };
             match out {
                 Some(_) => results.push((field, builder)),
                 None => {
                     let name = format!("{} column", self.stencil.fields[field].name);
-                    columns.push((field, self.flow.keep(&name, build::result(builder))));
+                    let first = if below { Int::Known(0) } else { frame.origin[2].add(start) };
+                    let data = self.flow.keep(&name, build::result(builder));
+                    columns.push((field, Written { data, first }));
                 }
             }
         }
@@ -218,7 +248,7 @@ impl<'s> Lower<'s> {
         unit: &Unit<'s>,
         [start, end]: &[Int; 2],
         column: &mut Column,
-        outs: Vec<(FieldId, Option<Expr>)>,
+        outs: Vec<Out>,
     ) -> Vec<(FieldId, Expr)> {
         if outs.is_empty() {
             return Vec::new();
@@ -247,7 +277,7 @@ impl<'s> Lower<'s> {
             1 => iters.remove(0),
             _ => Iter::Zip(iters),
         };
-        let fields: Vec<FieldId> = outs.iter().map(|(field, _)| *field).collect();
+        let fields: Vec<FieldId> = outs.iter().map(|(field, ..)| *field).collect();
         let count = fields.len();
         let done = self.loop_with(iter, pack(builders), |lower, builder, i, element| {
             for (position, key) in keys.iter().enumerate() {
@@ -267,7 +297,7 @@ impl<'s> Lower<'s> {
             pack(builders)
         });
         let builders = self.unpack(done, count);
-        self.end(column, outs, builders, end)
+        self.end(column, outs, builders, &[start.clone(), end.clone()])
     }
 
     /// The levels of an interval one after the other.
@@ -276,7 +306,7 @@ impl<'s> Lower<'s> {
         unit: &Unit<'s>,
         [start, end]: &[Int; 2],
         column: &mut Column,
-        outs: Vec<(FieldId, Option<Expr>)>,
+        outs: Vec<Out>,
         backward: bool,
     ) -> Vec<(FieldId, Expr)> {
         let first = if backward { end.plus(-1) } else { start.clone() };
@@ -287,9 +317,7 @@ impl<'s> Lower<'s> {
             false => self.begin(column, &outs, start),
             true => {
                 let count = end.sub(start).expr();
-                let new = |(field, _): &(FieldId, Option<Expr>)| {
-                    build::appender_sized(self.stencil.dtype(*field).ty(), count.clone())
-                };
+                let new = |(field, ..): &Out| build::appender_sized(self.stencil.dtype(*field).ty(), count.clone());
                 outs.iter().map(new).collect()
             }
         };
@@ -321,7 +349,7 @@ impl<'s> Lower<'s> {
         unit.stmts.iter().for_each(|stmt| self.stmt(stmt, column, &mut point));
         let next = self.flow.bind("next", build::add(count, build::i64(1)));
         let mut fields = vec![next.clone()];
-        for (position, (field, _)) in outs.iter().enumerate() {
+        for (position, (field, ..)) in outs.iter().enumerate() {
             let value = self.read(column, &mut point, *field, [0; 3]);
             fields.push(build::merge(state(1 + position), value));
         }
@@ -340,10 +368,11 @@ impl<'s> Lower<'s> {
         if backward {
             builders = self.turned(column, &outs, builders, start, end);
         }
-        let results = self.end(column, outs, builders, end);
+        let results = self.end(column, outs, builders, &[start.clone(), end.clone()]);
         for (position, (field, back, _)) in registers.iter().enumerate() {
             if *back == 0 {
-                column.written.insert(*field, build::field(looped.clone(), 1 + built + position));
+                let data = build::field(looped.clone(), 1 + built + position);
+                column.written.insert(*field, Written { data, first: Int::Known(0) });
             }
         }
         results
@@ -374,14 +403,7 @@ impl<'s> Lower<'s> {
     }
 
     /// Appends what was made from the last level to the first.
-    fn turned(
-        &mut self,
-        column: &mut Column,
-        outs: &[(FieldId, Option<Expr>)],
-        builders: Vec<Expr>,
-        start: &Int,
-        end: &Int,
-    ) -> Vec<Expr> {
+    fn turned(&mut self, column: &mut Column, outs: &[Out], builders: Vec<Expr>, start: &Int, end: &Int) -> Vec<Expr> {
         let backwards: Vec<Expr> =
             builders.into_iter().map(|builder| self.flow.keep("backwards", build::result(builder))).collect();
         let started = self.begin(column, outs, start);
@@ -397,9 +419,8 @@ impl<'s> Lower<'s> {
 
     /// What a loop over levels carries: values of the levels before (so many back), and fields without levels (0).
     fn registers(&mut self, unit: &Unit<'s>, column: &mut Column, first: &Int, step: i32) -> Vec<(FieldId, i32, Expr)> {
-        let targets = unit.targets();
         let mut registers = Vec::new();
-        for field in targets {
+        for &field in unit.targets() {
             if !self.stencil.fields[field].axes[2] {
                 let value = self.old(column, field, [0; 3], &Int::Known(0));
                 registers.push((field, 0, value));
@@ -419,52 +440,5 @@ impl<'s> Lower<'s> {
             }
         }
         registers
-    }
-}
-
-/// What the statements of a unit read that they do not write before, each once; but not what is read in a smaller extent.
-fn unit_reads(unit: &Unit<'_>, narrow: &HashMap<FieldId, Expr>) -> Vec<(FieldId, Offset)> {
-    let mut reads = Reads { narrow, all: Vec::new(), written: Vec::new() };
-    unit.stmts.iter().for_each(|stmt| reads.stmt(stmt, unit));
-    reads.all
-}
-
-struct Reads<'n> {
-    narrow: &'n HashMap<FieldId, Expr>,
-    all: Vec<(FieldId, Offset)>,
-    written: Vec<FieldId>,
-}
-
-impl Reads<'_> {
-    fn add(&mut self, field: FieldId, offset: Offset) {
-        let is_new = offset == [0; 3] && self.written.contains(&field);
-        if !is_new && !self.all.contains(&(field, offset)) {
-            self.all.push((field, offset));
-        }
-    }
-
-    /// What a field held that may not be written.
-    fn old(&mut self, field: FieldId, is_read: bool) {
-        if is_read && !self.narrow.contains_key(&field) {
-            self.add(field, [0; 3]);
-        }
-    }
-
-    fn stmt(&mut self, stmt: &Stmt, unit: &Unit<'_>) {
-        if stmt.extent == unit.extent {
-            stmt.reads().iter().for_each(|read| self.add(read.field, read.offset));
-        }
-        match &stmt.kind {
-            StmtKind::Assign { target, .. } => {
-                self.old(*target, !stmt.guards.is_empty());
-                if !self.written.contains(target) {
-                    self.written.push(*target);
-                }
-            }
-            StmtKind::While { body, .. } => {
-                stmt.targets().into_iter().for_each(|target| self.old(target, true));
-                body.iter().for_each(|inner| self.stmt(inner, unit));
-            }
-        }
     }
 }

@@ -26,6 +26,7 @@ mod infer;
 mod interval;
 mod lower;
 mod module;
+mod needed;
 mod plan;
 mod point;
 mod resolve;

@@ -19,6 +19,7 @@ use weld_frontend::{Flow, Sources};
 use crate::args::{Array, Frame};
 use crate::domain::level;
 use crate::infer::Types;
+use crate::needed::Written;
 use crate::plan::{Plan, Unit, UnitKind};
 use crate::sizes::{Cond, Int};
 use crate::tree::{Block, Extent, FieldId, Policy, Stencil, Stmt, StmtKind};
@@ -43,8 +44,8 @@ pub(crate) struct Lower<'s> {
 pub(crate) struct Column {
     /// In the domain's coordinates; not there along axes that the group does not have.
     pub(crate) at: [Option<Expr>; 2],
-    /// Columns that were written here: vectors in the coordinates of the field, or the value of a field without levels.
-    pub(crate) written: HashMap<FieldId, Expr>,
+    /// Columns that were written here.
+    pub(crate) written: HashMap<FieldId, Written>,
     /// Where columns begin in their fields.
     pub(crate) bases: HashMap<(FieldId, [i32; 2]), Int>,
     /// Fields that the group writes on a part of its columns: whether this one is there.
@@ -82,7 +83,7 @@ impl<'s> Lower<'s> {
     fn is_kept(&self, field: FieldId, later: &[Plan<'s>]) -> bool {
         self.stencil.fields[field].external
             || later.iter().any(|plan| match plan {
-                Plan::Group(units) => units.iter().any(|unit| unit.reads_of(&|read| read == field)),
+                Plan::Group(units) => units.iter().any(|unit| unit.reads(field)),
                 Plan::Stepwise(block) => block.body.iter().any(|stmt| {
                     let mut reads = false;
                     stmt.each(&mut |stmt| reads |= stmt.reads().iter().any(|read| read.field == field));
@@ -371,7 +372,7 @@ impl<'s> Lower<'s> {
         for stmt in &block.body {
             let kind = UnitKind::Levels { backward: false };
             let axes = crate::plan::statement_axes(self.stencil, stmt).unwrap_or([true; 2]);
-            let unit = Unit { kind, interval: block.interval, stmts: vec![stmt], extent: stmt.extent, axes };
+            let unit = Unit::new(kind, block.interval, stmt.extent, axes, [stmt]);
             self.group(&[unit], &[[k.clone(), k.plus(1)]], stmt.targets());
         }
         let next = data(self);
@@ -442,7 +443,7 @@ fn target_extents(units: &[Unit<'_>]) -> HashMap<FieldId, Extent> {
 
 fn group_targets(units: &[Unit<'_>]) -> Vec<FieldId> {
     let mut seen = HashSet::new();
-    units.iter().flat_map(Unit::targets).filter(|field| seen.insert(*field)).collect()
+    units.iter().flat_map(Unit::targets).copied().filter(|field| seen.insert(*field)).collect()
 }
 
 /// One builder as itself, several as a struct.

@@ -28,6 +28,9 @@ pub(crate) struct Unit<'s> {
     pub(crate) extent: Extent,
     /// The horizontal axes of all that it writes.
     pub(crate) axes: [bool; 2],
+    targets: Vec<FieldId>,
+    written: HashSet<FieldId>,
+    read: HashSet<FieldId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,23 +39,37 @@ pub(crate) enum UnitKind {
     Levels { backward: bool },
 }
 
-impl Unit<'_> {
-    pub(crate) fn targets(&self) -> Vec<FieldId> {
-        let mut targets = Vec::new();
-        for target in self.stmts.iter().flat_map(|stmt| stmt.targets()) {
-            if !targets.contains(&target) {
-                targets.push(target);
-            }
-        }
-        targets
+impl<'s> Unit<'s> {
+    pub(crate) fn new(
+        kind: UnitKind,
+        interval: Interval,
+        extent: Extent,
+        axes: [bool; 2],
+        stmts: impl IntoIterator<Item = &'s Stmt>,
+    ) -> Unit<'s> {
+        let (written, read) = (HashSet::new(), HashSet::new());
+        let mut unit = Unit { kind, interval, stmts: Vec::new(), extent, axes, targets: Vec::new(), written, read };
+        stmts.into_iter().for_each(|stmt| unit.push(stmt));
+        unit
     }
 
-    pub(crate) fn reads_of(&self, wanted: &dyn Fn(FieldId) -> bool) -> bool {
-        let mut found = false;
-        self.stmts.iter().for_each(|stmt| {
-            stmt.each(&mut |stmt| found = found || stmt.reads().iter().any(|read| wanted(read.field)));
-        });
-        found
+    fn push(&mut self, stmt: &'s Stmt) {
+        self.targets.extend(stmt.targets().into_iter().filter(|target| self.written.insert(*target)));
+        stmt.each(&mut |stmt| self.read.extend(stmt.reads().iter().map(|read| read.field)));
+        self.stmts.push(stmt);
+    }
+
+    /// The fields that it writes, each once, in order.
+    pub(crate) fn targets(&self) -> &[FieldId] {
+        &self.targets
+    }
+
+    pub(crate) fn writes(&self, field: FieldId) -> bool {
+        self.written.contains(&field)
+    }
+
+    pub(crate) fn reads(&self, field: FieldId) -> bool {
+        self.read.contains(&field)
     }
 }
 
@@ -90,7 +107,7 @@ fn units<'s>(stencil: &'s Stencil, block: &'s Block) -> Result<Option<Vec<Unit<'
     let mut axes = axes.into_iter();
     let (Some(axes), None, false) = (axes.next(), axes.next(), horizontal) else { return Ok(None) };
     let kind = UnitKind::Levels { backward: block.policy == Policy::Backward };
-    Ok(Some(vec![Unit { kind, interval: block.interval, stmts: block.body.iter().collect(), extent, axes }]))
+    Ok(Some(vec![Unit::new(kind, block.interval, extent, axes, &block.body)]))
 }
 
 /// A unit for as many statements as read only at the same point what those before them write.
@@ -99,22 +116,15 @@ fn points<'s>(stencil: &'s Stencil, block: &'s Block) -> Result<Vec<Unit<'s>>, D
     for stmt in &block.body {
         let axes = statement_axes(stencil, stmt)?;
         let joins = units.last().is_some_and(|unit| {
-            let targets = unit.targets();
             let mut fits = unit.extent == stmt.extent && unit.axes == axes;
             stmt.each(&mut |stmt| {
-                fits &= stmt.reads().iter().all(|read| read.offset == [0; 3] || !targets.contains(&read.field));
+                fits &= stmt.reads().iter().all(|read| read.offset == [0; 3] || !unit.writes(read.field));
             });
             fits
         });
         match units.last_mut() {
-            Some(unit) if joins => unit.stmts.push(stmt),
-            _ => units.push(Unit {
-                kind: UnitKind::Points,
-                interval: block.interval,
-                stmts: vec![stmt],
-                extent: stmt.extent,
-                axes,
-            }),
+            Some(unit) if joins => unit.push(stmt),
+            _ => units.push(Unit::new(UnitKind::Points, block.interval, stmt.extent, axes, [stmt])),
         }
     }
     Ok(units)
@@ -137,11 +147,11 @@ pub(crate) fn statement_axes(stencil: &Stencil, stmt: &Stmt) -> Result<[bool; 2]
 /// Adds a unit to the last group, if a column of it needs no other column of the group.
 fn join<'s>(plans: &mut Vec<Plan<'s>>, unit: Unit<'s>) {
     if let Some(Plan::Group(units)) = plans.last_mut() {
-        let written: HashSet<FieldId> = units.iter().flat_map(Unit::targets).collect();
+        let is_written = |field: FieldId| units.iter().any(|unit| unit.writes(field));
         let mut fits = units[0].extent == unit.extent && units[0].axes == unit.axes;
         unit.stmts.iter().for_each(|stmt| {
             stmt.each(&mut |stmt| {
-                fits &= stmt.reads().iter().all(|read| !read.is_horizontal() || !written.contains(&read.field));
+                fits &= stmt.reads().iter().all(|read| !read.is_horizontal() || !is_written(read.field));
             });
         });
         if fits {

@@ -1,0 +1,138 @@
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: a recurrence and a sweep back: the first level of each does not fill the others
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[0.0, 1.0, 4.0, 1.0, 7.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a
+        with interval(1, None):
+            t = a + t[0, 0, -1]
+    with computation(BACKWARD):
+        with interval(-1, None):
+            b = t
+        with interval(0, -1):
+            b = t - b[0, 0, 1]
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: levels between two writes, and above both
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[1.0, 0.0, 0.0, 3.0, 0.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a
+        with interval(2, 4):
+            t = t[0, 0, -1] + a
+    with computation(PARALLEL), interval(...):
+        b = t
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: what a mask leaves
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[1.0, 8.0, 0.0, 6.0, 0.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(FORWARD), interval(0, 2):
+        t = a
+    with computation(PARALLEL), interval(1, None):
+        if a > 2:
+            t = 2 * a
+    with computation(PARALLEL), interval(...):
+        b = t
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]], "c": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: reads of what is overwritten: the level ahead, the level itself
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[5.0, 1.0, 1.0, 1.0, 0.0]]]}, "c": {"data": [[[1.0, 5.0, 1.0, 1.0, 1.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(FORWARD), interval(1, 3):
+        t = a
+        u = a
+    with computation(FORWARD), interval(0, -1):
+        t = t[0, 0, 1] + 1
+    with computation(FORWARD), interval(...):
+        u = u + 1
+    with computation(PARALLEL), interval(...):
+        b = t
+        c = u
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]], "c": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: reads between two writes
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[0.0, 0.0, 0.0, 0.0, -1.0]]]}, "c": {"data": [[[7.0, 7.0, 7.0, 7.0, -1.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(PARALLEL), interval(-1, None):
+        t = a
+    with computation(PARALLEL), interval(...):
+        b = t
+    with computation(PARALLEL), interval(0, -1):
+        t = 7
+    with computation(PARALLEL), interval(...):
+        c = t
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: two writes one after the other, each of a part
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[1.0, 14.0, 10.0, 23.0, 19.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(0, 1):
+        t = a
+    with computation(PARALLEL), interval(1, 3):
+        t = a + 10
+    with computation(PARALLEL), interval(3, None):
+        t = a + 20
+    with computation(PARALLEL), interval(...):
+        b = t
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: passes at each point
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[1.0, 4.0, 0.0, 4.0, 0.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(FORWARD), interval(0, 1):
+        t = 1.0
+    with computation(FORWARD), interval(1, None):
+        while t < a:
+            t += 2
+    with computation(PARALLEL), interval(...):
+        b = t
+---
+# call: {"a": {"data": [[[1.0, 4.0, 0.0, 3.0, -1.0, 2.0, 5.0]]], "origin": [0, 0, 1]}, "b": {"data": [[[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0, -7.0]]], "origin": [0, 0, 1]}}
+# note: a field with levels below and above the domain
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[-1.0, 17.0, 15.0, 7.0, 7.0, 6.0, -7.0]]], "origin": [0, 0, 1]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(BACKWARD):
+        with interval(-1, None):
+            b = a
+        with interval(0, -1):
+            b = a + b[0, 0, 1]
+    with computation(PARALLEL), interval(0, -1):
+        b = b[0, 0, 0] * 2
+    with computation(FORWARD), interval(...):
+        b = b + a[0, 0, -1] + a[0, 0, 1]
+---
+# call: {"a": [[[1.0, 4.0, 0.0, 3.0, -1.0]]], "b": [[[-1.0, -2.0, -3.0, -4.0, -5.0]]]}
+# note: two levels back
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[[8.0, 5.0, 9.0, 9.0, 14.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 2):
+            t = a
+        with interval(2, None):
+            t = t[0, 0, -1] + t[0, 0, -2]
+    with computation(BACKWARD):
+        with interval(-2, None):
+            b = t
+        with interval(0, -2):
+            b = b[0, 0, 2] - t
