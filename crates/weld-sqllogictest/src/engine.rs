@@ -2,14 +2,16 @@
 //!
 //! EXPLAIN is planned with the rule, and then answered without it: a plan's text is DataFusion's.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_sqllogictest::{
@@ -24,6 +26,9 @@ use crate::settings::Setting;
 
 /// A record that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Functions that take names from each other are registered so often.
+const ROUNDS_MAX: usize = 10;
 
 /// What the last record came to, and how much of it was compiled.
 pub(crate) type Last = Arc<Mutex<Option<(Outcome, Compiled)>>>;
@@ -69,11 +74,37 @@ pub(crate) fn prepare(test: &TestContext, setting: Setting, rule: Option<&Arc<We
         options.extensions.insert(WeldOptions::default());
         options.set("weld.opt_level", &opt_level.to_string())?;
         options.set("weld.compile_min_rows", "0")?;
+        let before = prepared.clone();
         let builder = SessionStateBuilder::new_from_existing(prepared);
         prepared = builder.with_physical_optimizer_rule(Arc::clone(rule) as _).build();
+        register_again(&before, &mut prepared)?;
     }
     *state.write() = prepared;
     Ok(())
+}
+
+/// Puts functions under the names that they had. A session that is built from another registers them in any order, and a
+/// function that was left to its alias takes its name back from the one that had replaced it.
+fn register_again(before: &SessionState, after: &mut SessionState) -> Result<()> {
+    for _ in 0..ROUNDS_MAX {
+        let scalars = others(before.scalar_functions(), after.scalar_functions());
+        let aggregates = others(before.aggregate_functions(), after.aggregate_functions());
+        let windows = others(before.window_functions(), after.window_functions());
+        if scalars.is_empty() && aggregates.is_empty() && windows.is_empty() {
+            return Ok(());
+        }
+        scalars.into_iter().try_for_each(|function| after.register_udf(function).map(drop))?;
+        aggregates.into_iter().try_for_each(|function| after.register_udaf(function).map(drop))?;
+        windows.into_iter().try_for_each(|function| after.register_udwf(function).map(drop))?;
+    }
+    internal_err!("functions take each other's names")
+}
+
+/// The functions of `before` under whose names there are others now.
+fn others<F>(before: &HashMap<String, Arc<F>>, after: &HashMap<String, Arc<F>>) -> Vec<Arc<F>> {
+    let is_other =
+        |(name, function): &(&String, &Arc<F>)| after.get(*name).is_none_or(|now| !Arc::ptr_eq(function, now));
+    before.iter().filter(is_other).map(|(_, function)| Arc::clone(function)).collect()
 }
 
 /// The same session as it is now, without the rule.
