@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weld_core::diag::Span;
-use weld_core::ir::Program;
-use weld_core::ty::Type;
+use weld_core::ir::{Literal, Program, build};
+use weld_core::ty::{ScalarKind, Type};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Block, ColumnAbi, Context, Run, Threads};
 
+use crate::block::{Site, Unit, internal};
 use crate::chunk::{Chunk, ColumnLayout};
 use crate::emit::stream::nullable;
-use crate::emit::{Demand, Parallel, Reuse, Site, Unit, demands};
+use crate::emit::{Demand, Facts, Parallel, Reuse, demands};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
 use crate::layout;
@@ -428,21 +429,19 @@ impl Compiled {
         let machine = target::machine(&selection)?;
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
-        unit.demands.clone_from(&self.demands);
-        unit.reuse = Reuse::of(&self.program);
-        unit.cudfs.clone_from(&self.options.cudfs);
+        unit.is_shared = matches!(part, Part::Whole) && self.threads.is_some();
+        let facts = self.facts();
         let name = |name: &str| format!("{prefix}{name}");
         let names = match part {
             Part::Whole => {
-                unit.parallel = self.threads.as_ref().map(|_| Parallel { grain: self.options.grain });
-                program::emit_run(&unit, &name("run"), &self.program)?;
+                program::emit_run(&unit, &facts, &name("run"), &self.program)?;
                 vec![name("run")]
             }
-            Part::Ends => self.emit_ends(&unit, &name)?.to_vec(),
-            Part::Process(layouts) => vec![self.emit_process(&unit, &name, layouts)?],
+            Part::Ends => self.emit_ends(&unit, &facts, &name)?.to_vec(),
+            Part::Process(layouts) => vec![self.emit_process(&unit, &facts, &name, layouts)?],
             Part::All(layouts) => {
-                let mut names = self.emit_ends(&unit, &name)?.to_vec();
-                names.push(self.emit_process(&unit, &name, layouts)?);
+                let mut names = self.emit_ends(&unit, &facts, &name)?.to_vec();
+                names.push(self.emit_process(&unit, &facts, &name, layouts)?);
                 names
             }
         };
@@ -456,17 +455,32 @@ impl Compiled {
         then(&unit, &machine, &names, timing)
     }
 
-    fn emit_ends(&self, unit: &Unit<'_>, name: &dyn Fn(&str) -> String) -> Result<[String; 3], CompileError> {
+    fn facts(&self) -> Facts {
+        Facts {
+            demands: self.demands.clone(),
+            reuse: Reuse::of(&self.program),
+            cudfs: self.options.cudfs.clone(),
+            parallel: self.threads.as_ref().map(|_| Parallel { grain: self.options.grain }),
+        }
+    }
+
+    fn emit_ends(
+        &self,
+        unit: &Unit<'_>,
+        facts: &Facts,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<[String; 3], CompileError> {
         let stream = self.shape()?;
-        program::emit_init(unit, &name("init"), &self.program, stream)?;
-        program::emit_finish(unit, &name("finish"), &self.program, stream)?;
-        program::emit_combine(unit, &name("combine"), stream)?;
+        program::emit_init(unit, facts, &name("init"), &self.program, stream)?;
+        program::emit_finish(unit, facts, &name("finish"), &self.program, stream)?;
+        program::emit_combine(unit, facts, &name("combine"), stream)?;
         Ok([name("init"), name("finish"), name("combine")])
     }
 
     fn emit_process(
         &self,
         unit: &Unit<'_>,
+        facts: &Facts,
         name: &dyn Fn(&str) -> String,
         layouts: &[ColumnLayout],
     ) -> Result<String, CompileError> {
@@ -476,12 +490,12 @@ impl Compiled {
             let what = format!("a stream in columns of the layouts {layouts:?}");
             return Err(CompileError::unsupported(what, self.program.body.span));
         }
-        program::emit_process(unit, &name("process"), &self.program, stream, layouts)?;
+        program::emit_process(unit, facts, &name("process"), &self.program, stream, layouts)?;
         Ok(name("process"))
     }
 
     fn shape(&self) -> Result<&StreamProgram, CompileError> {
-        self.stream.as_ref().ok_or_else(|| crate::emit::internal("a program without a stream"))
+        self.stream.as_ref().ok_or_else(|| internal("a program without a stream"))
     }
 
     fn check_args(&self, args: &[Value], streams: bool) -> Result<FlatWords, RuntimeError> {
@@ -513,6 +527,18 @@ impl Compiled {
     }
 }
 
+/// The message of an assertion with the values that the run has noted.
+fn message_of(site: &Site, details: [u64; 2]) -> Option<String> {
+    let literal = |(kind, word): (&ScalarKind, u64)| match kind {
+        ScalarKind::F32 => Literal::F32(f32::from_bits(word as u32)),
+        ScalarKind::F64 => Literal::F64(f64::from_bits(word)),
+        ScalarKind::I128 => Literal::I128(i128::from(details[1] as i64) << 64 | i128::from(word)),
+        _ => build::literal(*kind, word.into()),
+    };
+    let values: Vec<Literal> = site.shown.iter().zip(details).map(literal).collect();
+    site.message.as_ref().map(|message| weld_core::filled(message, &values))
+}
+
 /// Places of the entry points in a kernel of `Part::Ends` or `Part::All`.
 const INIT: usize = 0;
 const FINISH: usize = 1;
@@ -535,7 +561,7 @@ impl Kernel {
         Err(match (site.status, failure) {
             (Some(status), _) => {
                 let mut error = RuntimeError::of(kind(status), site.span, run.detail.map(|word| word as i64));
-                if let Some(message) = site.message(run.detail) {
+                if let Some(message) = message_of(site, run.detail) {
                     error.message = message;
                 }
                 error

@@ -18,7 +18,7 @@ use inkwell::intrinsics::Intrinsic;
 use inkwell::module::Module;
 use inkwell::values::{AnyValueEnum, BasicValue, BasicValueEnum, InstructionValue};
 
-use crate::emit::{Res, internal};
+use crate::block::{Res, internal};
 
 pub(crate) fn guard(module: &Module<'_>) -> Res<()> {
     let is_extreme = |name: &str| name.starts_with("llvm.minimumnum.") || name.starts_with("llvm.maximumnum.");

@@ -28,10 +28,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The levels inside: [`layout`] says how values look in memory, `emit` turns expressions into LLVM IR, `builder` has
-//! what each kind of builder does, `jit` makes machine code of it. Nothing outside this crate sees LLVM.
+//! The levels inside: [`layout`] says how values look in memory, `block` makes blocks of LLVM IR, `emit` turns expressions
+//! into them, `builder` has what each kind of builder does, `program` the entry points; `jit` makes machine code of it. Nothing outside this crate sees LLVM.
 
 mod background;
+mod block;
 mod builder;
 mod chunk;
 mod compiled;

@@ -18,9 +18,10 @@ use weld_core::diag::Span;
 use weld_core::ir::{Annotations, Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym};
 use weld_core::ty::{BuilderType, Type};
 
+use crate::block::{Res, Unit, internal};
 use crate::chunk::ColumnLayout;
 use crate::emit::stream::nullable;
-use crate::emit::{Columns, Emitter, Handle, Res, Unit, Val, VecVal, internal, register_count};
+use crate::emit::{Columns, Emitter, Facts, Handle, Val, VecVal, register_count};
 use crate::error::CompileError;
 use crate::layout;
 
@@ -293,10 +294,10 @@ fn load_args<'c>(e: &mut Emitter<'c, '_>, program: &Program, args: PointerValue<
 }
 
 /// `run(run, args, out)`: the whole program at once.
-pub(crate) fn emit_run(unit: &Unit<'_>, name: &str, program: &Program) -> Res<()> {
+pub(crate) fn emit_run(unit: &Unit<'_>, facts: &Facts, name: &str, program: &Program) -> Res<()> {
     let ptr = unit.ptr_type().into();
-    let mut e = Emitter::new(unit, name, &[ptr, ptr], Linkage::External)?;
-    e.parallel = unit.parallel;
+    let mut e = Emitter::new(unit, facts, name, &[ptr, ptr], Linkage::External)?;
+    e.parallel = facts.parallel;
     let (args, out) = (e.pointer_param(1)?, e.pointer_param(2)?);
     load_args(&mut e, program, args, true)?;
     let value = e.emit(&program.body)?;
@@ -305,9 +306,15 @@ pub(crate) fn emit_run(unit: &Unit<'_>, name: &str, program: &Program) -> Res<()
 }
 
 /// `init(run, args, state)`: the prelude, and empty builders.
-pub(crate) fn emit_init(unit: &Unit<'_>, name: &str, program: &Program, stream: &StreamProgram) -> Res<()> {
+pub(crate) fn emit_init(
+    unit: &Unit<'_>,
+    facts: &Facts,
+    name: &str,
+    program: &Program,
+    stream: &StreamProgram,
+) -> Res<()> {
     let ptr = unit.ptr_type().into();
-    let mut e = Emitter::new(unit, name, &[ptr, ptr], Linkage::External)?;
+    let mut e = Emitter::new(unit, facts, name, &[ptr, ptr], Linkage::External)?;
     let (args, state) = (e.pointer_param(1)?, e.pointer_param(2)?);
     load_args(&mut e, program, args, false)?;
     for binding in &stream.prelude {
@@ -334,13 +341,14 @@ pub(crate) fn emit_init(unit: &Unit<'_>, name: &str, program: &Program, stream: 
 /// `process(run, args, state, rows, columns)`: the loop over one chunk.
 pub(crate) fn emit_process(
     unit: &Unit<'_>,
+    facts: &Facts,
     name: &str,
     program: &Program,
     stream: &StreamProgram,
     layouts: &[ColumnLayout],
 ) -> Res<()> {
     let ptr = unit.ptr_type().into();
-    let mut e = Emitter::new(unit, name, &[ptr, ptr, unit.i64_type().into(), ptr], Linkage::External)?;
+    let mut e = Emitter::new(unit, facts, name, &[ptr, ptr, unit.i64_type().into(), ptr], Linkage::External)?;
     let (args, state, columns) = (e.pointer_param(1)?, e.pointer_param(2)?, e.pointer_param(4)?);
     let rows = e.int_param(3)?;
     load_args(&mut e, program, args, false)?;
@@ -361,9 +369,15 @@ pub(crate) fn emit_process(
 }
 
 /// `finish(run, args, state, out)`: initial values merged in, then the epilogue.
-pub(crate) fn emit_finish(unit: &Unit<'_>, name: &str, program: &Program, stream: &StreamProgram) -> Res<()> {
+pub(crate) fn emit_finish(
+    unit: &Unit<'_>,
+    facts: &Facts,
+    name: &str,
+    program: &Program,
+    stream: &StreamProgram,
+) -> Res<()> {
     let ptr = unit.ptr_type().into();
-    let mut e = Emitter::new(unit, name, &[ptr, ptr, ptr], Linkage::External)?;
+    let mut e = Emitter::new(unit, facts, name, &[ptr, ptr, ptr], Linkage::External)?;
     let (args, state, out) = (e.pointer_param(1)?, e.pointer_param(2)?, e.pointer_param(3)?);
     load_args(&mut e, program, args, false)?;
     stream.load_saved(&mut e, state)?;
@@ -390,9 +404,9 @@ pub(crate) fn emit_finish(unit: &Unit<'_>, name: &str, program: &Program, stream
 }
 
 /// `combine(run, args, state, other)`: merges the builders at `other`, which is used no more.
-pub(crate) fn emit_combine(unit: &Unit<'_>, name: &str, stream: &StreamProgram) -> Res<()> {
+pub(crate) fn emit_combine(unit: &Unit<'_>, facts: &Facts, name: &str, stream: &StreamProgram) -> Res<()> {
     let ptr = unit.ptr_type().into();
-    let mut e = Emitter::new(unit, name, &[ptr, ptr, ptr], Linkage::External)?;
+    let mut e = Emitter::new(unit, facts, name, &[ptr, ptr, ptr], Linkage::External)?;
     let (state, other) = (e.pointer_param(2)?, e.pointer_param(3)?);
     for slot in &stream.slots {
         let handle = stream.handle(&e, slot, e.offset(state, slot.offset)?);

@@ -126,8 +126,8 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<()> {
         let (table, other) = (self.load_ptr(handle.state)?, self.load_ptr(other)?);
-        let equal = equal_function(self.unit, key_ty)?.as_global_value().as_pointer_value();
-        let merge = merge_function(self.unit, ty, op)?.as_global_value().as_pointer_value();
+        let equal = equal_function(self, key_ty)?.as_global_value().as_pointer_value();
+        let merge = merge_function(self, ty, op)?.as_global_value().as_pointer_value();
         let args = [self.run.into(), table.into(), other.into(), equal.into(), merge.into()];
         let combined = self.call_value("weld_dict_combine", &args)?.into_int_value();
         self.trap_noted_if(self.b.build_not(combined, "")?, span)

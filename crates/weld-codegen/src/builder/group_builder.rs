@@ -89,8 +89,8 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<Val<'c>> {
         let builder = self.load_ptr(handle.state)?;
-        let hash = hash_function(self.unit, key)?.as_global_value().as_pointer_value();
-        let equal = equal_function(self.unit, key)?.as_global_value().as_pointer_value();
+        let hash = hash_function(self, key)?.as_global_value().as_pointer_value();
+        let equal = equal_function(self, key)?.as_global_value().as_pointer_value();
         let args = [self.run.into(), handle.region.into(), builder.into(), hash.into(), equal.into()];
         let table = self.call_value("weld_group_finish", &args)?.into_pointer_value();
         self.trap_noted_if(self.b.build_is_null(table, "")?, span)?;

@@ -78,7 +78,7 @@ impl<'c> Emitter<'c, '_> {
     /// Another function of the unit, for a part of what this one does. Its first parameters are the run and a region.
     pub(super) fn outlined(&self, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Self> {
         let name = self.unit.fresh_name(&format!("weld.{what}"));
-        let mut e = Emitter::new(self.unit, &name, params, Linkage::Internal)?;
+        let mut e = Emitter::new(self.unit, self.facts, &name, params, Linkage::Internal)?;
         e.region = e.pointer_param(1)?;
         e.strict = self.strict;
         e.scratch_base = self.scratch_base + self.scratch.len();

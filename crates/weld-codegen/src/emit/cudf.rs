@@ -17,7 +17,7 @@ use crate::layout;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn emit_cudf(&mut self, name: &str, args: &[Expr], result: &Type, span: Span) -> Res<Val<'c>> {
-        let Some(address) = self.unit.cudfs.iter().find(|cudf| cudf.name == name).map(|cudf| cudf.address) else {
+        let Some(address) = self.facts.cudfs.iter().find(|cudf| cudf.name == name).map(|cudf| cudf.address) else {
             return Err(CompileError::unsupported(format!("cudf: no C function is registered as `{name}`"), span));
         };
         let mut pointers: Vec<BasicMetadataValueEnum<'c>> = Vec::with_capacity(args.len() + 1);

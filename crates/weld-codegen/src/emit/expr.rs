@@ -7,8 +7,7 @@ use weld_core::ty::{BuilderType, Type};
 use weld_runtime::{Status, StringView};
 
 use super::analysis::{is_temporary, speculatable};
-use super::trap::Site;
-use super::{BytesVal, Demand, Emitter, Res, Val, internal};
+use super::{BytesVal, Demand, Emitter, Res, Site, Val, internal};
 
 /// What the right side of `&&` may cost to be computed without a branch.
 const AND_BUDGET: u32 = 12;
@@ -117,7 +116,7 @@ impl<'c> Emitter<'c, '_> {
                 let vec = self.emit(data)?;
                 let index = self.emit_int(index)?;
                 let value = self.emit(value)?;
-                let own = is_temporary(data) || self.unit.reuse.in_place(expr);
+                let own = is_temporary(data) || self.facts.reuse.in_place(expr);
                 self.update(&vec, &data.ty, index, &value, own, span)
             }
             ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
@@ -189,7 +188,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(crate) fn bind(&mut self, binding: &Binding) -> Res<()> {
-        let demand = self.unit.demands.get(&binding.sym).cloned().unwrap_or_default();
+        let demand = self.facts.demands.get(&binding.sym).cloned().unwrap_or_default();
         let value = match &binding.value.kind {
             ExprKind::Lookup { data, key, checked } if data.ty.element().is_some() => {
                 let vec = self.emit(data)?;

@@ -149,7 +149,7 @@ impl<'c> Emitter<'c, '_> {
         let Some(key) = grouping.key_alone() else { return Ok(false) };
         let [(b_sym, _), (i_sym, _), (x_sym, element)] = &func.params[..] else { return Ok(false) };
         let types = (&**key_ty, &**ty, op);
-        let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
+        let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
         let site = Site { source, base, syms: (*i_sym, *x_sym), element, demand };
         let rows = self.grouped_rows(&grouping, &site)?;
         let few = rows.few(&grouping, &site, types);

@@ -5,10 +5,7 @@
 //!
 //! Keys are compared bit by bit, which is right for canonical ones: -0.0 is 0.0, and there is one NaN.
 
-use std::collections::HashMap;
-
 use inkwell::IntPredicate;
-use inkwell::basic_block::BasicBlock;
 use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicValueEnum, FunctionValue, IntValue, PointerValue};
@@ -18,7 +15,8 @@ use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::StringView;
 use weld_runtime::hash::{K0, K1, SEED, SPREAD};
 
-use super::{BytesVal, Demand, Emitter, Res, Unit, Val, VecVal, internal};
+use super::{BytesVal, Demand, Emitter, Res, Val, VecVal, internal};
+use crate::block::Code;
 use crate::layout;
 
 /// Where memory that a key needs for itself comes from: a runtime function and its object.
@@ -275,52 +273,23 @@ fn has_floats(ty: &Type) -> bool {
 
 // ---- functions that the runtime calls ----
 
-/// An emitter for a function without a run. Nothing in it may trap; it returns the given number.
+/// A function without a run. Nothing in it may trap; it returns the number that `build` gives.
 fn helper<'c, 'u>(
-    unit: &'u Unit<'c>,
+    from: &Emitter<'c, 'u>,
     name: &str,
     params: &[BasicMetadataTypeEnum<'c>],
     build: impl FnOnce(&mut Emitter<'c, 'u>, FunctionValue<'c>) -> Res<IntValue<'c>>,
 ) -> Res<FunctionValue<'c>> {
+    let unit = from.unit;
     if let Some(function) = unit.module.get_function(name) {
         return Ok(function);
     }
     let signature = unit.ll.i32_type().fn_type(params, false);
     let function = unit.module.add_function(name, signature, Some(Linkage::Internal));
     unit.attribute(function, inkwell::attributes::AttributeLoc::Function, "nounwind", 0);
-    let block = |name| -> BasicBlock<'c> { unit.ll.append_basic_block(function, name) };
-    let (entry, body, exit) = (block("entry"), block("body"), block("exit"));
-    let b = unit.ll.create_builder();
-    b.position_at_end(exit);
-    let status = b.build_phi(unit.ll.i32_type(), "result")?;
-    b.build_return(Some(&status.as_basic_value()))?;
-    b.position_at_end(entry);
-    b.build_unconditional_branch(body)?;
-    b.position_at_end(body);
-    let null = unit.ptr_type().const_null();
-    let mut emitter = Emitter {
-        unit,
-        b,
-        function,
-        run: null,
-        region: null,
-        vars: HashMap::new(),
-        scratch: Vec::new(),
-        scratch_base: 0,
-        parallel: None,
-        strict: false,
-        loop_depth: 0,
-        index_base: None,
-        unread: None,
-        filling: std::cell::Cell::new(None),
-        hashed: None,
-        entry,
-        exit,
-        status,
-    };
+    let mut emitter = Emitter::of(Code::without_run(unit, function, "result")?, from.facts);
     let result = build(&mut emitter, function)?;
-    status.add_incoming(&[(&result, emitter.current_block()?)]);
-    emitter.branch(exit)?;
+    emitter.finish_with(result)?;
     Ok(function)
 }
 
@@ -330,9 +299,9 @@ fn pointer_param<'c>(function: FunctionValue<'c>, index: u32) -> Res<PointerValu
 }
 
 /// `weld_runtime::HashKeys` for a type of keys.
-pub(crate) fn hash_function<'c>(unit: &Unit<'c>, key: &Type) -> Res<FunctionValue<'c>> {
-    let (ptr, i64) = (unit.ptr_type(), unit.i64_type());
-    helper(unit, &format!("weld.hash.{key}"), &[ptr.into(), i64.into(), ptr.into()], |e, function| {
+pub(crate) fn hash_function<'c>(from: &Emitter<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
+    let (ptr, i64) = (from.unit.ptr_type(), from.unit.i64_type());
+    helper(from, &format!("weld.hash.{key}"), &[ptr.into(), i64.into(), ptr.into()], |e, function| {
         let (keys, hashes) = (pointer_param(function, 0)?, pointer_param(function, 2)?);
         let count = function.get_nth_param(1).ok_or_else(|| internal("a helper without a count"))?;
         e.count_loop(count.into_int_value(), |e, i| {
@@ -348,9 +317,9 @@ pub(crate) fn hash_function<'c>(unit: &Unit<'c>, key: &Type) -> Res<FunctionValu
 }
 
 /// `weld_runtime::EqualKeys` for a type of keys.
-pub(crate) fn equal_function<'c>(unit: &Unit<'c>, key: &Type) -> Res<FunctionValue<'c>> {
-    let ptr = unit.ptr_type();
-    helper(unit, &format!("weld.equal.{key}"), &[ptr.into(), ptr.into()], |e, function| {
+pub(crate) fn equal_function<'c>(from: &Emitter<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
+    let ptr = from.unit.ptr_type();
+    helper(from, &format!("weld.equal.{key}"), &[ptr.into(), ptr.into()], |e, function| {
         let a = e.load_row(key, pointer_param(function, 0)?, false)?;
         let b = e.load_row(key, pointer_param(function, 1)?, false)?;
         let equal = e.keys_equal(key, &a, &b)?;
@@ -359,9 +328,9 @@ pub(crate) fn equal_function<'c>(unit: &Unit<'c>, key: &Type) -> Res<FunctionVal
 }
 
 /// `weld_runtime::MergeValues` for the values of a dictmerger.
-pub(crate) fn merge_function<'c>(unit: &Unit<'c>, ty: &Type, op: &MergeOp) -> Res<FunctionValue<'c>> {
-    let ptr = unit.ptr_type();
-    helper(unit, &unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |e, function| {
+pub(crate) fn merge_function<'c>(from: &Emitter<'c, '_>, ty: &Type, op: &MergeOp) -> Res<FunctionValue<'c>> {
+    let ptr = from.unit.ptr_type();
+    helper(from, &from.unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |e, function| {
         let value = e.load_row(ty, pointer_param(function, 1)?, false)?;
         e.merge_at(ty, op, pointer_param(function, 0)?, &value)?;
         Ok(e.i32(0))

@@ -206,7 +206,7 @@ impl<'c> Emitter<'c, '_> {
     /// The start with vectors of its own at the places that steps change and in what they own.
     fn own_places(&mut self, places: &[Place], init: &Expr, start: Val<'c>, span: Span) -> Res<Val<'c>> {
         let mut start = start;
-        let owned = self.unit.reuse.state(init).to_vec();
+        let owned = self.facts.reuse.state(init).to_vec();
         let is_copied = |field: Option<u32>| owned.iter().find(|(known, _)| *known == field).map(|(_, copied)| *copied);
         let mut copied: Vec<(Option<u32>, bool)> = owned.clone();
         copied.extend(places.iter().filter(|place| is_copied(place.field).is_none()).map(|place| (place.field, true)));

@@ -96,7 +96,7 @@ impl<'c> Emitter<'c, '_> {
         {
             return Ok(());
         }
-        let demand = self.unit.demands.get(x_sym).cloned().unwrap_or_default();
+        let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
         let fills = merges(&func.body);
         let inner_loops = has_loops(&func.body);
         let mut appenders = Vec::new();

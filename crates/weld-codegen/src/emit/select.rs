@@ -70,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<bool> {
         let (Some(selection), Val::Builder(handle)) = (find(func), builders) else { return Ok(false) };
-        let demand = self.unit.demands.get(&selection.element).cloned().unwrap_or_default();
+        let demand = self.facts.demands.get(&selection.element).cloned().unwrap_or_default();
         let mask = self.alloca(STRIP as u64 + LANES as u64, "mask")?;
         let count = source.count;
         self.strips(count, STRIP, span, |e, start, size| {

@@ -308,7 +308,7 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<Option<(Type, PointerValue<'c>)>> {
         let [(a, _), _] = &compare.params[..] else { return Ok(None) };
         let Columns::Dense(columns) = &vec.columns else { return Ok(None) };
-        let demand = self.unit.demands.get(a).cloned().unwrap_or_default();
+        let demand = self.facts.demands.get(a).cloned().unwrap_or_default();
         let first = first_demanded(element, &demand);
         Ok(layout::columns(element).into_iter().zip(columns.iter().copied()).nth(first))
     }
@@ -328,7 +328,7 @@ impl<'c> Emitter<'c, '_> {
         self.loop_depth += 1;
         let order = self.with_scratch(Vec::new(), &compare.body, |e| {
             for (sym, row) in [(a, left), (b, right)] {
-                let demand = e.unit.demands.get(sym).cloned().unwrap_or_default();
+                let demand = e.facts.demands.get(sym).cloned().unwrap_or_default();
                 let value = e.load_element(vec, element, row, &demand)?;
                 e.vars.insert(*sym, value);
             }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Literal, build};
 use weld_core::ty::ScalarKind;
 use weld_runtime::{Run, Status};
 
-use super::{Emitter, Res};
+use super::{Code, Res};
 
 /// A place that can trap.
 #[derive(Clone, Debug)]
@@ -29,21 +28,9 @@ impl Site {
     fn new(status: Option<Status>, span: Span) -> Site {
         Site { status, span, message: None, shown: Vec::new() }
     }
-
-    /// The message of an assertion with the values that the run has noted.
-    pub(crate) fn message(&self, details: [u64; 2]) -> Option<String> {
-        let literal = |(kind, word): (&ScalarKind, u64)| match kind {
-            ScalarKind::F32 => Literal::F32(f32::from_bits(word as u32)),
-            ScalarKind::F64 => Literal::F64(f64::from_bits(word)),
-            ScalarKind::I128 => Literal::I128(i128::from(details[1] as i64) << 64 | i128::from(word)),
-            _ => build::literal(*kind, word.into()),
-        };
-        let values: Vec<Literal> = self.shown.iter().zip(details).map(literal).collect();
-        self.message.as_ref().map(|message| weld_core::filled(message, &values))
-    }
 }
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Code<'c, '_> {
     /// Traps if `failed`. The details are 64-bit words.
     pub(crate) fn trap_if(
         &self,
@@ -61,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The status of a failure here that a runtime function has noted.
-    pub(super) fn noted_site(&self, span: Span) -> i64 {
+    pub(crate) fn noted_site(&self, span: Span) -> i64 {
         self.status_of(Site::new(None, span))
     }
 
