@@ -426,7 +426,8 @@ impl Compiled {
         }
         options.level = options.level.min(self.affordable);
         selection.level = selection.level.min(options.level);
-        let machine = target::machine(&selection)?;
+        let jit = Jit::shared()?;
+        let machine = jit.generators.take(&selection)?;
         let ll = inkwell::context::Context::create();
         let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
         unit.is_shared = matches!(part, Part::Whole) && self.threads.is_some();

@@ -14,6 +14,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use weld_runtime::abi;
 
 use crate::error::CompileError;
+use crate::target::Generators;
 
 /// The linker of this process, shared by all kernels that are alive; holds nothing of its own but the symbols.
 pub(crate) struct Jit {
@@ -21,6 +22,8 @@ pub(crate) struct Jit {
     session: LLVMOrcExecutionSessionRef,
     dylib: LLVMOrcJITDylibRef,
     kernels: AtomicU64,
+    /// Code generators, which make what is linked.
+    pub(crate) generators: Generators,
 }
 
 // SAFETY: LLJIT may be used from several threads.
@@ -79,7 +82,7 @@ impl Jit {
                 .collect();
             let unit = LLVMOrcAbsoluteSymbols(symbols.as_mut_ptr(), symbols.len());
             check(LLVMOrcJITDylibDefine(dylib, unit))?;
-            Ok(Jit { lljit, session, dylib, kernels: AtomicU64::new(0) })
+            Ok(Jit { lljit, session, dylib, kernels: AtomicU64::new(0), generators: Generators::default() })
         }
     }
 
