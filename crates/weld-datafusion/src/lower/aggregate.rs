@@ -20,9 +20,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{MergeOp, ReduceOp};
-use weld_core::ty::ScalarKind;
+use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, can_fail, lower};
+use super::grouping_sets::GroupingSets;
 use super::operator::{append, read_by};
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
@@ -37,6 +38,7 @@ pub(crate) struct Aggregate {
     calls: Vec<Call>,
     /// Its input are states, not values.
     merges: bool,
+    sets: Option<GroupingSets>,
     /// Gives states, not results.
     pub(crate) partial: bool,
     input: SchemaRef,
@@ -68,9 +70,6 @@ impl Aggregate {
             AggregateMode::Final | AggregateMode::FinalPartitioned => (true, false),
             AggregateMode::PartialReduce => (true, true),
         };
-        if exec.group_expr().has_grouping_set() {
-            return no("grouping sets");
-        }
         if exec.limit_options().is_some() {
             return no("stops at a limit");
         }
@@ -96,7 +95,8 @@ impl Aggregate {
             }
             calls.push(call);
         }
-        Ok(Aggregate { group, calls, merges, partial, input, output: exec.schema() })
+        let sets = GroupingSets::of(exec.group_expr())?;
+        Ok(Aggregate { group, calls, merges, sets, partial, input, output: exec.schema() })
     }
 
     /// Every expression that reads the input.
@@ -121,7 +121,7 @@ impl Aggregate {
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let group = self.lower_row(block, &input.columns_of(&r), &mut states, &mut outputs)?;
             let value = ir::strct(std::mem::take(&mut states.values));
-            let op = MergeOp::Fields(states.ops.iter().map(|op| MergeOp::All(*op)).collect());
+            let op = states.op();
             let (builder, merged) = if group.is_empty() {
                 (ir::merger(value.ty.clone(), op), value)
             } else {
@@ -144,16 +144,31 @@ impl Aggregate {
                 let data = lowering.bind("states", ir::vector(row.ty.clone(), [row]));
                 Ok(Rows { data, columns })
             }
-            Some((nullable, single)) => {
-                let groups = lowering.bind("groups", ir::result(filled));
+            Some((mut nullable, mut single)) => {
+                let mut groups = lowering.bind("groups", ir::result(filled));
+                if let Some(sets) = &self.sets {
+                    let keys = |e: &Expr| keys_of(e, &nullable, single);
+                    let merging = (states.op(), states.identity(&groups));
+                    groups = sets.lower(lowering, groups, keys, merging, self.id_kind()?)?;
+                    (nullable, single) = (sets.nullable(&nullable), false);
+                }
                 append(lowering, ir::to_vec(groups), "states", |block, e| {
-                    let key = ir::field(e.clone(), 0);
-                    let part = |index| if single { key.clone() } else { ir::field(key.clone(), index) };
-                    let keys = nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable));
-                    Ok((None, self.outputs(block, keys.collect(), &ir::field(e.clone(), 1), &outputs)?))
+                    let keys = keys_of(e, &nullable, single);
+                    Ok((None, self.outputs(block, keys, &ir::field(e.clone(), 1), &outputs)?))
                 })
             }
         }
+    }
+
+    /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups.
+    pub(crate) fn may_be_ungrouped(&self) -> bool {
+        self.partial && !self.group.is_empty() && self.sets.is_none()
+    }
+
+    /// The kind of `__grouping_id`, which follows the keys.
+    fn id_kind(&self) -> Result<ScalarKind> {
+        let id = value_type(self.output.field(self.group.len()).data_type())?;
+        id.as_scalar().ok_or_else(|| Unsupported::new("__grouping_id", "not a number"))
     }
 
     /// The states of single rows, as if each were a group of its own: what a partial aggregate gives when grouping does
@@ -225,6 +240,13 @@ impl Aggregate {
     }
 }
 
+/// The keys of a dictionary's entry `e`; a `single` one is not in a struct.
+fn keys_of(e: &Expr, nullable: &[bool], single: bool) -> Vec<Sql> {
+    let key = ir::field(e.clone(), 0);
+    let part = |index| if single { key.clone() } else { ir::field(key.clone(), index) };
+    nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable)).collect()
+}
+
 /// The built-in function that this is; a user's may have any name.
 fn builtin(function: &AggregateUDF) -> Option<Function> {
     let function = function.inner();
@@ -283,6 +305,23 @@ struct Output {
 }
 
 impl States {
+    fn op(&self) -> MergeOp {
+        MergeOp::Fields(self.ops.iter().map(|op| MergeOp::All(*op)).collect())
+    }
+
+    /// The states of no rows, of the dictionary `groups`.
+    fn identity(&self, groups: &Expr) -> Expr {
+        let types = match &groups.ty {
+            Type::Dict(_, states) => states.fields().unwrap_or_default(),
+            _ => &[],
+        };
+        let field = |(op, ty): (&ReduceOp, &Type)| match (op, ty.as_scalar()) {
+            (ReduceOp::Min | ReduceOp::Max, Some(kind)) => identity(kind, *op == ReduceOp::Min),
+            _ => ir::zero(ty),
+        };
+        ir::strct(self.ops.iter().zip(types).map(field))
+    }
+
     fn slot(
         &mut self,
         state: State,

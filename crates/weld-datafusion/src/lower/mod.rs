@@ -12,6 +12,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod expr;
 pub(crate) mod function;
+mod grouping_sets;
 pub(crate) mod join;
 pub(crate) mod operator;
 pub(crate) mod pipeline;

@@ -185,7 +185,9 @@ impl Sink {
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
 pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
     let mut kernel = lower_to(input, steps, sink, columns)?;
-    if let (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) = (sink, &kernel.output) {
+    if let (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) = (sink, &kernel.output)
+        && aggregate.may_be_ungrouped()
+    {
         let ungrouped = lower_to(input, steps, &Sink::Ungrouped(aggregate.clone()), columns)?;
         kernel.ungrouped = Some(Box::new(ungrouped));
     }

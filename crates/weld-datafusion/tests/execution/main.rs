@@ -6,6 +6,7 @@ mod common;
 mod exchanges;
 mod fallback;
 mod faults;
+mod grouping_sets;
 mod join_types;
 mod joins;
 mod limits;
