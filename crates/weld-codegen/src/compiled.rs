@@ -222,6 +222,11 @@ impl Compiled {
             && self.claim_improvement()
     }
 
+    /// The same for code that comes again, and will more often.
+    pub fn improvement_pays_when_it_returns(&self) -> bool {
+        self.progress.repays_when_it_returns(self.cheap_time()) && self.claim_improvement()
+    }
+
     /// Whether there is cheap code to improve and the caller is the one to do it.
     pub fn claim_improvement(&self) -> bool {
         let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);

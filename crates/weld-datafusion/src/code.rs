@@ -48,9 +48,9 @@ impl Code {
         }
     }
 
-    /// Makes better code for a program that has come again: it will come more often.
+    /// Makes better code for a program that has come again, if its runs take long enough: it will come more often.
     fn improve_what_returns(&self) {
-        if self.compiled.claim_improvement() {
+        if self.compiled.improvement_pays_when_it_returns() {
             self.improve(weld_codegen::in_background);
         }
     }

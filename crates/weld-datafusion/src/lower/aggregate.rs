@@ -24,7 +24,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, can_fail, lower};
 use super::grouping_sets::GroupingSets;
-use super::operator::{append, read_by};
+use super::operator::{append, append_to, read_by};
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
 
@@ -144,18 +144,28 @@ impl Aggregate {
                 let data = lowering.bind("states", ir::vector(row.ty.clone(), [row]));
                 Ok(Rows { data, columns })
             }
-            Some((mut nullable, mut single)) => {
-                let mut groups = lowering.bind("groups", ir::result(filled));
-                if let Some(sets) = &self.sets {
-                    let keys = |e: &Expr| keys_of(e, &nullable, single);
-                    let merging = (states.op(), states.identity(&groups));
-                    groups = sets.lower(lowering, groups, keys, merging, self.id_kind()?)?;
-                    (nullable, single) = (sets.nullable(&nullable), false);
-                }
-                append(lowering, ir::to_vec(groups), "states", |block, e| {
-                    let keys = keys_of(e, &nullable, single);
+            Some((nullable, single)) => {
+                let groups = lowering.bind("groups", ir::result(filled));
+                let keys = |e: &Expr| keys_of(e, &nullable, single);
+                let row = |block: &mut Block<'_>, keys: Vec<Sql>, e: &Expr| {
                     Ok((None, self.outputs(block, keys, &ir::field(e.clone(), 1), &outputs)?))
-                })
+                };
+                let Some(sets) = &self.sets else {
+                    return append(lowering, ir::to_vec(groups), "states", |block, e| row(block, keys(e), e));
+                };
+                let id_kind = self.id_kind()?;
+                let merging = (states.op(), states.identity(&groups));
+                let grouped = sets.lower(lowering, groups.clone(), keys, merging, id_kind)?;
+                let mut whole = None;
+                if sets.has_whole() {
+                    let whole_row = |block: &mut Block<'_>, e: &Expr| row(block, sets.whole(keys(e), id_kind), e);
+                    whole = Some(append_to(lowering, None, ir::to_vec(groups), whole_row)?.0);
+                }
+                let nullable = sets.nullable(&nullable);
+                let (filled, columns) = append_to(lowering, whole, ir::to_vec(grouped), |block, e| {
+                    row(block, keys_of(e, &nullable, false), e)
+                })?;
+                Ok(Rows { data: lowering.bind("states", ir::result(filled)), columns })
             }
         }
     }

@@ -2,11 +2,12 @@
 //!
 //! ```weld
 //! let groups = result(for(input, dictmerger[{K1,K2},S,..], ..));
-//! let sets = result(for(tovec(groups), dictmerger[{{K1,bool},{K2,bool},u8},S,..],
+//! let grouped = result(for(tovec(groups), dictmerger[{{K1,bool},{K2,bool},u8},S,..],
 //!   |b, i, e| for(ids, b, |b, j, id| merge(b, {{<K1 or null>, <K2 or null>, id}, e.$1}))));
+//! let states = result(for(tovec(grouped), for(tovec(groups), appender[..], ..), ..));
 //! ```
 //! DataFusion groups every row once a set. States of groups merge like values, so the second loop sees each group once
-//! a set instead. The bits of a set's id say which keys are null in it, as in DataFusion's `__grouping_id`: the last
+//! a set instead, but for the set of all keys, which ROLLUP and CUBE have: its groups are there already. The bits of a set's id say which keys are null in it, as in DataFusion's `__grouping_id`: the last
 //! key is the lowest bit, and above the keys' bits stands the ordinal of a set that is there several times.
 
 use std::collections::HashMap;
@@ -21,7 +22,9 @@ use super::{Block, Lowering, Result, Sql, Unsupported, for_each};
 /// The grouping sets of an aggregate over `keys` keys.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupingSets {
+    /// But for the set of all keys.
     ids: Vec<u64>,
+    has_whole: bool,
     keys: usize,
 }
 
@@ -49,7 +52,9 @@ impl GroupingSets {
             );
             *ordinal += 1;
         }
-        Ok(Some(GroupingSets { ids, keys }))
+        let sets = ids.len();
+        ids.retain(|id| *id != 0);
+        Ok(Some(GroupingSets { has_whole: ids.len() < sets, ids, keys }))
     }
 
     fn bit(&self, key: usize) -> u64 {
@@ -72,7 +77,22 @@ impl GroupingSets {
         keys.chain([false]).collect()
     }
 
-    /// Groups `groups` once more, for each set. `keys` reads a group's keys; `identity` is the state of no rows, which the
+    /// Whether the groups of all keys are among the sets.
+    pub(crate) fn has_whole(&self) -> bool {
+        self.has_whole
+    }
+
+    /// The key of a group of all `keys`, as those of the other sets are stored.
+    pub(crate) fn whole(&self, keys: Vec<Sql>, id_kind: ScalarKind) -> Vec<Sql> {
+        let as_others = |(key, sql): (usize, Sql)| match self.leaves_out(key) {
+            true => Sql { valid: Some(sql.valid()), value: sql.value },
+            false => sql,
+        };
+        let keys = keys.into_iter().enumerate().map(as_others);
+        keys.chain([Sql::required(ir::number(id_kind, 0))]).collect()
+    }
+
+    /// Groups `groups` once more, for each of the other sets. `keys` reads a group's keys; `identity` is the state of no rows, which the
     /// sets without keys start with. Ids are of the kind `id_kind`.
     pub(crate) fn lower(
         &self,

@@ -9,7 +9,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use weld_core::ir::{Expr, build as ir};
 
 use super::expr::{Scope, lower};
-use super::{Block, Lowering, Result, Rows, Sql, for_each, row_struct};
+use super::{Block, Lowering, Result, Rows, Slot, Sql, for_each, row_struct};
 
 /// Which of `columns` input columns the expressions read.
 pub(crate) fn read_by<'a>(columns: usize, exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<bool> {
@@ -83,12 +83,23 @@ pub(crate) fn append(
     name: &str,
     body: impl FnOnce(&mut Block<'_>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
 ) -> Result<Rows> {
+    let (filled, columns) = append_to(lowering, None, data, body)?;
+    Ok(Rows { data: lowering.bind(name, ir::result(filled)), columns })
+}
+
+/// The appender of such a loop: `others`, which has rows of the same columns already, or a new one.
+pub(crate) fn append_to(
+    lowering: &mut Lowering,
+    others: Option<Expr>,
+    data: Expr,
+    body: impl FnOnce(&mut Block<'_>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
+) -> Result<(Expr, Vec<Option<Slot>>)> {
     let mut slots = Vec::new();
     let filled = for_each(&mut lowering.env, data, "r", |block, r| {
         let (cond, outputs) = body(block, &r)?;
         let (row, columns) = row_struct(outputs);
         slots = columns;
-        let builder = ir::appender(row.ty.clone());
+        let builder = others.unwrap_or_else(|| ir::appender(row.ty.clone()));
         Ok((builder, move |b: Expr| {
             let merged = ir::merge(b.clone(), row);
             match cond {
@@ -97,6 +108,5 @@ pub(crate) fn append(
             }
         }))
     })?;
-    let data = lowering.bind(name, ir::result(filled));
-    Ok(Rows { data, columns: slots })
+    Ok((filled, slots))
 }
