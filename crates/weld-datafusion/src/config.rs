@@ -29,8 +29,12 @@ extensions_options! {
         pub join: bool, default = true
         /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
         pub scan: bool, default = true
+        /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
+        pub plans: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
+        /// Drop rows that no join will match before other operators see them, by the keys of build sides.
+        pub key_filters: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they
@@ -67,7 +71,8 @@ impl WeldOptions {
 /// Which rewrites of plans a session wants.
 pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
     let options = WeldOptions::of(config);
-    PlanOptions { join_order: options.enabled && options.join_order }
+    let on = options.enabled && options.plans;
+    PlanOptions { join_order: on && options.join_order, key_filters: on && options.key_filters }
 }
 
 /// How hard LLVM tries.

@@ -9,20 +9,63 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use weld_codegen::Value;
-use weld_plans::{KeySetBuilder, KeySetExpr};
+use weld_plans::{JoinKeys, KeySet, KeySetExpr, key_set};
 
-use crate::exec::DynamicFilter;
+use crate::exec::{DynamicFilter, Inner};
 
 /// The keys of a build side, or of one of its partitions.
 pub(crate) struct Keys<'a> {
     pub(crate) table: &'a Value,
     /// Least and greatest of each part in turn.
     pub(crate) bounds: Option<&'a Value>,
+}
+
+/// Keys of a table that are told to other operators.
+#[derive(Clone, Debug)]
+pub(crate) struct TableKeys {
+    pub(crate) keys: Arc<JoinKeys>,
+    /// For each of them, which of the table's it is.
+    pub(crate) parts: Vec<usize>,
+}
+
+/// Who waits for the keys of a table: if it is not finished, they hear that, too.
+pub(crate) struct Told(Option<TableKeys>);
+
+impl Told {
+    pub(crate) fn begin(keys: &TableKeys, partitions: usize) -> Option<Told> {
+        keys.keys.begin_all(partitions).then(|| Told(Some(keys.clone())))
+    }
+
+    pub(crate) fn tell(mut self, tables: &[&Value], context: &TaskContext) {
+        let Some(TableKeys { keys, parts }) = self.0.take() else { return };
+        keys.publish(parts.iter().map(|part| set_of(tables, *part, context)).collect());
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(TableKeys { keys, .. }) = &self.0 {
+            keys.close();
+        }
+    }
+}
+
+impl Inner {
+    /// Those who drop rows by the keys of the table in this run.
+    pub(crate) fn keys(&self) -> Option<&TableKeys> {
+        self.pipeline.keys.as_ref().filter(|_| !self.reset)
+    }
+
+    /// Waits for the keys that the source drops rows by, where they are sure to come.
+    pub(crate) async fn keys_settled(&self) {
+        for filter in self.pipeline.awaited.iter().filter(|_| !self.reset) {
+            filter.settled().await;
+        }
+    }
 }
 
 /// Narrows the filter to these keys, and completes it.
@@ -43,20 +86,15 @@ fn among(
     part: usize,
     context: &TaskContext,
 ) -> Option<Arc<dyn PhysicalExpr>> {
-    let (mut min, mut max, mut count) = (i64::MAX, i64::MIN, 0);
-    let mut are_integers = true;
-    for Keys { table, .. } in keys {
-        are_integers &= table.for_each_key(part, |key| {
-            (min, max) = (min.min(key), max.max(key));
-            count += 1;
-        });
-    }
-    let memory = MemoryConsumer::new("WeldExec[join filter]").register(context.memory_pool());
-    let mut set = KeySetBuilder::new(count, min, max).filter(|_| are_integers)?.reserved(memory)?;
-    for Keys { table, .. } in keys {
-        table.for_each_key(part, |key| set.insert(key));
-    }
-    Some(Arc::new(KeySetExpr::new(Arc::clone(&feeds.probe_keys[part]), Arc::new(set.finish()))))
+    let tables: Vec<&Value> = keys.iter().map(|keys| keys.table).collect();
+    let set = set_of(&tables, part, context)?;
+    Some(Arc::new(KeySetExpr::new(Arc::clone(&feeds.probe_keys[part]), set)))
+}
+
+/// The set of one part of the tables' keys.
+fn set_of(tables: &[&Value], part: usize, context: &TaskContext) -> Option<Arc<KeySet>> {
+    let each = |insert: &mut dyn FnMut(i64)| tables.iter().all(|table| table.for_each_key(part, &mut *insert));
+    key_set(each, context)
 }
 
 fn within(feeds: &DynamicFilter, keys: &[Keys<'_>]) -> Option<Arc<dyn PhysicalExpr>> {

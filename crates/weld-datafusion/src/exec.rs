@@ -20,8 +20,10 @@ use datafusion::physical_plan::{
     PlanProperties, apply_expression_roots,
 };
 use tokio::sync::OnceCell;
+use weld_plans::{KeyFilter, without_key_filters};
 
 use crate::code::{Code, CodeCache, Settings};
+use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
 use crate::lower::pipeline::{Kernel, Output};
@@ -52,6 +54,10 @@ pub(crate) struct Pipeline {
     pub(crate) fetch: Option<usize>,
     /// The dynamic filter that the table feeds.
     pub(crate) feeds: Option<DynamicFilter>,
+    /// Those who drop rows by the keys of the table.
+    pub(crate) keys: Option<TableKeys>,
+    /// Filters that the source drops rows by, once their keys are there.
+    pub(crate) awaited: Vec<KeyFilter>,
     /// All expressions of the replaced operators.
     pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
     /// Whether a Parquet source is read by the project's own scan.
@@ -118,7 +124,7 @@ pub(crate) struct Inner {
     pub(crate) handover: Handover,
     /// Whether this is a copy for another run of the plan. The consumers of its dynamic filter are shared with the other
     /// runs, so it must not be fed, as DataFusion's joins do not feed theirs.
-    reset: bool,
+    pub(crate) reset: bool,
 }
 
 impl WeldExec {
@@ -223,7 +229,7 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         }
         Ok(if Arc::ptr_eq(&found, &node) { Transformed::no(node) } else { Transformed::yes(found) })
     });
-    restored.data()
+    without_key_filters(restored.data()?)
 }
 
 /// The plan below the notes of what was declined.

@@ -19,6 +19,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
+use weld_plans::{JoinKeysExec, KeyFilterExec};
+
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
 use crate::scan::ScanExec;
@@ -102,6 +104,8 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<CooperativeExec>()
         && !plan.is::<VerifyExec>()
         && !plan.is::<ScanExec>()
+        && !plan.is::<JoinKeysExec>()
+        && !plan.is::<KeyFilterExec>()
 }
 
 /// How a `WeldExec` shows itself.
@@ -130,6 +134,12 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     }
     if let Some(feeds) = &pipeline.feeds {
         write!(f, ", feeds={}", feeds.filter)?;
+    }
+    for filter in &pipeline.awaited {
+        write!(f, ", {filter}")?;
+    }
+    if let Some(table) = &pipeline.keys {
+        write!(f, ", keys={}", table.keys)?;
     }
     if matches!(format, DisplayFormatType::Verbose) {
         for fused in &pipeline.fused {

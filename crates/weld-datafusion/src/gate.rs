@@ -17,6 +17,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_core::ir::Program;
+use weld_plans::KeyFilterExec;
 
 use crate::exec::{Inner, WeldExec};
 use crate::explain::is_operator;
@@ -175,7 +176,8 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     let counts = rows.iter().map(|rows| rows.count);
     let count = if plan.is::<UnionExec>() { counts.sum() } else { counts.max().unwrap_or(0) };
     // An operator may drop rows; an exchange does not.
-    let is_exact = rows.iter().all(|rows| rows.is_exact) && !is_operator(plan.as_ref());
+    let drops_rows = is_operator(plan.as_ref()) || plan.is::<KeyFilterExec>();
+    let is_exact = rows.iter().all(|rows| rows.is_exact) && !drops_rows;
     let is_filtered = rows.iter().any(|rows| rows.is_filtered);
     Some(Rows { count: plan.fetch().map_or(count, |fetch| count.min(fetch)), is_exact, is_filtered })
 }

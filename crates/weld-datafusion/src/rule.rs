@@ -35,9 +35,11 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use weld_plans::{JoinKeysExec, KeyFilter, KeyFilterExec};
 
 use crate::code::{CodeCache, Settings};
 use crate::config::WeldOptions;
+use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_notes};
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::lower::aggregate::Aggregate;
@@ -131,6 +133,8 @@ struct Chain {
     /// The build pipelines of the probes and the plans in whose place they are, the last step's first.
     builds: Vec<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)>,
     source: Arc<dyn ExecutionPlan>,
+    /// Filters between the operators and the source, which the source has, too.
+    awaited: Vec<KeyFilter>,
     /// How many columns the sink is given.
     columns: usize,
     /// Which of the source's columns are needed.
@@ -152,6 +156,7 @@ struct Chain {
 #[derive(Default)]
 struct Built {
     feeds: Option<DynamicFilter>,
+    keys: Option<TableKeys>,
     per_partition: bool,
 }
 
@@ -170,6 +175,7 @@ impl Chain {
             exprs: Vec::new(),
             builds: Vec::new(),
             source: Arc::clone(source),
+            awaited: Vec::new(),
             columns,
             needed: sink.needed(columns),
             keep_partitioning,
@@ -298,7 +304,10 @@ impl Rewriter {
                 Err(Unsupported::new(node.name(), "no lowering for this operator"))
             };
             match taken {
-                Err(unsupported) => return Ok(unsupported),
+                Err(unsupported) => {
+                    self.leave_to_scan(chain);
+                    return Ok(unsupported);
+                }
                 Ok(Taken { step, input }) => {
                     chain.passes_limits &= matches!(step, Step::Project { .. });
                     chain.needed = step.needed(&chain.needed);
@@ -307,6 +316,16 @@ impl Rewriter {
                     chain.source = input;
                 }
             }
+        }
+    }
+
+    /// The project's scan drops rows by the filters of its source: above it they need not do so again.
+    fn leave_to_scan(&self, chain: &mut Chain) {
+        let Some(exec) = chain.source.downcast_ref::<KeyFilterExec>() else { return };
+        let are_there = exec.filters().iter().all(KeyFilter::is_in_source);
+        if self.options.scan && are_there && scan::ParquetScan::of(exec.input().as_ref()).is_ok() {
+            chain.awaited = exec.filters().to_vec();
+            chain.source = Arc::clone(exec.input());
         }
     }
 
@@ -388,6 +407,8 @@ impl Rewriter {
             distribution,
             fetch: chain.fetch,
             feeds: built.feeds,
+            keys: built.keys,
+            awaited: chain.awaited,
             exprs: chain.exprs,
             scan: self.options.scan,
             compile_min_rows: self.options.compile_min_rows,
@@ -426,6 +447,8 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<FilterExec>()
         || plan.is::<GlobalLimitExec>()
         || plan.is::<HashJoinExec>()
+        || plan.is::<JoinKeysExec>()
+        || plan.is::<KeyFilterExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<NestedLoopJoinExec>()
         || plan.is::<ProjectionExec>()

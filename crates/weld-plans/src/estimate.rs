@@ -234,7 +234,7 @@ fn groups(exec: &AggregateExec, ranges: &Ranges) -> Option<Estimate> {
 /// A join that is not part of a graph that is ordered (an outer join, say), or one below it.
 fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
     let (left, right) = (estimate(join.left(), ranges)?, estimate(join.right(), ranges)?);
-    let mut share: f64 = 1.0;
+    let (mut share, mut least): (f64, f64) = (1.0, 0.0);
     for (l, r) in join.on() {
         let column = |side: &Estimate, expr: &Arc<dyn PhysicalExpr>| {
             expr.downcast_ref::<Column>().map(|column| side.columns[column.index()].clone())
@@ -244,9 +244,10 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
             continue;
         };
         share *= 1.0 / domain([&l, &r]);
+        least = least.max(1.0 / l.table_rows.min(r.table_rows).max(1.0));
     }
-    // Keys of several columns hold at most as many combinations as the smaller side has rows.
-    let share = share.max(1.0 / left.rows.min(right.rows).max(1.0));
+    // Keys of several columns hold at most as many combinations as the smaller table has rows.
+    let share = if join.on().len() > 1 { share.max(least) } else { share };
     let pairs = left.rows * right.rows * share;
     let matched = |side: &Estimate| side.rows.min(pairs);
     let unmatched = |side: &Estimate| (side.rows - matched(side)).max(side.rows * 0.2);

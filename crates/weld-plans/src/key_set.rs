@@ -37,12 +37,79 @@ const BLOOM_BITS_PER_KEY: u64 = 16;
 /// join's own.
 const BLOOM_KEYS_MAX: u64 = 1 << 21;
 
+/// `$body` with the array as one of its primitive type and with what makes an integer of its values; `None` if they are none.
+macro_rules! integers {
+    ($array:expr, |$values:ident, $key:ident| $body:expr) => {{
+        macro_rules! of {
+            ($ty:ty) => {
+                of!($ty, |value: <$ty as ArrowPrimitiveType>::Native| Some(value as i64))
+            };
+            ($ty:ty, $to_key:expr) => {{
+                let ($values, $key) = ($array.as_primitive::<$ty>(), $to_key);
+                Some($body)
+            }};
+        }
+        match $array.data_type() {
+            DataType::Int8 => of!(Int8Type),
+            DataType::Int16 => of!(Int16Type),
+            DataType::Int32 => of!(Int32Type),
+            DataType::Int64 => of!(Int64Type),
+            DataType::UInt8 => of!(UInt8Type),
+            DataType::UInt16 => of!(UInt16Type),
+            DataType::UInt32 => of!(UInt32Type),
+            // The `i64` of the same bits.
+            DataType::UInt64 => of!(UInt64Type),
+            DataType::Date32 => of!(Date32Type),
+            DataType::Date64 => of!(Date64Type),
+            DataType::Timestamp(TimeUnit::Second, _) => of!(TimestampSecondType),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => of!(TimestampMillisecondType),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => of!(TimestampMicrosecondType),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => of!(TimestampNanosecondType),
+            DataType::Decimal32(..) => of!(Decimal32Type),
+            DataType::Decimal64(..) => of!(Decimal64Type),
+            DataType::Decimal128(..) => of!(Decimal128Type, |value: i128| i64::try_from(value).ok()),
+            _ => None,
+        }
+    }};
+}
+
+/// Calls `each` with every value that is there; `None` if one is no integer of 64 bits.
+pub(crate) fn each_key(values: &dyn Array, each: impl FnMut(i64)) -> Option<()> {
+    integers!(values, |values, key| all_keys(values, key, each)?)
+}
+
+fn all_keys<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    key: impl Fn(T::Native) -> Option<i64>,
+    mut each: impl FnMut(i64),
+) -> Option<()> {
+    match values.nulls() {
+        Some(_) => values.iter().flatten().try_for_each(|value| key(value).map(&mut each)),
+        None => values.values().iter().try_for_each(|value| key(*value).map(&mut each)),
+    }
+}
+
+/// Whether keys of the type have sets.
+pub(crate) fn has_sets(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Date32
+            | DataType::Date64
+            | DataType::Timestamp(..)
+            | DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+    ) || data_type.is_integer()
+}
+
 /// A set of integers. Values of other widths, dates, timestamps and decimals are integers, too.
 #[derive(Debug)]
 pub struct KeySet {
     keys: u64,
     /// The least key.
     min: i64,
+    /// The greatest; if it is less than the least, there is no key.
+    max: i64,
     form: Form,
     /// What the query's memory pool was asked for.
     memory: Option<MemoryReservation>,
@@ -58,7 +125,11 @@ enum Form {
 
 /// A [`KeySet`] that is being filled.
 #[derive(Debug)]
-pub struct KeySetBuilder(KeySet);
+pub struct KeySetBuilder {
+    set: KeySet,
+    /// Keys that were not there yet.
+    added: u64,
+}
 
 impl KeySetBuilder {
     /// For at most `keys` keys between `min` and `max`; `None` if they are too many for a set to pay.
@@ -73,33 +144,36 @@ impl KeySetBuilder {
             }
             false => return None,
         };
-        Some(KeySetBuilder(KeySet { keys, min, form, memory: None }))
+        Some(KeySetBuilder { set: KeySet { keys, min, max, form, memory: None }, added: 0 })
     }
 
     /// Asks `memory` for what the set takes; `None` if the pool refuses.
     pub fn reserved(mut self, memory: MemoryReservation) -> Option<KeySetBuilder> {
-        memory.try_grow(8 * self.0.words().len()).ok()?;
-        self.0.memory = Some(memory);
+        memory.try_grow(8 * self.set.words().len()).ok()?;
+        self.set.memory = Some(memory);
         Some(self)
     }
 
     /// Adds a key, which must lie between the bounds.
     pub fn insert(&mut self, key: i64) {
-        let min = self.0.min;
-        match &mut self.0.form {
+        let min = self.set.min;
+        let (word, bits) = match &mut self.set.form {
             Form::Bitmap(words) => {
                 let distance = key.wrapping_sub(min) as u64;
-                words[(distance / 64) as usize] |= 1 << (distance % 64);
+                (&mut words[(distance / 64) as usize], 1 << (distance % 64))
             }
             Form::Bloom(words) => {
                 let (word, bits) = bloom(key, words.len());
-                words[word] |= bits;
+                (&mut words[word], bits)
             }
-        }
+        };
+        self.added += u64::from(*word & bits != bits);
+        *word |= bits;
     }
 
-    pub fn finish(self) -> KeySet {
-        self.0
+    pub fn finish(mut self) -> KeySet {
+        self.set.keys = self.added;
+        self.set
     }
 }
 
@@ -117,9 +191,14 @@ impl KeySet {
         matches!(self.form, Form::Bitmap(_))
     }
 
-    /// How many keys it was made for.
+    /// How many keys it holds; a few less if it is not exact.
     pub fn keys(&self) -> u64 {
         self.keys
+    }
+
+    /// The least and the greatest key.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        (self.min <= self.max).then_some((self.min, self.max))
     }
 
     /// Memory that was reserved for it, in bytes.
@@ -135,34 +214,7 @@ impl KeySet {
 
     /// The verdict on each value of an array; `None` if they are no integers.
     pub fn test(&self, values: &dyn Array) -> Option<BooleanArray> {
-        macro_rules! test {
-            ($ty:ty) => {
-                self.test_all::<$ty>(values.as_primitive(), |value| Some(value as i64))
-            };
-        }
-        Some(match values.data_type() {
-            DataType::Int8 => test!(Int8Type),
-            DataType::Int16 => test!(Int16Type),
-            DataType::Int32 => test!(Int32Type),
-            DataType::Int64 => test!(Int64Type),
-            DataType::UInt8 => test!(UInt8Type),
-            DataType::UInt16 => test!(UInt16Type),
-            DataType::UInt32 => test!(UInt32Type),
-            // As the keys were: the same bits.
-            DataType::UInt64 => test!(UInt64Type),
-            DataType::Date32 => test!(Date32Type),
-            DataType::Date64 => test!(Date64Type),
-            DataType::Timestamp(TimeUnit::Second, _) => test!(TimestampSecondType),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => test!(TimestampMillisecondType),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => test!(TimestampMicrosecondType),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => test!(TimestampNanosecondType),
-            DataType::Decimal32(..) => test!(Decimal32Type),
-            DataType::Decimal64(..) => test!(Decimal64Type),
-            DataType::Decimal128(..) => {
-                self.test_all::<Decimal128Type>(values.as_primitive(), |value| i64::try_from(value).ok())
-            }
-            _ => return None,
-        })
+        integers!(values, |values, key| self.test_all(values, key))
     }
 
     fn test_all<T: ArrowPrimitiveType>(
@@ -211,6 +263,14 @@ fn bloom(value: i64, words: usize) -> (usize, u64) {
     ((hash >> 32) as usize & (words - 1), bits)
 }
 
+/// `bitmap of 57 keys`
+impl fmt::Display for KeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = if self.is_exact() { "bitmap" } else { "Bloom filter" };
+        write!(f, "{form} of {} keys", self.keys)
+    }
+}
+
 /// `value IN keys`.
 #[derive(Debug)]
 pub struct KeySetExpr {
@@ -230,8 +290,7 @@ impl KeySetExpr {
 
 impl fmt::Display for KeySetExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = if self.set.is_exact() { "bitmap" } else { "Bloom filter" };
-        write!(f, "{} IN {form} of {} keys", self.value, self.set.keys)
+        write!(f, "{} IN {}", self.value, self.set)
     }
 }
 

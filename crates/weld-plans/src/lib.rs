@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod estimate;
+mod expr;
 mod join_order;
+mod key_filters;
 mod key_set;
 mod ranges;
 mod selectivity;
@@ -16,6 +18,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 pub use join_order::JoinOrder;
+pub use key_filters::{
+    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, without_key_filters,
+};
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -24,14 +29,19 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanOptions {
     pub join_order: bool,
+    pub key_filters: bool,
 }
 
 /// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
 /// already; `options` finds a session's settings.
 pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -> Vec<Rule> {
-    let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
-    if let (Some(selection), None) = (place_of("join_selection"), place_of(JoinOrder::NAME)) {
-        rules.insert(selection + 1, Arc::new(JoinOrder::new(options)));
+    let ranges = Arc::new(ranges::Ranges::default());
+    let place_of = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
+    if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
+        rules.insert(selection + 1, Arc::new(JoinOrder::new(options, Arc::clone(&ranges))));
+    }
+    if place_of(&rules, KeyFilters::NAME).is_none() {
+        rules.push(Arc::new(KeyFilters::new(options, ranges)));
     }
     rules
 }

@@ -1,67 +1,21 @@
 //! Joins in another order: the same rows, names and types, and fewer rows on the way.
 
-use std::fmt::Write;
-use std::sync::Arc;
+mod common;
 
-use arrow::util::pretty::pretty_format_batches;
-use datafusion::datasource::MemTable;
-use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::displayable;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use std::fmt::Write;
+
+use common::Both;
+use datafusion::prelude::SessionConfig;
 use weld_plans::PlanOptions;
 
-/// Stock DataFusion, and DataFusion with the rules of this crate.
-struct Both {
-    stock: SessionContext,
-    ordered: SessionContext,
-}
-
-impl Both {
-    fn new(partitions: usize) -> Both {
-        let config = SessionConfig::new().with_target_partitions(partitions);
-        let stock = SessionContext::new_with_config(config.clone());
-        let rules = weld_plans::rules(PhysicalOptimizer::new().rules, |_| PlanOptions { join_order: true });
-        let state = SessionStateBuilder::new()
-            .with_default_features()
-            .with_config(config)
-            .with_physical_optimizer_rules(rules)
-            .build();
-        Both { stock, ordered: SessionContext::new_with_state(state) }
-    }
-
-    async fn table(&self, name: &str, rows: &str) {
-        let frame = self.stock.sql(rows).await.expect("valid SQL");
-        let schema = Arc::new(frame.schema().as_arrow().clone());
-        let batches = frame.collect().await.expect("it runs");
-        for context in [&self.stock, &self.ordered] {
-            let table = MemTable::try_new(Arc::clone(&schema), vec![batches.clone()]).expect("one schema");
-            context.register_table(name, Arc::new(table)).expect("a new name");
-        }
-    }
-
-    /// The same rows from both; gives the plan of the ordered one.
-    async fn check(&self, sql: &str) -> String {
-        let rows = |context: &SessionContext| {
-            let context = context.clone();
-            async move {
-                let batches = context.sql(sql).await.expect("valid SQL").collect().await;
-                let batches = batches.unwrap_or_else(|error| panic!("{sql}\n{error}"));
-                let text = pretty_format_batches(&batches).expect("printable").to_string();
-                let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-                lines.sort();
-                lines
-            }
-        };
-        assert_eq!(rows(&self.ordered).await, rows(&self.stock).await, "{sql}");
-        let plan = self.ordered.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("it plans");
-        displayable(plan.as_ref()).indent(false).to_string()
-    }
+fn both(partitions: usize) -> Both {
+    let config = SessionConfig::new().with_target_partitions(partitions);
+    Both::new(config, |_| PlanOptions { join_order: true, key_filters: false })
 }
 
 /// A fact table of 20,000 rows, two dimensions of 1,000, one of 10 behind the first.
 async fn star(partitions: usize) -> Both {
-    let both = Both::new(partitions);
+    let both = both(partitions);
     both.table(
         "fact",
         "SELECT v AS f_key, v % 1000 AS f_a, v * 7 % 1000 AS f_b, v % 13 AS f_n FROM generate_series(0, 19999) AS g(v)",
@@ -147,7 +101,7 @@ async fn many_relations() {
 /// Random graphs: chains, stars and cycles with filters, semi and anti joins, over columns with nulls and duplicates.
 #[tokio::test]
 async fn random_joins_give_the_same_rows() {
-    let both = Both::new(2);
+    let both = both(2);
     for (table, rows) in [("t0", 60), ("t1", 30), ("t2", 7), ("t3", 40), ("t4", 1)] {
         let sql = format!(
             "SELECT v % 11 AS x, CASE WHEN v % 5 = 0 THEN NULL ELSE v % 7 END AS y, v AS z, concat('s', v % 3) AS s

@@ -112,6 +112,7 @@ impl Run {
             return Err(Failure::Superseded);
         }
         let args = args(inner, partition, context).await?;
+        inner.keys_settled().await;
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
         let kernel = &inner.pipeline.kernel;

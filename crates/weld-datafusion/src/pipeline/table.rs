@@ -25,7 +25,7 @@ use super::preserve::Marks;
 use super::slices::Slices;
 use crate::arrow::input::{BatchColumns, scalar};
 use crate::code::Code;
-use crate::dynamic_filter::{Keys, feed};
+use crate::dynamic_filter::{Keys, Told, feed};
 use crate::exec::Inner;
 use crate::lower::Arg;
 use crate::lower::pipeline::Output;
@@ -233,6 +233,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
     let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
     let args = args(&inner, 0, &context).await?;
+    inner.keys_settled().await;
     let cancel = CancelOnDrop::default();
     let memory = QueryMemory::new("WeldExec[table]", &context, Pressure::Fails);
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
@@ -243,6 +244,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     let sharing = crate::scan::Sharing::default();
     let mut parts = Vec::new();
     let partitions = source.output_partitioning().partition_count();
+    let told = inner.keys().and_then(|keys| Told::begin(keys, partitions));
     let read = if args.no_rows { 0 } else { partitions };
     // When the partitions are done, so are the threads that worked on them.
     let threads = Threads::shared(read.max(1));
@@ -292,6 +294,9 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     if let Some(feeds) = inner.feeds() {
         let keys = tables.iter().map(|(side, bounds)| Keys { table: &side.table, bounds: bounds.as_ref() });
         feed(feeds, &keys.collect::<Vec<_>>(), &context)?;
+    }
+    if let Some(told) = told {
+        told.tell(&tables.iter().map(|(side, _)| &side.table).collect::<Vec<_>>(), &context);
     }
     Ok(BuildSide { tables: tables.into_iter().map(|(table, _)| Arc::new(table)).collect() })
 }

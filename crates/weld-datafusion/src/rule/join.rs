@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::PartitionMode;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use weld_plans::{JoinKeys, JoinKeysExec};
 
 use super::{Built, Chain, Rewriter, Taken, enabled, fused, merges};
+use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, WeldExec};
 use crate::lower::join::Table;
 use crate::lower::join::node::JoinNode;
@@ -144,13 +147,20 @@ impl Rewriter {
             }
             _ => left,
         };
+        let keeps_input = Arc::ptr_eq(input, left);
+        // The table has the keys; whoever runs the replaced operators collects them.
+        let collects = input.downcast_ref::<JoinKeysExec>();
+        let (input, keys) = match collects.and_then(|exec| Some((exec.input(), table_keys(node, exec.keys())?))) {
+            Some((below, keys)) => (below, Some(keys)),
+            None => (input, None),
+        };
         let filter = node.plan.dynamic_expressions_produced().into_iter().next();
         let sink = Sink::Build { join: node.join.clone(), columns, bounds: filter.is_some() };
         if let Err(unsupported) = sink.check(&input.schema()) {
             return Ok(Err(unsupported));
         }
         let mut chain = Chain::new(input, &sink, per_partition);
-        chain.relies = Arc::ptr_eq(input, left) && node.mode != PartitionMode::Auto;
+        chain.relies = keeps_input && node.mode != PartitionMode::Auto;
         self.extend(&mut chain, false)?;
         let feeds = filter.map(|filter| DynamicFilter {
             filter,
@@ -158,7 +168,7 @@ impl Rewriter {
             probe_schema: node.right.schema(),
             passes_nulls: node.join.sees_null_keys(),
         });
-        let built = Built { feeds, per_partition };
+        let built = Built { feeds, keys, per_partition };
         Ok(self.finish(chain, sink, left, built)?.and_then(|build| {
             let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.kernel.output.clone());
             match exec {
@@ -175,4 +185,11 @@ impl Rewriter {
         let input = exchange.input();
         (input.output_partitioning().partition_count() == *partitions).then(|| Arc::clone(input))
     }
+}
+
+/// Which of the join's keys the collected ones are.
+fn table_keys(node: &JoinNode<'_>, keys: &Arc<JoinKeys>) -> Option<TableKeys> {
+    let part = |key: &Arc<dyn PhysicalExpr>| node.join.build_keys().iter().position(|known| known.eq(key));
+    let parts = keys.exprs().iter().map(part).collect::<Option<Vec<_>>>()?;
+    Some(TableKeys { keys: Arc::clone(keys), parts })
 }

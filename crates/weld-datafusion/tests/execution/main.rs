@@ -9,6 +9,7 @@ mod faults;
 mod grouping_sets;
 mod join_types;
 mod joins;
+mod key_filters;
 mod limits;
 mod memory;
 mod passes;

@@ -10,12 +10,13 @@ use weld_datafusion::{WeldExec, pipelines, uncompiled};
 
 use crate::common::{Engines, config, sorted_rows};
 
-const QUERIES: [&str; 7] = [
+const QUERIES: [&str; 8] = [
     "SELECT k, s FROM t WHERE k > 10",
     "SELECT g, count(*), sum(k) FROM t GROUP BY g",
     "SELECT count(*), max(s) FROM t WHERE g < 5",
     "SELECT t.k, u.s FROM t JOIN u ON t.k = u.k WHERE u.g = 2",
     "SELECT u.g, count(*) FROM t JOIN u ON t.g = u.g GROUP BY u.g",
+    "SELECT u.s, n FROM u JOIN (SELECT k, count(*) AS n FROM t GROUP BY k) a ON u.k = a.k WHERE u.g = 2 AND u.k < 30",
     "SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE g = 1) ORDER BY k DESC LIMIT 5",
     "SELECT k, row_number() OVER (PARTITION BY g ORDER BY k) FROM t WHERE k % 3 = 1",
 ];

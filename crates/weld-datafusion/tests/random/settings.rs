@@ -9,8 +9,17 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 6] =
-    ["weld.filter", "weld.projection", "weld.aggregate", "weld.join", "weld.scan", "weld.drop_exchanges"];
+const SWITCHES: [&str; 9] = [
+    "weld.filter",
+    "weld.projection",
+    "weld.aggregate",
+    "weld.join",
+    "weld.scan",
+    "weld.drop_exchanges",
+    "weld.plans",
+    "weld.join_order",
+    "weld.key_filters",
+];
 
 /// DataFusion's that change what a plan looks like, with the values that they take.
 const PLANNING: [(&str, &[&str]); 10] = [

@@ -10,12 +10,9 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
-};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::filter::FilterExec;
@@ -23,6 +20,8 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::expr::cannot_fail;
 
 /// A set of relations, a bit each.
 pub(super) type Set = u64;
@@ -264,33 +263,6 @@ fn is_ordered(plan: &Arc<dyn ExecutionPlan>) -> bool {
             && join.null_equality() == NullEquality::NullEqualsNothing
             && join.dynamic_expressions_produced().is_empty()
     })
-}
-
-/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before.
-fn cannot_fail(expr: &Expr) -> bool {
-    let mut safe = true;
-    let visited = expr.apply(|node| {
-        let node_is_safe = match node.downcast_ref::<BinaryExpr>() {
-            Some(binary) => matches!(binary.op(), Operator::And | Operator::Or) || is_comparison(*binary.op()),
-            None => {
-                node.is::<Column>()
-                    || node.is::<Literal>()
-                    || node.is::<NotExpr>()
-                    || node.is::<IsNullExpr>()
-                    || node.is::<IsNotNullExpr>()
-                    || node.is::<InListExpr>()
-                    || node.is::<LikeExpr>()
-            }
-        };
-        safe &= node_is_safe;
-        Ok(if safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    });
-    visited.is_ok() && safe
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn projected(columns: Vec<usize>, join: &HashJoinExec) -> Vec<usize> {

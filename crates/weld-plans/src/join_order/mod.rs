@@ -37,15 +37,15 @@ const GAIN_MIN: f64 = 1.25;
 #[derive(Debug)]
 pub struct JoinOrder {
     options: fn(&ConfigOptions) -> PlanOptions,
-    ranges: Ranges,
+    ranges: Arc<Ranges>,
 }
 
 impl JoinOrder {
     pub(crate) const NAME: &str = "join_order";
 
     /// `options` finds the settings of a session.
-    pub fn new(options: fn(&ConfigOptions) -> PlanOptions) -> JoinOrder {
-        JoinOrder { options, ranges: Ranges::default() }
+    pub(crate) fn new(options: fn(&ConfigOptions) -> PlanOptions, ranges: Arc<Ranges>) -> JoinOrder {
+        JoinOrder { options, ranges }
     }
 
     fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

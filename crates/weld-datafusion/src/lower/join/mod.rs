@@ -84,6 +84,11 @@ impl Join {
         &self.right_keys
     }
 
+    /// The expressions that are compared, over the build side.
+    pub(crate) fn build_keys(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.left_keys
+    }
+
     /// Whether the probe side's rows with null keys matter though they match nothing.
     pub(crate) fn sees_null_keys(&self) -> bool {
         self.null_aware && self.right_keys.iter().any(|key| key.nullable(&self.right).unwrap_or(true))

@@ -1,0 +1,103 @@
+//! Filters by the keys of build sides beside compiled pipelines, and beside DataFusion's operators.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use weld_datafusion::uncompiled;
+
+use crate::common::{Engines, config, sorted_rows};
+
+/// 20,000 items of 1,000 orders, 5 of which are dear.
+async fn engines(partitions: usize) -> Engines {
+    let engines = Engines::new(config(partitions));
+    let orders = "SELECT CASE WHEN v % 50 = 0 THEN NULL ELSE v END AS o_key, v % 7 AS o_line, v % 200 AS o_price
+                  FROM generate_series(1, 1000) AS g(v)";
+    let items = "SELECT CASE WHEN v % 90 = 0 THEN NULL ELSE v * 7 % 1000 END AS i_order, v % 7 AS i_line, v AS i_key,
+                 concat('item ', v % 50) AS i_tag FROM generate_series(1, 20000) AS g(v)";
+    engines.table_from("orders", orders, 100).await;
+    engines.table_from("items", items, 1000).await;
+    engines
+}
+
+/// The sum of a metric over the key filters of a plan.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().filter(|_| plan.name() == "KeyFilterExec").map_or(0, |metrics| match name {
+        "output_rows" => metrics.output_rows().unwrap_or(0),
+        _ => metrics.sum_by_name(name).map_or(0, |value| value.as_usize()),
+    });
+    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
+}
+
+async fn plan(engines: &Engines, sql: &str) -> Arc<dyn ExecutionPlan> {
+    engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan")
+}
+
+fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+const QUERIES: [&str; 9] = [
+    "SELECT sum(i_key) FROM orders JOIN items ON o_key = i_order WHERE o_price = 3
+     AND i_key < (SELECT 1.2 * avg(i_key) FROM items AS i WHERE i.i_order = o_key)",
+    "SELECT o_key, n FROM orders JOIN (SELECT i_order, count(*) AS n FROM items GROUP BY i_order) i ON o_key = i_order
+     WHERE o_price = 3",
+    "SELECT o_key, n FROM orders LEFT JOIN (SELECT i_order, count(*) AS n FROM items GROUP BY i_order) i
+     ON o_key = i_order WHERE o_price = 3",
+    "SELECT o_key, o_line, n FROM orders JOIN (SELECT i_order, i_line, sum(i_key) AS n FROM items GROUP BY i_order, i_line) i
+     ON o_key = i_order AND o_line = i_line WHERE o_price = 3",
+    "SELECT o_key FROM orders WHERE o_price = 3 AND EXISTS (SELECT i_order FROM items WHERE i_order = o_key
+     GROUP BY i_order HAVING sum(i_key) > 100)",
+    "SELECT o_key FROM orders WHERE o_price = 3 AND NOT EXISTS (SELECT i_order FROM items WHERE i_order = o_key
+     GROUP BY i_order HAVING sum(i_key) > 200000)",
+    "SELECT o_key, i_key, s FROM orders JOIN (SELECT i_order, i_key, sum(i_key) OVER (PARTITION BY i_order) AS s FROM items) i
+     ON o_key = i_order WHERE o_price = 3",
+    "SELECT o_key, n FROM orders JOIN (SELECT i_order, max(i_key) AS n FROM items GROUP BY i_order
+     UNION ALL SELECT i_order, i_key FROM items WHERE i_key < 500) i ON o_key = i_order WHERE o_price = 3",
+    "SELECT o_key, a.n, i_key FROM orders JOIN items ON o_key = items.i_order
+     JOIN (SELECT i_order, count(*) AS n FROM items GROUP BY i_order) a ON a.i_order = items.i_order
+     WHERE o_price = 3 AND i_key % 3 = 0",
+];
+
+const THRESHOLD: &str = "datafusion.optimizer.hash_join_single_partition_threshold";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_rows_with_each_rule_off() {
+    for settings in [
+        vec!["weld.key_filters = false".to_owned()],
+        vec!["weld.plans = false".to_owned()],
+        vec!["weld.join_order = false".to_owned()],
+        vec!["weld.join = false".to_owned()],
+        vec!["weld.compile_min_rows = 1000000000".to_owned()],
+        vec!["weld.join_order = false".to_owned(), format!("{THRESHOLD} = 0"), format!("{THRESHOLD}_rows = 0")],
+    ] {
+        let engines = engines(3).await;
+        for setting in &settings {
+            engines.weld.sql(&format!("SET {setting}")).await.expect("a setting");
+        }
+        let is_off = ["weld.key_filters = false", "weld.plans = false"].contains(&settings[0].as_str());
+        for sql in QUERIES {
+            let run = engines.run(sql).await.unwrap_or_else(|error| panic!("{settings:?} {sql}\n{error}"));
+            assert_eq!(run.rows, engines.stock_rows(sql).await.expect("it runs"), "{settings:?} {sql}");
+            let text = shown(&plan(&engines, sql).await);
+            assert!(!is_off || !text.contains("KeyFilterExec"), "{settings:?} {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_aggregate_sees_the_groups_that_are_joined() {
+    for partitions in [1, 3] {
+        let engines = engines(partitions).await;
+        for sql in QUERIES {
+            let compiled = plan(&engines, sql).await;
+            assert!(shown(&compiled).contains("KeyFilterExec"), "{sql}\n{}", shown(&compiled));
+            assert!(!shown(&uncompiled(&compiled).expect("a plan")).contains("Key"), "{sql}");
+            let rows = collect(Arc::clone(&compiled), engines.weld.task_ctx()).await.expect("it runs");
+            assert_eq!(sorted_rows(&rows), engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+            // Five of a thousand orders, some of which have no key, twice where two filters are.
+            let (read, passed) = (metric(&compiled, "input_rows"), metric(&compiled, "output_rows"));
+            assert!(read >= 20_000 && passed <= read / 50, "{passed} of {read}\n{}", shown(&compiled));
+            assert!(shown(&compiled).contains("(bitmap of "), "{sql}\n{}", shown(&compiled));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Filters among the predicates of a source that reads files: it prunes by the least and the greatest key, and readers that
+//! drop rows before they decode other columns find the set.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::key_set::{KeySet, KeySetExpr};
+
+/// A filter that a source has been given.
+#[derive(Debug)]
+pub(super) struct SourceFilter {
+    pub(super) filter: Arc<DynamicFilterPhysicalExpr>,
+    pub(super) column: Arc<dyn PhysicalExpr>,
+    pub(super) schema: SchemaRef,
+    /// Which of the keys.
+    pub(super) part: usize,
+    /// With more keys it would not pay.
+    pub(super) keys_max: f64,
+}
+
+/// The source with a filter over its column that passes everything so far; `None` if it takes none.
+pub(super) fn with_filter(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: &Arc<dyn PhysicalExpr>,
+    config: &ConfigOptions,
+) -> Option<(Arc<dyn ExecutionPlan>, Arc<DynamicFilterPhysicalExpr>)> {
+    // A limit counts rows that the filter would drop.
+    let exec = plan.downcast_ref::<DataSourceExec>().filter(|exec| exec.fetch().is_none())?;
+    exec.data_source().downcast_ref::<FileScanConfig>()?;
+    let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(column)], lit(true)));
+    let pushed: Arc<dyn PhysicalExpr> = Arc::<DynamicFilterPhysicalExpr>::clone(&filter);
+    let source = exec.data_source().try_pushdown_filters(vec![pushed], config).ok()?.updated_node?;
+    Some((Arc::new(exec.clone().with_data_source(source)), filter))
+}
+
+impl SourceFilter {
+    /// Once the keys are known.
+    pub(super) fn narrow(&self, set: Option<&Arc<KeySet>>) {
+        if let Some(set) = set.filter(|set| set.keys() as f64 <= self.keys_max) {
+            // It stays as wide as it was if that fails.
+            let updated = self.filter.update(self.within(set));
+            updated.unwrap_or_else(|error| log::debug!("a filter of a source stays as it is: {error}"));
+        }
+        self.filter.mark_complete();
+    }
+
+    fn within(&self, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
+        let Some((min, max)) = set.bounds() else { return lit(false) };
+        let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
+            let bound = lit(scalar(key, &self.column.data_type(&self.schema).ok()?)?);
+            Some(Arc::new(BinaryExpr::new(Arc::clone(&self.column), op, bound)))
+        };
+        let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(Arc::clone(&self.column), Arc::clone(set)));
+        let bounds = [compare(Operator::GtEq, min), compare(Operator::LtEq, max)];
+        conjunction(bounds.into_iter().flatten().chain([among]))
+    }
+}
+
+/// A key as SQL's value; `None` where keys are not in the order of values.
+fn scalar(key: i64, data_type: &DataType) -> Option<ScalarValue> {
+    match data_type {
+        DataType::UInt64 => None,
+        DataType::Decimal32(precision, scale) => Some(ScalarValue::Decimal32(key.try_into().ok(), *precision, *scale)),
+        DataType::Decimal64(precision, scale) => Some(ScalarValue::Decimal64(Some(key), *precision, *scale)),
+        DataType::Decimal128(precision, scale) => Some(ScalarValue::Decimal128(Some(key.into()), *precision, *scale)),
+        DataType::Date32 => Some(ScalarValue::Date32(Some(key.try_into().ok()?))),
+        other => ScalarValue::Int64(Some(key)).cast_to(other).ok(),
+    }
+}
