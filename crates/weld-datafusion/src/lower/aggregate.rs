@@ -115,7 +115,8 @@ impl Aggregate {
     }
 
     pub(crate) fn lower(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
-        let mut states = States::default();
+        let have_total = self.sets.as_ref().is_some_and(GroupingSets::have_total);
+        let mut states = States { have_total, ..States::default() };
         let mut outputs = Vec::new();
         let mut key = None;
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
@@ -153,21 +154,34 @@ impl Aggregate {
                 let Some(sets) = &self.sets else {
                     return append(lowering, ir::to_vec(groups), "states", |block, e| row(block, keys(e), e));
                 };
-                let id_kind = self.id_kind()?;
                 let merging = (states.op(), states.identity(&groups));
-                let grouped = sets.lower(lowering, groups.clone(), keys, merging, id_kind)?;
-                let mut whole = None;
-                if sets.has_whole() {
-                    let whole_row = |block: &mut Block<'_>, e: &Expr| row(block, sets.whole(keys(e), id_kind), e);
-                    whole = Some(append_to(lowering, None, ir::to_vec(groups), whole_row)?.0);
-                }
-                let nullable = sets.nullable(&nullable);
-                let (filled, columns) = append_to(lowering, whole, ir::to_vec(grouped), |block, e| {
-                    row(block, keys_of(e, &nullable, false), e)
-                })?;
-                Ok(Rows { data: lowering.bind("states", ir::result(filled)), columns })
+                self.lower_sets(lowering, sets, groups, &nullable, merging, &row)
             }
         }
+    }
+
+    /// The groups of all sets, one after the other.
+    fn lower_sets(
+        &self,
+        lowering: &mut Lowering,
+        sets: &GroupingSets,
+        groups: Expr,
+        nullable: &[bool],
+        merging: (MergeOp, Expr),
+        row: &impl Fn(&mut Block<'_>, Vec<Sql>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
+    ) -> Result<Rows> {
+        let id_kind = self.id_kind()?;
+        let types = self.output.fields().iter().take(nullable.len());
+        let types = types.map(|field| value_type(field.data_type())).collect::<Result<Vec<_>>>()?;
+        let (mut filled, mut columns) = (None, Vec::new());
+        for (id, groups) in sets.lower(lowering, groups, nullable, merging)? {
+            let entries = ir::to_vec(groups.data.clone());
+            let of_set = |block: &mut Block<'_>, e: &Expr| row(block, sets.key(id, &groups, e, &types, id_kind), e);
+            let (appended, slots) = append_to(lowering, filled, entries, of_set)?;
+            (filled, columns) = (Some(appended), slots);
+        }
+        let filled = filled.ok_or_else(|| Unsupported::new("AggregateExec", "no grouping sets"))?;
+        Ok(Rows { data: lowering.bind("states", ir::result(filled)), columns })
     }
 
     /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups.
@@ -298,6 +312,8 @@ enum State {
 /// The fields of a group's state, and what each row merges into them.
 #[derive(Default)]
 struct States {
+    /// Whether a group may have no rows, though there are groups.
+    have_total: bool,
     keys: Vec<(State, Vec<Arc<dyn PhysicalExpr>>, Option<Arc<dyn PhysicalExpr>>)>,
     ops: Vec<ReduceOp>,
     values: Vec<Expr>,
@@ -413,7 +429,7 @@ impl States {
         let Some(kind) = arg.value.ty.as_scalar().filter(|kind| *kind != ScalarKind::Bool) else {
             return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
         };
-        let needs_any = whole || counts.is_some();
+        let needs_any = whole || self.have_total || counts.is_some();
         match call.function {
             Function::Sum | Function::Avg => {
                 let sum_kind = match (call.function, kind) {

@@ -1,31 +1,43 @@
-//! GROUPING SETS, ROLLUP and CUBE: rows are grouped by all keys first, and the groups once more for each set.
+//! GROUPING SETS, ROLLUP and CUBE: rows are grouped by all keys, and the groups of a set by the keys of a smaller one.
 //!
+//! `GROUP BY ROLLUP (a, b)` becomes
 //! ```weld
-//! let groups = result(for(input, dictmerger[{K1,K2},S,..], ..));
-//! let grouped = result(for(tovec(groups), dictmerger[{{K1,bool},{K2,bool},u8},S,..],
-//!   |b, i, e| for(ids, b, |b, j, id| merge(b, {{<K1 or null>, <K2 or null>, id}, e.$1}))));
-//! let states = result(for(tovec(grouped), for(tovec(groups), appender[..], ..), ..));
+//! let groups = result(for(input, dictmerger[{A,B},S,..], ..));
+//! let regrouped = result(for(tovec(groups), dictmerger[A,S,..], |b, i, e| merge(b, {e.$0.$0, e.$1})));
+//! let total = result(for(tovec(regrouped), merge(dictmerger[bool,S,..], {true, <no rows>}), ..));
+//! let states = result(for(tovec(total), for(tovec(regrouped), for(tovec(groups), appender[..], ..), ..), ..));
 //! ```
-//! DataFusion groups every row once a set. States of groups merge like values, so the second loop sees each group once
-//! a set instead, but for the set of all keys, which ROLLUP and CUBE have: its groups are there already. The bits of a set's id say which keys are null in it, as in DataFusion's `__grouping_id`: the last
-//! key is the lowest bit, and above the keys' bits stands the ordinal of a set that is there several times.
+//! DataFusion groups every row once a set. States of groups merge like values, so a set is made of the groups of the
+//! smallest set before it that has all of its keys. The bits of a set's id say which keys are null in it, as in
+//! DataFusion's `__grouping_id`: the last key is the lowest bit, and above the keys' bits stands the ordinal of a set that
+//! is there several times.
 
 use std::collections::HashMap;
 
 use datafusion::physical_plan::aggregates::PhysicalGroupBy;
-use weld_core::ir::{Expr, Func, build as ir};
+use weld_core::ir::{Expr, build as ir};
 use weld_core::op::MergeOp;
 use weld_core::ty::{ScalarKind, Type};
 
-use super::{Block, Lowering, Result, Sql, Unsupported, for_each};
+use super::{Lowering, Result, Sql, Unsupported, for_each};
 
-/// The grouping sets of an aggregate over `keys` keys.
+/// Every set is two loops: more than these take too long to compile.
+const SETS_MAX: usize = 16;
+
+/// The grouping sets of an aggregate.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupingSets {
-    /// But for the set of all keys.
     ids: Vec<u64>,
-    has_whole: bool,
     keys: usize,
+}
+
+/// The groups of one set: a dictionary.
+pub(crate) struct Groups {
+    /// The keys that are null in the set, a bit each.
+    nulls: u64,
+    pub(crate) data: Expr,
+    /// The keys that it has: their numbers, and whether they may be null.
+    kept: Vec<(usize, bool)>,
 }
 
 impl GroupingSets {
@@ -34,31 +46,40 @@ impl GroupingSets {
             return Ok(None);
         }
         let keys = group_by.expr().len();
+        let unsupported = |why: &str| Unsupported::new("AggregateExec", why);
         if keys == 0 {
-            return Err(Unsupported::new("AggregateExec", "grouping sets without keys"));
+            return Err(unsupported("grouping sets without keys"));
+        }
+        if group_by.groups().len() > SETS_MAX {
+            return Err(unsupported("more than 16 grouping sets"));
         }
         let mut seen: HashMap<&[bool], u64> = HashMap::new();
-        let id = |set: &Vec<bool>, ordinal: u64| {
-            let nulls = set.iter().fold(0_u64, |bits, is_null| (bits << 1) | u64::from(*is_null));
-            let ordinal =
-                if ordinal == 0 { Some(0) } else { u32::try_from(keys).ok().and_then(|n| ordinal.checked_shl(n)) };
-            ordinal.map(|ordinal| nulls | ordinal)
-        };
         let mut ids = Vec::new();
         for set in group_by.groups() {
+            let nulls = set.iter().fold(0_u64, |bits, is_null| (bits << 1) | u64::from(*is_null));
             let ordinal = seen.entry(set).or_insert(0);
-            ids.push(
-                id(set, *ordinal).ok_or_else(|| Unsupported::new("AggregateExec", "grouping sets of too many keys"))?,
-            );
+            let above = match *ordinal {
+                0 => Some(0),
+                ordinal => u32::try_from(keys).ok().and_then(|bits| ordinal.checked_shl(bits)),
+            };
+            ids.push(nulls | above.ok_or_else(|| unsupported("grouping sets of too many keys"))?);
             *ordinal += 1;
         }
-        let sets = ids.len();
-        ids.retain(|id| *id != 0);
-        Ok(Some(GroupingSets { has_whole: ids.len() < sets, ids, keys }))
+        Ok(Some(GroupingSets { ids, keys }))
     }
 
     fn bit(&self, key: usize) -> u64 {
         1 << (self.keys - 1 - key)
+    }
+
+    /// The keys that are null in a set, without its ordinal.
+    fn nulls(&self, id: u64) -> u64 {
+        (0..self.keys).map(|key| self.bit(key) & id).sum()
+    }
+
+    /// Whether there is a set without keys, which has a group even where there are no rows.
+    pub(crate) fn have_total(&self) -> bool {
+        self.ids.iter().any(|id| (0..self.keys).all(|key| id & self.bit(key) != 0))
     }
 
     /// Whether a key is null in one of the sets.
@@ -66,82 +87,80 @@ impl GroupingSets {
         self.ids.iter().any(|id| id & self.bit(key) != 0)
     }
 
-    /// Whether all keys are null in the set: it has a group even where there are no rows.
-    fn is_total(&self, id: u64) -> bool {
-        (0..self.keys).all(|key| id & self.bit(key) != 0)
-    }
-
-    /// Which of the columns of a group's key may be null, the id's included.
-    pub(crate) fn nullable(&self, keys: &[bool]) -> Vec<bool> {
-        let keys = keys.iter().enumerate().map(|(key, nullable)| *nullable || self.leaves_out(key));
-        keys.chain([false]).collect()
-    }
-
-    /// Whether the groups of all keys are among the sets.
-    pub(crate) fn has_whole(&self) -> bool {
-        self.has_whole
-    }
-
-    /// The key of a group of all `keys`, as those of the other sets are stored.
-    pub(crate) fn whole(&self, keys: Vec<Sql>, id_kind: ScalarKind) -> Vec<Sql> {
-        let as_others = |(key, sql): (usize, Sql)| match self.leaves_out(key) {
-            true => Sql { valid: Some(sql.valid()), value: sql.value },
-            false => sql,
-        };
-        let keys = keys.into_iter().enumerate().map(as_others);
-        keys.chain([Sql::required(ir::number(id_kind, 0))]).collect()
-    }
-
-    /// Groups `groups` once more, for each of the other sets. `keys` reads a group's keys; `identity` is the state of no rows, which the
-    /// sets without keys start with. Ids are of the kind `id_kind`.
+    /// The groups of each set, with its id, made of `groups` by all keys, which may be null as `nullable` says. `identity` is
+    /// the state of no rows, which a set without keys starts with.
     pub(crate) fn lower(
         &self,
         lowering: &mut Lowering,
         groups: Expr,
-        keys: impl Fn(&Expr) -> Vec<Sql>,
+        nullable: &[bool],
         (op, identity): (MergeOp, Expr),
-        id_kind: ScalarKind,
-    ) -> Result<Expr> {
-        let id_type = Type::Scalar(id_kind);
-        let number = |id: u64| ir::number(id_kind, i128::from(id));
-        let ids = lowering.bind("sets", ir::vector(id_type.clone(), self.ids.iter().map(|id| number(*id))));
-        let filled = for_each(&mut lowering.env, ir::to_vec(groups), "e", |block, e| {
-            let names = &mut block.env.names;
-            let (b, j, id) = (names.fresh("b"), names.fresh("j"), names.fresh("id"));
-            let state = ir::field(e.clone(), 1);
-            let mut inner = Block::new(block.env);
-            let key = self.key(&mut inner, keys(&e), ir::var(id, id_type.clone()), id_kind);
-            let mut builder = ir::dict_merger(key.ty.clone(), state.ty.clone(), op);
-            for total in self.ids.iter().filter(|id| self.is_total(**id)) {
-                let mut nulls: Vec<Expr> = key.ty.fields().unwrap_or_default().iter().map(ir::zero).collect();
-                nulls[self.keys] = number(*total);
-                builder = ir::merge(builder, ir::strct([ir::strct(nulls), identity.clone()]));
-            }
-            let merged = ir::merge(ir::var(b, builder.ty.clone()), ir::strct([key, state]));
-            let params = vec![(b, builder.ty.clone()), (j, Type::I64), (id, id_type.clone())];
-            let body = Func { params, body: Box::new(inner.close(merged)) };
-            Ok((builder, move |outer: Expr| ir::for_func(ir::over(ids), outer, body)))
-        })?;
-        Ok(lowering.bind("grouped", ir::result(filled)))
+    ) -> Result<Vec<(u64, Groups)>> {
+        let kept = nullable.iter().copied().enumerate().collect();
+        let mut made = vec![Groups { nulls: 0, data: groups, kept }];
+        let mut wanted: Vec<u64> = self.ids.iter().map(|id| self.nulls(*id)).filter(|nulls| *nulls != 0).collect();
+        wanted.sort_by_key(|nulls| (nulls.count_ones(), *nulls));
+        wanted.dedup();
+        for nulls in wanted {
+            let holds_it = made.iter().filter(|groups| groups.nulls & !nulls == 0);
+            let Some(source) = holds_it.max_by_key(|groups| groups.nulls.count_ones()) else { continue };
+            let regrouped = self.regroup(lowering, source, nulls, op.clone(), &identity)?;
+            made.push(regrouped);
+        }
+        let of = |id: &u64| {
+            let groups = made.iter().find(|groups| groups.nulls == self.nulls(*id))?;
+            Some((*id, Groups { nulls: groups.nulls, data: groups.data.clone(), kept: groups.kept.clone() }))
+        };
+        Ok(self.ids.iter().filter_map(of).collect())
     }
 
-    /// The key of a group in the set `id`: its keys but for those that are null there, and the id.
-    fn key(&self, block: &mut Block<'_>, keys: Vec<Sql>, id: Expr, id_kind: ScalarKind) -> Expr {
-        let in_set = |(key, sql): (usize, Sql)| {
-            if !self.leaves_out(key) {
-                return sql.stored();
-            }
-            let bit = ir::bit_and(id.clone(), ir::number(id_kind, i128::from(self.bit(key))));
-            let is_in = block.share("in", ir::eq(bit, ir::number(id_kind, 0)));
-            let valid = match sql.valid {
-                Some(valid) => ir::and(is_in, valid),
-                None => is_in,
+    fn regroup(
+        &self,
+        lowering: &mut Lowering,
+        source: &Groups,
+        nulls: u64,
+        op: MergeOp,
+        identity: &Expr,
+    ) -> Result<Groups> {
+        let kept: Vec<_> = source.kept.iter().copied().filter(|(key, _)| nulls & self.bit(*key) == 0).collect();
+        let filled = for_each(&mut lowering.env, ir::to_vec(source.data.clone()), "e", |_, e| {
+            let keys = source.keys(&e).into_iter().filter(|(key, _)| nulls & self.bit(*key) == 0);
+            let mut stored: Vec<Expr> = keys.map(|(_, sql)| sql.stored()).collect();
+            let key = match stored.len() {
+                0 => ir::bool(true),
+                1 => stored.remove(0),
+                _ => ir::strct(stored),
             };
-            let valid = block.share("valid", valid);
-            let value = if sql.value.ty == Type::BOOL { ir::and(valid.clone(), sql.value) } else { sql.value };
-            Sql { value, valid: Some(valid) }.stored()
-        };
-        let stored: Vec<Expr> = keys.into_iter().enumerate().map(in_set).collect();
-        ir::strct(stored.into_iter().chain([id.clone()]))
+            let state = ir::field(e, 1);
+            let mut builder = ir::dict_merger(key.ty.clone(), state.ty.clone(), op);
+            if kept.is_empty() {
+                builder = ir::merge(builder, ir::strct([key.clone(), identity.clone()]));
+            }
+            Ok((builder, move |b: Expr| ir::merge(b, ir::strct([key, state]))))
+        })?;
+        Ok(Groups { nulls, data: lowering.bind("regrouped", ir::result(filled)), kept })
+    }
+
+    /// The columns of a group's key in the set `id`: all keys, of the types `types`, and the id.
+    pub(crate) fn key(&self, id: u64, groups: &Groups, e: &Expr, types: &[Type], id_kind: ScalarKind) -> Vec<Sql> {
+        let absent = |ty: &Type| Sql { value: ir::zero(ty), valid: Some(ir::bool(false)) };
+        let mut columns: Vec<Sql> = types.iter().map(absent).collect();
+        for (key, sql) in groups.keys(e) {
+            columns[key] = match self.leaves_out(key) {
+                true => Sql { valid: Some(sql.valid()), value: sql.value },
+                false => sql,
+            };
+        }
+        columns.push(Sql::required(ir::number(id_kind, i128::from(id))));
+        columns
+    }
+}
+
+impl Groups {
+    /// The keys of an entry `e`, with their numbers; a single one is not in a struct.
+    fn keys(&self, e: &Expr) -> Vec<(usize, Sql)> {
+        let key = ir::field(e.clone(), 0);
+        let part = |at| if self.kept.len() == 1 { key.clone() } else { ir::field(key.clone(), at) };
+        self.kept.iter().enumerate().map(|(at, (key, nullable))| (*key, Sql::load(part(at), *nullable))).collect()
     }
 }

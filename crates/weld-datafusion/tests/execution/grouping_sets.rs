@@ -55,12 +55,12 @@ async fn no_rows_have_a_total() {
     for partitions in [1, 3] {
         let engines = engines(partitions, 10).await;
         for sets in ["ROLLUP (a, b)", "GROUPING SETS ((a), (b))", "GROUPING SETS ((a), (), ())", "CUBE (b)"] {
-            engines
-                .check(
-                    &format!("SELECT count(*), count(n), sum(n), min(n), avg(n), max(b) FROM none GROUP BY {sets}"),
-                    0,
-                )
-                .await;
+            for calls in
+                ["count(*), count(n), sum(n), min(n), avg(n), max(b)", "min(DATE '1970-01-01'), sum(1), max(2), avg(3)"]
+            {
+                engines.check(&format!("SELECT {calls} FROM none GROUP BY {sets}"), 0).await;
+                engines.check(&format!("SELECT {calls} FROM t WHERE n < 0 GROUP BY {sets}"), 1).await;
+            }
         }
     }
 }
