@@ -69,7 +69,7 @@ fn test_files(source: &Path, target: &Path) -> Result<()> {
 fn packages<const N: usize>(names: [&str; N]) -> Result<[PathBuf; N]> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
