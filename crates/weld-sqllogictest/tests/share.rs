@@ -3,8 +3,7 @@
 use std::process::Command;
 
 /// Parts of their paths: files that are quick and were seen to agree, no sample of the suite. Files over TPC-H's tables take
-/// many minutes at three rows a batch. Known to differ, and not here: `aggregate_memory_spill.slt` and
-/// `spark/datetime/date_trunc.slt`.
+/// many minutes at three rows a batch.
 const FILES: [&str; 13] = [
     "/limit.slt",
     "/case.slt",
