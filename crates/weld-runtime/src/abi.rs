@@ -209,6 +209,8 @@ functions! {
     weld_like => strings::like, (_, _, _, _), Effects::Reads;
     weld_contains => strings::contains, (_, _, _, _), Effects::Reads;
     weld_is_utf8 => strings::is_utf8, (_, _), Effects::Reads;
+    weld_char_length => strings::char_length, (_, _), Effects::Reads;
+    weld_char_offset => strings::char_offset, (_, _, _), Effects::Reads;
 }
 
 /// A type that may cross the boundary.

@@ -207,6 +207,37 @@ pub unsafe extern "C" fn is_utf8(text: *const u8, len: u64) -> bool {
     unsafe { std::str::from_utf8(slice(text, len)).is_ok() }
 }
 
+fn continues(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// How many characters UTF-8 text has.
+///
+/// # Safety
+/// The pointer is to as many bytes.
+pub unsafe extern "C" fn char_length(text: *const u8, len: u64) -> i64 {
+    // SAFETY: by the caller's promise.
+    let text = unsafe { slice(text, len) };
+    text.iter().map(|byte| i64::from(!continues(*byte))).sum()
+}
+
+/// The byte at which the character of this number begins, or the length.
+///
+/// # Safety
+/// The pointer is to as many bytes.
+pub unsafe extern "C" fn char_offset(text: *const u8, len: u64, n: i64) -> i64 {
+    // SAFETY: by the caller's promise.
+    let text = unsafe { slice(text, len) };
+    let Ok(n) = usize::try_from(n) else { return 0 };
+    // Where bytes are characters, the number is the place.
+    let ascii = text.iter().take(n).take_while(|byte| byte.is_ascii()).count();
+    if ascii == n.min(text.len()) && text.get(n).is_none_or(|byte| !continues(*byte)) {
+        return ascii as i64;
+    }
+    let starts = text.iter().enumerate().skip(ascii).filter(|(_, byte)| !continues(**byte));
+    starts.map(|(at, _)| at).nth(n - ascii).unwrap_or(text.len()) as i64
+}
+
 /// Whether two byte vectors of one length are equal.
 ///
 /// # Safety

@@ -39,6 +39,14 @@ impl<'c> Emitter<'c, '_> {
                 let (text, len) = self.bytes_slice(text.bytes()?)?;
                 self.call_value("weld_is_utf8", &[text.into(), len.into()])?
             }
+            (Intrinsic::CharLength, [text], _) => {
+                let (text, len) = self.bytes_slice(text.bytes()?)?;
+                self.call_value("weld_char_length", &[text.into(), len.into()])?
+            }
+            (Intrinsic::CharOffset, [text, n], _) => {
+                let (text, len) = self.bytes_slice(text.bytes()?)?;
+                self.call_value("weld_char_offset", &[text.into(), len.into(), n.clone().into_int()?.into()])?
+            }
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [days], _) => {
                 self.civil(intrinsic, days.clone().into_int()?)?.into()
             }

@@ -38,6 +38,15 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
             let text = text.to_bytes().ok_or(BROKEN)?;
             Ok(Value::bool(std::str::from_utf8(&text).is_ok()))
         }
+        (Intrinsic::CharLength, [text]) => {
+            let text = text.to_bytes().ok_or(BROKEN)?;
+            Ok(Value::i64(character_starts(&text).count() as i64))
+        }
+        (Intrinsic::CharOffset, [text, Value::Scalar(Literal::I64(n))]) => {
+            let text = text.to_bytes().ok_or(BROKEN)?;
+            let start = usize::try_from(*n).ok().map(|n| character_starts(&text).nth(n).unwrap_or(text.len()));
+            Ok(Value::i64(start.unwrap_or(0) as i64))
+        }
         (Intrinsic::Year, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).0)),
         (Intrinsic::Month, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).1)),
         (Intrinsic::Day, [Value::Scalar(Literal::I32(days))]) => Ok(Value::i32(civil(*days).2)),
@@ -146,6 +155,11 @@ fn like(text: &[u8], pattern: &[u8]) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Where the characters of UTF-8 text begin.
+fn character_starts(text: &[u8]) -> impl Iterator<Item = usize> {
+    text.iter().enumerate().filter(|(_, byte)| **byte & 0xC0 != 0x80).map(|(at, _)| at)
 }
 
 fn next_character(text: &[u8], at: usize) -> usize {

@@ -39,6 +39,11 @@ pub enum Intrinsic {
     Like,
     /// `(vec[i8|u8]) -> bool`: whether the bytes are UTF-8.
     IsUtf8,
+    /// `(vec[i8|u8]) -> i64`: how many characters UTF-8 text has: its bytes but those that continue a character.
+    CharLength,
+    /// `(vec[i8|u8], i64) -> i64`: the byte at which a character begins, counted from 0; the length of the text if it has no
+    /// more characters, 0 below 0.
+    CharOffset,
     /// `(i32) -> i32`: the year of a number of days since 1970-01-01 in the proleptic Gregorian calendar.
     Year,
     /// `(i32) -> i32`: the month, 1 to 12.
@@ -51,7 +56,7 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
-    pub const ALL: [Intrinsic; 17] = [
+    pub const ALL: [Intrinsic; 19] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
@@ -65,6 +70,8 @@ impl Intrinsic {
         Intrinsic::Contains,
         Intrinsic::Like,
         Intrinsic::IsUtf8,
+        Intrinsic::CharLength,
+        Intrinsic::CharOffset,
         Intrinsic::Year,
         Intrinsic::Month,
         Intrinsic::Day,
@@ -86,6 +93,8 @@ impl Intrinsic {
             Intrinsic::Contains => "contains",
             Intrinsic::Like => "like",
             Intrinsic::IsUtf8 => "is_utf8",
+            Intrinsic::CharLength => "char_length",
+            Intrinsic::CharOffset => "char_offset",
             Intrinsic::Year => "year",
             Intrinsic::Month => "month",
             Intrinsic::Day => "day",
@@ -111,6 +120,7 @@ impl Intrinsic {
                 (a == b && a.is_bytes()).then_some(Type::BOOL)
             }
             (Intrinsic::IsUtf8, [a]) => a.is_bytes().then_some(Type::BOOL),
+            (Intrinsic::CharLength, [a]) | (Intrinsic::CharOffset, [a, Type::I64]) => a.is_bytes().then_some(Type::I64),
             (Intrinsic::Year | Intrinsic::Month | Intrinsic::Day, [a]) => (*a == Type::I32).then_some(Type::I32),
             (Intrinsic::NdCount, [Type::I64, lists @ ..]) => {
                 (lists.len() == 5 && lists.iter().all(|list| list.element() == Some(&Type::I64))).then_some(Type::I64)

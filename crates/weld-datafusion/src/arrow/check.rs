@@ -12,10 +12,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericStringArray, OffsetSizeTrait, RecordBatch,
-    StringViewArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch,
 };
-use arrow::datatypes::{self as types, DataType, SchemaRef};
+use arrow::datatypes::{self as types, ArrowNativeType, ByteArrayType, ByteViewType, DataType, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -33,7 +32,7 @@ use weld_runtime::StringView;
 const INLINE_MAX: u32 = StringView::INLINE_MAX as u32;
 
 /// What is checked of arrays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Depth {
     Nothing,
     /// That no read leaves the buffers.
@@ -110,6 +109,9 @@ fn check_array(array: &dyn Array, known: Option<&ArrayRef>, depth: Depth) -> Res
         DataType::Utf8 => check_strings(array.as_string::<i32>(), depth),
         DataType::LargeUtf8 => check_strings(array.as_string::<i64>(), depth),
         DataType::Utf8View => check_views(array.as_string_view(), depth),
+        DataType::Binary => check_strings(array.as_binary::<i32>(), depth.min(Depth::Ranges)),
+        DataType::LargeBinary => check_strings(array.as_binary::<i64>(), depth.min(Depth::Ranges)),
+        DataType::BinaryView => check_views(array.as_binary_view(), depth.min(Depth::Ranges)),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let values = dictionary.values();
@@ -123,7 +125,7 @@ fn check_array(array: &dyn Array, known: Option<&ArrayRef>, depth: Depth) -> Res
     }
 }
 
-fn check_strings<O: OffsetSizeTrait>(array: &GenericStringArray<O>, depth: Depth) -> Result<(), String> {
+fn check_strings<T: ByteArrayType>(array: &GenericByteArray<T>, depth: Depth) -> Result<(), String> {
     let (offsets, bytes) = (array.value_offsets(), array.values().as_slice());
     let (first, last) = (offsets[0].to_isize(), offsets[offsets.len() - 1].to_isize());
     let within = |at: Option<isize>| at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= bytes.len());
@@ -131,7 +133,7 @@ fn check_strings<O: OffsetSizeTrait>(array: &GenericStringArray<O>, depth: Depth
         return Err(format!("its offsets leave its {} bytes", bytes.len()));
     };
     // Without an early end this takes many offsets at a time.
-    let backwards = |pair: &[O]| pair[0] > pair[1];
+    let backwards = |pair: &[T::Offset]| pair[0] > pair[1];
     if offsets.windows(2).fold(false, |found, pair| found | backwards(pair)) {
         let at = offsets.windows(2).position(backwards).unwrap_or(0);
         return Err(format!("the offsets of row {at} run backwards"));
@@ -146,7 +148,7 @@ fn check_strings<O: OffsetSizeTrait>(array: &GenericStringArray<O>, depth: Depth
     }
 }
 
-fn check_views(array: &StringViewArray, depth: Depth) -> Result<(), String> {
+fn check_views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>, depth: Depth) -> Result<(), String> {
     let longest = array.views().iter().fold(0, |longest, view| longest.max(*view as u32));
     if longest <= INLINE_MAX && depth != Depth::Text {
         return Ok(());
@@ -210,7 +212,7 @@ fn within<T: ArrowPrimitiveType<Native: Into<i128>>>(codes: &dyn Array, entries:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, Int8Array, StringArray};
+    use arrow::array::{DictionaryArray, Int8Array, StringArray, StringViewArray};
     use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
     use arrow::datatypes::Int8Type;
 

@@ -9,7 +9,7 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
 
-use super::output::{RowsReader, field_starts, mismatch, strings};
+use super::output::{RowsReader, field_starts, is_bytes, mismatch};
 use crate::lower::Slot;
 
 /// A vector of structs, the rows of a table.
@@ -48,9 +48,7 @@ impl Gather {
                 let values = bits(view, numbers).ok_or_else(|| internal_datafusion_err!("a column of no bool"))?;
                 Ok(Arc::new(BooleanArray::new(values, nulls)))
             }
-            DataType::Utf8View => Ok(Arc::new(self.reader.string_views(&texts()?, nulls))),
-            DataType::Utf8 => strings::<i32>(&texts()?, nulls),
-            DataType::LargeUtf8 => strings::<i64>(&texts()?, nulls),
+            _ if is_bytes(data_type) => self.reader.bytes(data_type, &texts()?, nulls),
             _ => fixed(data_type, view, numbers, nulls),
         }
     }

@@ -85,6 +85,7 @@ fn readable(array: &ArrayRef) -> Result<ArrayRef> {
 fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
     match array.data_type() {
         DataType::Utf8View => array.as_string_view().data_buffers().iter().map(|buffer| buffer.as_ptr()).collect(),
+        DataType::BinaryView => array.as_binary_view().data_buffers().iter().map(|buffer| buffer.as_ptr()).collect(),
         DataType::Dictionary(..) => string_buffers(array.as_any_dictionary().values().as_ref()),
         _ => Box::new([]),
     }
@@ -119,9 +120,9 @@ pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Val
 pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
     let layout = match data_type {
         DataType::Boolean => Layout::Bits,
-        DataType::Utf8 => Layout::Utf8,
-        DataType::LargeUtf8 => Layout::LargeUtf8,
-        DataType::Utf8View => Layout::Utf8View,
+        DataType::Utf8 | DataType::Binary => Layout::Utf8,
+        DataType::LargeUtf8 | DataType::LargeBinary => Layout::LargeUtf8,
+        DataType::Utf8View | DataType::BinaryView => Layout::Utf8View,
         DataType::Dictionary(codes, values) => {
             Layout::Dictionary { codes: fixed_kind(codes)?, values: Box::new(expected_layout(values)?.layout) }
         }
@@ -134,8 +135,13 @@ pub(super) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
     Some(match data_type {
         DataType::Int8 => ScalarKind::I8,
         DataType::Int16 => ScalarKind::I16,
-        DataType::Int32 | DataType::Date32 | DataType::Decimal32(..) => ScalarKind::I32,
-        DataType::Int64 | DataType::Date64 | DataType::Timestamp(..) | DataType::Decimal64(..) => ScalarKind::I64,
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) => ScalarKind::I32,
+        DataType::Int64
+        | DataType::Date64
+        | DataType::Timestamp(..)
+        | DataType::Time64(_)
+        | DataType::Duration(_)
+        | DataType::Decimal64(..) => ScalarKind::I64,
         DataType::UInt8 => ScalarKind::U8,
         DataType::UInt16 => ScalarKind::U16,
         DataType::UInt32 => ScalarKind::U32,
@@ -170,6 +176,23 @@ fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8]) -> Result<Column<'
             abi.values = strings.value_offsets().as_ptr().cast();
             abi.data = strings.values().as_ptr();
             Layout::LargeUtf8
+        }
+        DataType::Binary => {
+            let strings = array.as_binary::<i32>();
+            abi.values = strings.value_offsets().as_ptr().cast();
+            abi.data = strings.values().as_ptr();
+            Layout::Utf8
+        }
+        DataType::LargeBinary => {
+            let strings = array.as_binary::<i64>();
+            abi.values = strings.value_offsets().as_ptr().cast();
+            abi.data = strings.values().as_ptr();
+            Layout::LargeUtf8
+        }
+        DataType::BinaryView => {
+            abi.values = array.as_binary_view().views().as_ptr().cast();
+            abi.buffers = buffers.as_ptr();
+            Layout::Utf8View
         }
         DataType::Utf8View => {
             abi.values = array.as_string_view().views().as_ptr().cast();
@@ -229,6 +252,16 @@ pub(super) fn fixed_values(array: &dyn Array, kind: ScalarKind) -> Result<*const
             types::TimeUnit::Millisecond => values::<types::TimestampMillisecondType>(array),
             types::TimeUnit::Microsecond => values::<types::TimestampMicrosecondType>(array),
             types::TimeUnit::Nanosecond => values::<types::TimestampNanosecondType>(array),
+        },
+        (DataType::Time32(types::TimeUnit::Second), _) => values::<types::Time32SecondType>(array),
+        (DataType::Time32(_), _) => values::<types::Time32MillisecondType>(array),
+        (DataType::Time64(types::TimeUnit::Microsecond), _) => values::<types::Time64MicrosecondType>(array),
+        (DataType::Time64(_), _) => values::<types::Time64NanosecondType>(array),
+        (DataType::Duration(unit), _) => match unit {
+            types::TimeUnit::Second => values::<types::DurationSecondType>(array),
+            types::TimeUnit::Millisecond => values::<types::DurationMillisecondType>(array),
+            types::TimeUnit::Microsecond => values::<types::DurationMicrosecondType>(array),
+            types::TimeUnit::Nanosecond => values::<types::DurationNanosecondType>(array),
         },
         (_, ScalarKind::I8) => values::<types::Int8Type>(array),
         (_, ScalarKind::I16) => values::<types::Int16Type>(array),

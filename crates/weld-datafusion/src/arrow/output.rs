@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use arrow::alloc::Allocation;
 use arrow::array::{
-    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, GenericStringArray, OffsetSizeTrait, RecordBatch,
-    RecordBatchOptions, StringViewArray, make_array,
+    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch,
+    RecordBatchOptions, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{
+    ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
+    SchemaRef, StringViewType, Utf8Type,
+};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use weld_codegen::{ColumnView, Value};
@@ -88,17 +91,9 @@ impl RowsReader {
                 let bits = BooleanBuffer::collect_bool(rows, |index| values[index]);
                 Ok(Arc::new(BooleanArray::new(bits, nulls)))
             }
-            DataType::Utf8View => {
+            _ if is_bytes(data_type) => {
                 let Some(values) = view.as_views() else { return mismatch(data_type, view) };
-                Ok(Arc::new(self.string_views(&values[start..start + rows], nulls)))
-            }
-            DataType::Utf8 => {
-                let Some(values) = view.as_views() else { return mismatch(data_type, view) };
-                strings::<i32>(&values[start..start + rows], nulls)
-            }
-            DataType::LargeUtf8 => {
-                let Some(values) = view.as_views() else { return mismatch(data_type, view) };
-                strings::<i64>(&values[start..start + rows], nulls)
+                self.bytes(data_type, &values[start..start + rows], nulls)
             }
             _ => self.fixed(data_type, view, start, rows, nulls),
         }
@@ -136,7 +131,29 @@ impl RowsReader {
         Ok(make_array(data.build().map_err(DataFusionError::from)?))
     }
 
-    pub(super) fn string_views(&self, values: &[StringView], nulls: Option<NullBuffer>) -> StringViewArray {
+    /// Text or binary of any kind.
+    pub(super) fn bytes(
+        &self,
+        data_type: &DataType,
+        values: &[StringView],
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        match data_type {
+            DataType::Utf8View => Ok(Arc::new(self.views::<StringViewType>(values, nulls))),
+            DataType::BinaryView => Ok(Arc::new(self.views::<BinaryViewType>(values, nulls))),
+            DataType::Utf8 => strings::<Utf8Type>(values, nulls),
+            DataType::LargeUtf8 => strings::<LargeUtf8Type>(values, nulls),
+            DataType::Binary => strings::<BinaryType>(values, nulls),
+            DataType::LargeBinary => strings::<LargeBinaryType>(values, nulls),
+            other => internal_err!("{other} is neither text nor binary"),
+        }
+    }
+
+    fn views<T: ByteViewType + ?Sized>(
+        &self,
+        values: &[StringView],
+        nulls: Option<NullBuffer>,
+    ) -> GenericByteViewArray<T> {
         let mut buffers: Vec<Buffer> = Vec::new();
         // Which of `self.strings` are among `buffers`, and where.
         let mut shared: Vec<Option<u32>> = vec![None; self.strings.len()];
@@ -176,8 +193,9 @@ impl RowsReader {
             views[index] = ByteView { buffer_index: first + copy, ..ByteView::from(views[index]) }.as_u128();
         }
         buffers.extend(copies.full.into_iter().map(Buffer::from_vec));
-        // SAFETY: every view is inline or lies within its buffer; the bytes are strings of UTF-8 arrays or literals.
-        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
+        // SAFETY: every view is inline or lies within its buffer; the bytes of text are of UTF-8 arrays or literals, or a
+        // part of them that begins and ends with a character.
+        unsafe { GenericByteViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
     }
 
     /// The input buffer that holds these bytes, and where.
@@ -230,9 +248,15 @@ fn inline_view(value: &StringView) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-pub(super) fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+/// Whether a type is text or binary, the values of which are byte vectors.
+pub(super) fn is_bytes(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
+}
+
+fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let total: usize = values.iter().map(|value| value.len as usize).sum();
-    if O::from_usize(total).is_none() {
+    if T::Offset::from_usize(total).is_none() {
         return Err(ArrowError::OffsetOverflowError(total).into());
     }
     let mut bytes = Vec::with_capacity(total);
@@ -240,9 +264,10 @@ pub(super) fn strings<O: OffsetSizeTrait>(values: &[StringView], nulls: Option<N
         // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
         bytes.extend_from_slice(unsafe { value.as_slice() });
     }
-    let offsets = OffsetBuffer::<O>::from_lengths(values.iter().map(|value| value.len as usize));
-    // SAFETY: the offsets are of whole strings, which come from UTF-8 arrays or literals.
-    Ok(Arc::new(unsafe { GenericStringArray::<O>::new_unchecked(offsets, Buffer::from_vec(bytes), nulls) }))
+    let offsets = OffsetBuffer::<T::Offset>::from_lengths(values.iter().map(|value| value.len as usize));
+    // SAFETY: the offsets are of whole values; those of text come from UTF-8 arrays or literals, or are a part of them that
+    // begins and ends with a character.
+    Ok(Arc::new(unsafe { GenericByteArray::<T>::new_unchecked(offsets, Buffer::from_vec(bytes), nulls) }))
 }
 
 /// The nulls of a column, if it has any.
@@ -277,6 +302,9 @@ pub(crate) fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
         let array: &dyn Array = array.as_ref();
         match array.data_type() {
             DataType::Utf8View => into.extend(array.as_string_view().data_buffers().iter().cloned()),
+            DataType::BinaryView => into.extend(array.as_binary_view().data_buffers().iter().cloned()),
+            DataType::Binary => into.push(array.as_binary::<i32>().values().clone()),
+            DataType::LargeBinary => into.push(array.as_binary::<i64>().values().clone()),
             DataType::Utf8 => into.push(array.as_string::<i32>().values().clone()),
             DataType::LargeUtf8 => into.push(array.as_string::<i64>().values().clone()),
             DataType::Dictionary(..) => string_buffers_of(&[array.as_any_dictionary().values().clone()], into),

@@ -59,6 +59,10 @@ enum Function {
     Avg,
     Min,
     Max,
+    /// `bool_and` and `bit_and`.
+    And,
+    /// `bool_or` and `bit_or`.
+    Or,
 }
 
 impl Aggregate {
@@ -273,6 +277,13 @@ fn keys_of(e: &Expr, nullable: &[bool], single: bool) -> Vec<Sql> {
 
 /// The built-in function that this is; a user's may have any name.
 fn builtin(function: &AggregateUDF) -> Option<Function> {
+    // One type stands for the three bitwise functions.
+    if *function == *functions_aggregate::bit_and_or_xor::bit_and_udaf() {
+        return Some(Function::And);
+    }
+    if *function == *functions_aggregate::bit_and_or_xor::bit_or_udaf() {
+        return Some(Function::Or);
+    }
     let function = function.inner();
     Some(match () {
         () if function.is::<functions_aggregate::count::Count>() => Function::Count,
@@ -280,6 +291,8 @@ fn builtin(function: &AggregateUDF) -> Option<Function> {
         () if function.is::<functions_aggregate::average::Avg>() => Function::Avg,
         () if function.is::<functions_aggregate::min_max::Min>() => Function::Min,
         () if function.is::<functions_aggregate::min_max::Max>() => Function::Max,
+        () if function.is::<functions_aggregate::bool_and_or::BoolAnd>() => Function::And,
+        () if function.is::<functions_aggregate::bool_and_or::BoolOr>() => Function::Or,
         () => return None,
     })
 }
@@ -305,6 +318,8 @@ enum State {
     Sum(ScalarKind),
     Min,
     Max,
+    And,
+    Or,
     /// Whether there was any value.
     Any,
 }
@@ -343,6 +358,7 @@ impl States {
         };
         let field = |(op, ty): (&ReduceOp, &Type)| match (op, ty.as_scalar()) {
             (ReduceOp::Min | ReduceOp::Max, Some(kind)) => identity(kind, *op == ReduceOp::Min),
+            (ReduceOp::BitAnd, Some(kind)) => all_ones(kind),
             _ => ir::zero(ty),
         };
         ir::strct(self.ops.iter().zip(types).map(field))
@@ -426,11 +442,20 @@ impl States {
             return Err(Unsupported::new("aggregate", "not one argument"));
         };
         let arg_type = super::expr::data_type(scope, call.args[0].as_ref())?;
-        let Some(kind) = arg.value.ty.as_scalar().filter(|kind| *kind != ScalarKind::Bool) else {
+        let logical = matches!(call.function, Function::And | Function::Or);
+        let Some(kind) = arg.value.ty.as_scalar().filter(|kind| *kind != ScalarKind::Bool || logical) else {
             return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
         };
         let needs_any = whole || self.have_total || counts.is_some();
         match call.function {
+            Function::And => {
+                let value = or_else(arg.value.clone(), all_ones(kind));
+                output.value = self.slot(State::And, exprs.clone(), filter.clone(), ReduceOp::BitAnd, value);
+            }
+            Function::Or => {
+                let value = or_else(arg.value.clone(), ir::zero(&arg.value.ty));
+                output.value = self.slot(State::Or, exprs.clone(), filter.clone(), ReduceOp::BitOr, value);
+            }
             Function::Sum | Function::Avg => {
                 let sum_kind = match (call.function, kind) {
                     (_, ScalarKind::I128) => ScalarKind::I128,
@@ -493,6 +518,15 @@ fn lower_where(
     Ok(Sql::load(value, nullable))
 }
 
+/// The value that a conjunction leaves out.
+fn all_ones(kind: ScalarKind) -> Expr {
+    match kind {
+        ScalarKind::Bool => ir::bool(true),
+        kind if kind.is_signed() => ir::number(kind, -1),
+        kind => identity(kind, true),
+    }
+}
+
 /// The value that `min` or `max` leaves out.
 fn identity(kind: ScalarKind, is_min: bool) -> Expr {
     let bits = kind.bits();
@@ -511,9 +545,11 @@ impl Output {
         let value = ir::field(state.clone(), self.value);
         let Some(any) = self.any else { return Sql::required(value) };
         let any = ir::field(state.clone(), any);
-        // The least or greatest of nothing is the identity in the state, which is not what a null is stored as.
+        // The least, the greatest or the conjunction of nothing is the identity in the state, which is not what a null is stored as.
         let value = match self.function {
-            Function::Min | Function::Max => ir::select(any.clone(), value.clone(), ir::zero(&value.ty)),
+            Function::Min | Function::Max | Function::And => {
+                ir::select(any.clone(), value.clone(), ir::zero(&value.ty))
+            }
             _ => value,
         };
         Sql { value, valid: Some(any) }

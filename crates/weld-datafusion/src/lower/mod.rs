@@ -10,14 +10,20 @@
 //! lowering is the value [`Unsupported`], and the operator stays with DataFusion.
 
 pub(crate) mod aggregate;
+pub(crate) mod cast;
+pub(crate) mod date;
+pub(crate) mod decimal;
 pub(crate) mod expr;
 pub(crate) mod function;
 mod grouping_sets;
 pub(crate) mod join;
+pub(crate) mod logic;
+pub(crate) mod math;
 pub(crate) mod operator;
 pub(crate) mod pipeline;
 pub(crate) mod raise;
 pub(crate) mod size;
+pub(crate) mod text;
 pub(crate) mod types;
 
 use std::fmt;

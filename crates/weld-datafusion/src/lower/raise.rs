@@ -7,19 +7,63 @@
 //!
 //! Each message is made here, and read here when it comes back.
 
+use std::any::type_name as type_name_of;
+
 use arrow::array::ArrowNativeTypeOp;
-use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
+use arrow::datatypes::{
+    DataType, Decimal128Type, DecimalType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use weld_core::ty::ScalarKind;
 use weld_core::{RuntimeError, RuntimeErrorKind};
 
 const CAST: &str = "Cast error: ";
 const RESCALE: &str = "Cast error: the decimal ";
 const INTEGER: &str = "Cast error: the integer ";
+const COMPUTE: &str = "Compute error: ";
+const FLOAT: &str = "Cast error: the float ";
 
 /// An integer that another integer type does not hold.
 pub(crate) fn cannot_cast(to: &DataType) -> String {
     format!("{CAST}Can't cast value {{0}} to type {to}")
+}
+
+/// Any other failed cast.
+pub(crate) fn cast(message: &str) -> String {
+    format!("{CAST}{message}")
+}
+
+/// What a function cannot compute.
+pub(crate) fn compute(message: &str) -> String {
+    format!("{COMPUTE}{message}")
+}
+
+/// A float that has too many digits as a decimal.
+pub(crate) fn cannot_store(float: ScalarKind, precision: u8, scale: i8) -> String {
+    format!("{FLOAT}{}: {{0}} exceeds ({precision}, {scale})", float.name())
+}
+
+/// A timestamp type as DataFusion's messages call it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => "Timestamp(s)".to_owned(),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => "Timestamp(ms)".to_owned(),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => "Timestamp(us)".to_owned(),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => "Timestamp(ns)".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A timestamp type as Arrow's messages call it.
+pub(crate) fn arrow_type(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => type_name_of::<TimestampSecondType>(),
+        TimeUnit::Millisecond => type_name_of::<TimestampMillisecondType>(),
+        TimeUnit::Microsecond => type_name_of::<TimestampMicrosecondType>(),
+        TimeUnit::Nanosecond => type_name_of::<TimestampNanosecondType>(),
+    }
 }
 
 /// A decimal that has too many digits once it is multiplied by a power of ten.
@@ -62,7 +106,29 @@ fn of_arrow(message: &str) -> Option<ArrowError> {
         let power = 10i128.checked_pow(u32::try_from(power).ok()?)?;
         return Some(value.mul_checked(power).map_or_else(|error| error, |scaled| too_long(scaled, precision, scale)));
     }
+    if let Some(message) = message.strip_prefix(COMPUTE) {
+        return Some(ArrowError::ComputeError(message.to_owned()));
+    }
+    if let Some(numbers) = message.strip_prefix(FLOAT) {
+        return of_float(numbers);
+    }
     message.strip_prefix(CAST).map(|text| ArrowError::CastError(text.to_owned()))
+}
+
+/// The error for `<type>: <value> exceeds (<precision>, <scale>)`.
+fn of_float(text: &str) -> Option<ArrowError> {
+    let (kind, text) = text.split_once(": ")?;
+    let (shown, rest) = text.split_once(" exceeds (")?;
+    let (precision, scale) = rest.strip_suffix(')')?.split_once(", ")?;
+    let (precision, scale): (u8, i8) = (precision.parse().ok()?, scale.parse().ok()?);
+    let value = if kind == "f32" { f64::from(shown.parse::<f32>().ok()?) } else { shown.parse().ok()? };
+    let scaled = (10f64.powi(scale.into()) * value).round();
+    // Beyond 128 bits there is no decimal to complain of.
+    if scaled.is_nan() || scaled.abs() >= 2f64.powi(127) {
+        let message = format!("Cannot cast to Decimal128({precision}, {scale}). Overflowing on {shown}");
+        return Some(ArrowError::CastError(message));
+    }
+    Some(too_long(scaled as i128, precision.into(), scale.into()))
 }
 
 fn too_long(value: i128, precision: i128, scale: i128) -> ArrowError {

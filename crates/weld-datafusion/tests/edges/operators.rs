@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
-    UInt64Array, make_array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch,
+    StringArray, UInt64Array, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use crate::common::{Engines, config};
-use crate::outcome;
+use crate::{caught, outcome};
 
 fn integers(bits: u32) -> Vec<i64> {
     let (min, max) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
@@ -33,7 +33,7 @@ fn decimals(precision: u8, scale: i8) -> ArrayRef {
     Arc::new(array.with_precision_and_scale(precision, scale).expect("a precision that there is"))
 }
 
-fn extremes(data_type: &DataType) -> ArrayRef {
+pub(crate) fn extremes(data_type: &DataType) -> ArrayRef {
     use DataType::*;
     let of = |array: ArrayRef| cast(&array, data_type).expect("values of the type");
     match data_type {
@@ -41,7 +41,19 @@ fn extremes(data_type: &DataType) -> ArrayRef {
         Int8 => of(Arc::new(Int64Array::from(integers(8)))),
         Int16 => of(Arc::new(Int64Array::from(integers(16)))),
         Int32 => of(Arc::new(Int64Array::from(integers(32)))),
-        Int64 | Timestamp(..) => of(Arc::new(Int64Array::from(integers(64)))),
+        Int64 => of(Arc::new(Int64Array::from(integers(64)))),
+        Date64 | Timestamp(..) | Duration(_) => {
+            // The last and the first of the years that there are, and of nanoseconds of 64 bits.
+            let some = [-8_334_601_228_800, 8_210_266_876_799, 8_210_266_876_800, 951_782_400, -86_401, 1_000_000_007];
+            of(Arc::new(Int64Array::from([integers(64), some.to_vec(), vec![9_223_372_037, -9_223_372_037]].concat())))
+        }
+        Time32(_) => of(cast(&Int64Array::from(vec![0, 1, 86_399]), &Int32).expect("seconds")),
+        Time64(_) => of(Arc::new(Int64Array::from(vec![0, 1, 86_399_999_999]))),
+        Binary | LargeBinary | BinaryView => {
+            let bytes: [&[u8]; 6] = [b"", b"a", b"\xff\x00", b"twelve bytes", b"thirteen byte", b"thirteen bytf"];
+            of(Arc::new(BinaryArray::from_iter_values(bytes)))
+        }
+        Decimal32(precision, scale) | Decimal64(precision, scale) => of(decimals(*precision, *scale)),
         UInt8 => of(Arc::new(UInt64Array::from(vec![0, 1, 2, 7, 127, 128, 254, 255]))),
         UInt16 => of(Arc::new(UInt64Array::from(vec![0, 1, 2, 32_767, 32_768, 65_535]))),
         UInt32 => of(Arc::new(UInt64Array::from(vec![0, 1, 2, 1 << 31, u32::MAX.into()]))),
@@ -83,7 +95,18 @@ fn numbers() -> Vec<DataType> {
 
 fn others() -> Vec<DataType> {
     use DataType::*;
-    vec![Boolean, Date32, Timestamp(TimeUnit::Nanosecond, None), Utf8, LargeUtf8, Utf8View]
+    let mut types = vec![Boolean, Date32, Timestamp(TimeUnit::Nanosecond, None), Utf8, LargeUtf8, Utf8View];
+    types.extend([Time32(TimeUnit::Second), Time64(TimeUnit::Microsecond), Duration(TimeUnit::Millisecond)]);
+    types.extend([Decimal32(9, 2), Decimal64(18, 3), Binary, LargeBinary, BinaryView]);
+    types
+}
+
+fn times() -> Vec<DataType> {
+    use TimeUnit::*;
+    let mut types = vec![DataType::Date32, DataType::Date64];
+    types.extend([Second, Millisecond, Microsecond, Nanosecond].map(|unit| DataType::Timestamp(unit, None)));
+    types.push(DataType::Timestamp(Microsecond, Some("+00:00".into())));
+    types
 }
 
 /// The array with nulls over values that stay where they are.
@@ -94,7 +117,7 @@ fn with_nulls(array: &ArrayRef, every: usize) -> ArrayRef {
 
 /// `all` has every pair of values in `a` and `b`, and rows where one of them is null; `r0`, `r1`, .. have one of its rows
 /// each. Gives how many rows there are.
-fn tables(engines: &Engines, data_type: &DataType) -> usize {
+pub(crate) fn tables(engines: &Engines, data_type: &DataType) -> usize {
     let values = extremes(data_type);
     let n = values.len() as u64;
     let at = |pick: fn(u64, u64) -> u64| UInt64Array::from_iter_values((0..n * n).map(|row| pick(row, n)));
@@ -116,10 +139,10 @@ fn tables(engines: &Engines, data_type: &DataType) -> usize {
 }
 
 /// What differs for `sql`, where `{t}` stands for the table. Row by row, one of `step` rows, if stock refuses it as a whole.
-async fn differences(engines: &Engines, sql: &str, rows: usize, step: usize) -> Vec<String> {
+pub(crate) async fn differences(engines: &Engines, sql: &str, rows: usize, step: usize) -> Vec<String> {
     let whole = sql.replace("{t}", "t");
     let mut queries = vec![whole.clone()];
-    if engines.stock_rows(&whole).await.is_err() {
+    if caught(engines.stock_rows(&whole)).await.is_err() {
         queries = (0..rows).step_by(step).map(|row| sql.replace("{t}", &format!("r{row}"))).collect();
     }
     let mut wrong = Vec::new();
@@ -130,7 +153,7 @@ async fn differences(engines: &Engines, sql: &str, rows: usize, step: usize) -> 
     wrong
 }
 
-fn assert_none(wrong: &[String]) {
+pub(crate) fn assert_none(wrong: &[String]) {
     let some: Vec<&String> = wrong.iter().take(30).collect();
     assert!(wrong.is_empty(), "{} differ\n{some:#?}", wrong.len());
 }
@@ -165,6 +188,9 @@ async fn operators() {
         if data_type.is_integer() {
             queries.push("SELECT k, a & b, a | b FROM {t} WHERE k >= 0");
         }
+        if matches!(data_type, DataType::Duration(_)) {
+            queries.extend(["SELECT k % 3, sum(a) FROM {t} GROUP BY k % 3", "SELECT sum(a) FROM {t} WHERE k < 20"]);
+        }
         if data_type == DataType::Date32 {
             queries.push("SELECT k, a - b, date_part('year', a), date_part('month', b), date_part('day', a) FROM {t} WHERE k >= 0");
         }
@@ -185,16 +211,17 @@ async fn operators() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn casts() {
-    let targets =
-        [numbers(), vec![DataType::Boolean, DataType::Decimal128(3, 1), DataType::Decimal128(20, 0)]].concat();
-    let sources = [numbers(), vec![DataType::Boolean]].concat();
+    let more = vec![DataType::Boolean, DataType::Decimal128(3, 1), DataType::Decimal128(20, 0)];
+    let targets = [numbers(), more, times()].concat();
+    let sources = [numbers(), vec![DataType::Boolean, DataType::Decimal64(16, 3)], times()].concat();
     let all = std::env::var_os("WELD_ALL_VALUES").is_some();
     let mut wrong = Vec::new();
     for (s, source) in sources.iter().enumerate() {
         let engines = Engines::new(config(1));
         let rows = tables(&engines, source);
         for (t, target) in targets.iter().enumerate().filter(|(t, _)| all || (s + t) % 4 == 0) {
-            let sql = format!("SELECT k, arrow_cast(a, '{target}') FROM {{t}} WHERE k >= 0");
+            let cast = if (s + t) % 8 == 0 { "arrow_try_cast" } else { "arrow_cast" };
+            let sql = format!("SELECT k, {cast}(a, '{target}') FROM {{t}} WHERE k >= 0");
             let step = if all { 1 } else { 5 + t % 2 };
             for difference in differences(&engines, &sql, rows, step).await {
                 wrong.push(format!("{source} as {target}: {difference}"));

@@ -5,6 +5,7 @@
 //! `WELD_SQL_MINUTES=60` goes on for so long, from the first of the seeds.
 
 mod case;
+mod exprs;
 mod files;
 mod queries;
 mod settings;

@@ -1,0 +1,147 @@
+//! Logic: AND, OR and NOT by Kleene's rules, CASE, IN.
+//!
+//! What SQL evaluates for some rows only, and can fail, stays behind the condition.
+
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, InListExpr, Literal};
+use weld_core::ir::{Expr, build as ir};
+use weld_core::ty::Type;
+
+use super::expr::{Scope, both_valid, can_fail, data_type, identical, lower, lower_literal, predicate};
+use super::types::value_type;
+use super::{Block, Result, Sql, Unsupported};
+
+/// More members than this stay with DataFusion, which hashes them.
+const IN_LIST_MAX: usize = 64;
+
+pub(crate) fn invert(block: &mut Block<'_>, arg: Sql) -> Sql {
+    match arg.valid {
+        None => Sql::required(ir::not(arg.value)),
+        Some(valid) => {
+            let valid = block.share("valid", valid);
+            Sql { value: ir::and(valid.clone(), ir::not(arg.value)), valid: Some(valid) }
+        }
+    }
+}
+
+/// AND and OR by Kleene's rules. The right side is evaluated only where the left does not decide, if it can fail.
+pub(crate) fn lower_logic(block: &mut Block<'_>, scope: &Scope<'_>, expr: &BinaryExpr, is_and: bool) -> Result<Sql> {
+    let left = lower(block, scope, expr.left())?;
+    if left.value.ty != Type::BOOL {
+        return Err(Unsupported::new(expr, "a logical operator over numbers"));
+    }
+    let mut inner = Block::new(block.env);
+    let right = lower(&mut inner, scope, expr.right())?;
+    let combine = if is_and { ir::and } else { ir::or };
+    if left.valid.is_none() && right.valid.is_none() {
+        return Ok(Sql::required(combine(left.value, inner.close(right.value))));
+    }
+    // `decided` by the left: false for AND, true for OR.
+    let (stored, nullable) = (right.valid.is_some(), right.valid.is_some());
+    let right = inner.close(if stored { ir::strct([right.value.clone(), right.valid()]) } else { right.value });
+    let left = block.share_sql("p", left);
+    let decided = |side: &Sql| {
+        if is_and { ir::and(side.valid(), ir::not(side.value.clone())) } else { side.value.clone() }
+    };
+    let right = if can_fail(&right) {
+        let skipped = if nullable { ir::strct([ir::bool(!is_and), ir::bool(true)]) } else { ir::bool(!is_and) };
+        ir::if_(decided(&left), skipped, right)
+    } else {
+        right
+    };
+    let right = block.share("q", right);
+    let right = Sql::load(right, nullable);
+    let known = ir::and(left.valid(), right.valid());
+    let valid = ir::or(known, ir::or(decided(&left), decided(&right)));
+    Ok(Sql { value: combine(left.value, right.value), valid: Some(valid) })
+}
+
+pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseExpr) -> Result<Sql> {
+    let result_type = data_type(scope, case)?;
+    let ty = value_type(&result_type)?;
+    let base = match case.expr() {
+        Some(expr) => {
+            let base = lower(block, scope, expr)?;
+            Some((block.share_sql("base", base), data_type(scope, expr.as_ref())?))
+        }
+        None => None,
+    };
+    // Every branch is `{value, valid}`: one shape for all.
+    let branch = |block: &mut Block<'_>, expr: &Arc<dyn PhysicalExpr>| {
+        block.nested(|inner| {
+            let sql = lower(inner, scope, expr)?;
+            if sql.value.ty != ty {
+                return Err(Unsupported::new(expr, "a branch of another type"));
+            }
+            // As it is stored: who groups by it or compares it looks at what is under a null, too.
+            let valid = sql.valid();
+            Ok(Sql { value: sql.value, valid: Some(valid) }.stored())
+        })
+    };
+    let mut value = match case.else_expr() {
+        Some(expr) => branch(block, expr)?,
+        None => ir::strct([ir::zero(&ty), ir::bool(false)]),
+    };
+    for (when, then) in case.when_then_expr().iter().rev() {
+        let then = branch(block, then)?;
+        let otherwise = value;
+        value = block.nested(|inner| {
+            let cond = match &base {
+                None => lower(inner, scope, when)?.value,
+                Some((base, base_type)) => {
+                    let when_type = data_type(scope, when.as_ref())?;
+                    let when = lower(inner, scope, when)?;
+                    let when = inner.share_sql("when", when);
+                    let valid = both_valid(base, &when);
+                    let equal = identical(base_type, &when_type, base.value.clone(), when.value)?;
+                    predicate(valid, equal).value
+                }
+            };
+            Ok(ir::if_(cond, then, otherwise))
+        })?;
+    }
+    let nullable = case.nullable(scope.schema).map_err(|error| Unsupported::new(case, error))?;
+    let value = block.share("case", value);
+    let valid = ir::field(value.clone(), 1);
+    let value = ir::field(value, 0);
+    let value = if ty == Type::BOOL && nullable { ir::and(valid.clone(), value) } else { value };
+    Ok(Sql { value, valid: nullable.then_some(valid) })
+}
+
+pub(crate) fn lower_in_list(block: &mut Block<'_>, scope: &Scope<'_>, list: &InListExpr) -> Result<Sql> {
+    if list.list().len() > IN_LIST_MAX {
+        return Err(Unsupported::new("IN", format!("more than {IN_LIST_MAX} members")));
+    }
+    let arg_type = data_type(scope, list.expr().as_ref())?;
+    let arg = lower(block, scope, list.expr())?;
+    let arg = block.share_sql("x", arg);
+    let mut found: Option<Expr> = None;
+    let mut has_null = false;
+    for member in list.list() {
+        let member_type = data_type(scope, member.as_ref())?;
+        let Some(literal) = member.downcast_ref::<Literal>() else {
+            return Err(Unsupported::new("IN", "members that are not literals"));
+        };
+        if literal.value().is_null() {
+            has_null = true;
+            continue;
+        }
+        let member = lower_literal(literal.value())?;
+        let equal = identical(&arg_type, &member_type, arg.value.clone(), member.value)?;
+        found = Some(match found {
+            Some(found) => ir::or(found, equal),
+            None => equal,
+        });
+    }
+    let found = predicate(arg.valid.clone(), found.unwrap_or_else(|| ir::bool(false)));
+    let found = if has_null {
+        // No match among the others means "unknown".
+        let value = block.share("found", found.value);
+        Sql { value: value.clone(), valid: Some(value) }
+    } else {
+        found
+    };
+    Ok(if list.negated() { invert(block, found) } else { found })
+}
