@@ -27,6 +27,8 @@ extensions_options! {
         pub aggregate: bool, default = true
         /// Compile inner hash joins.
         pub join: bool, default = true
+        /// Compile operators whose expressions do not all lower: DataFusion evaluates the others below them.
+        pub evaluate: bool, default = true
         /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
         pub scan: bool, default = true
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.

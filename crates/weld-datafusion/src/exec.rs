@@ -28,6 +28,7 @@ use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
 use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Handover, Table};
+use crate::rule::foreign::EvaluateExec;
 use crate::scan;
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
@@ -223,6 +224,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         let mut found = without_notes(&node);
         while let Some(exec) = found.downcast_ref::<WeldExec>() {
             found = without_notes(&exec.inner.restore()?);
+        }
+        if let Some(evaluate) = (found.as_ref() as &dyn Any).downcast_ref::<EvaluateExec>() {
+            found = Arc::clone(evaluate.projection());
         }
         if let Some(scan) = found.downcast_ref::<scan::ScanExec>() {
             found = Arc::clone(scan.source());

@@ -4,6 +4,7 @@
 //! WeldExec: rows of FilterExec -> ProjectionExec
 //! ```
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use weld_plans::{JoinKeysExec, KeyFilterExec};
 
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
+use crate::rule::foreign::EvaluateExec;
 use crate::scan::ScanExec;
 use crate::verify::VerifyExec;
 
@@ -40,6 +42,8 @@ pub struct Summary {
     pub operators_total: usize,
     pub operators_compiled: usize,
     pub declined: Vec<Declined>,
+    /// The expressions that DataFusion evaluates for compiled operators.
+    pub evaluated: Vec<String>,
     /// Spent on the plan's pipelines in the optimizer and in LLVM, whether for this query or an earlier one.
     pub compile_time: Duration,
 }
@@ -68,6 +72,11 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
     if plan.name() == DeclinedExec::NAME { None } else { plan.downcast_ref() }
 }
 
+/// The node that evaluates expressions, if this is one: it passes for a projection.
+fn evaluated(plan: &dyn ExecutionPlan) -> Option<&EvaluateExec> {
+    (plan as &dyn Any).downcast_ref()
+}
+
 impl Summary {
     /// `failed` is why the pipeline above did not compile: it does not use the tables that were meant for it.
     fn add(&mut self, plan: &dyn ExecutionPlan, failed: Option<&str>) {
@@ -86,8 +95,10 @@ impl Summary {
                         .map(|fused| Declined { operator: fused.operator.clone(), reason: reason.clone() }),
                 ),
             }
-        } else if let Some(declined) = (plan as &dyn std::any::Any).downcast_ref::<DeclinedExec>() {
+        } else if let Some(declined) = (plan as &dyn Any).downcast_ref::<DeclinedExec>() {
             self.declined.extend(declined.declined.iter().cloned());
+        } else if let Some(evaluated) = evaluated(plan) {
+            self.evaluated.extend(evaluated.exprs());
         } else if is_operator(plan) {
             self.operators_total += 1;
         }
@@ -98,6 +109,7 @@ impl Summary {
 /// Whether a plan node works on rows, rather than making or moving them.
 pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
     !plan.children().is_empty()
+        && evaluated(plan).is_none()
         && !plan.is::<RepartitionExec>()
         && !plan.is::<CoalescePartitionsExec>()
         && !plan.is::<SortPreservingMergeExec>()

@@ -4,6 +4,7 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+pub(crate) mod foreign;
 mod join;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +67,8 @@ impl WeldRule {
         let mut rewriter =
             Rewriter { options, cache: Arc::clone(&self.cache), plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
-        let mut plan = rewriter.rewrite(Arc::clone(&stock), false)?;
+        let prepared = foreign::set_apart(Arc::clone(&stock), &rewriter.options)?;
+        let mut plan = rewriter.rewrite(prepared, false)?;
         if rewriter.options.scan {
             plan = scan::with_scans(plan)?;
         }

@@ -14,6 +14,7 @@ pub(crate) mod cast;
 pub(crate) mod date;
 pub(crate) mod decimal;
 pub(crate) mod expr;
+pub(crate) mod foreign;
 pub(crate) mod function;
 mod grouping_sets;
 pub(crate) mod join;

@@ -7,6 +7,7 @@ mod common;
 mod arrays;
 mod documented;
 mod errors;
+mod evaluated;
 mod files;
 mod functions;
 mod hostile;

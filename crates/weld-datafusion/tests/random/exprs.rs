@@ -207,7 +207,10 @@ impl Queries<'_> {
     fn decimal(&mut self, columns: &[Column], depth: usize) -> String {
         match self.rng.below(9) {
             7 => format!("abs({})", self.expr(columns, Kind::Decimal, depth)),
-            8 => format!("round({}, {})", self.expr(columns, Kind::Decimal, depth), self.rng.below(3)),
+            // Constants have another precision once DataFusion has rounded them than their declared type says.
+            8 if columns.iter().any(|column| column.kind == Kind::Decimal) => {
+                format!("round({}, {})", self.column(columns, Kind::Decimal), self.rng.below(3))
+            }
             0..=3 => {
                 let op = self.rng.pick(&["+", "-", "*", "+", "-", "*", "/", "%"]);
                 format!(

@@ -9,11 +9,12 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 9] = [
+const SWITCHES: [&str; 10] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
     "weld.join",
+    "weld.evaluate",
     "weld.scan",
     "weld.drop_exchanges",
     "weld.plans",

@@ -1,0 +1,171 @@
+//! Expressions without a lowering, taken out of those that have one.
+//!
+//! ```text
+//! length(reverse(s)) * 2 > a        length_of_reverse@3 * 2 > a        and `length(reverse(s))` for DataFusion to evaluate
+//! ```
+//! What is taken out is evaluated for every row of the operator's input. So nothing is taken out of places that are
+//! evaluated for some rows only (the branches of CASE, the right sides of AND and OR): there the whole goes to DataFusion,
+//! which decides for itself.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Fields, Schema};
+use datafusion::functions::{string, unicode};
+use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use weld_core::ir::{Expr, build as ir};
+
+use super::expr::{Scope, can_fail, lower};
+use super::types::field_type;
+use super::{Block, Env, Result, Sql, Unsupported, size};
+
+/// The expressions that were taken out: columns that follow those of the input.
+pub(crate) struct Foreign {
+    columns: usize,
+    fields: Vec<FieldRef>,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Foreign {
+    pub(crate) fn new(input: &Schema) -> Foreign {
+        Foreign { columns: input.fields().len(), fields: input.fields().to_vec(), exprs: Vec::new() }
+    }
+
+    /// Whether errors come in the same order as before. What was taken out is evaluated first, so an error of it would come
+    /// before those of the `others`, in which its columns stand for it.
+    pub(crate) fn keeps_errors<'a>(&self, others: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> bool {
+        let (input, schema) = (Schema::new(Fields::from(self.fields[..self.columns].to_vec())), self.schema());
+        !self.exprs.iter().any(|expr| may_fail(&input, expr)) || !others.into_iter().any(|expr| may_fail(&schema, expr))
+    }
+
+    /// What DataFusion has to evaluate.
+    pub(crate) fn exprs(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.exprs
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new(Fields::from(self.fields.clone()))
+    }
+
+    /// `expr` as an expression that lowers, over the input and what was taken out.
+    pub(crate) fn take(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        size::check([expr])?;
+        self.take_part(expr)
+    }
+
+    fn take_part(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        if lowers(&self.schema(), expr).is_ok() {
+            return Ok(Arc::clone(expr));
+        }
+        let known = self.exprs.len();
+        if let Some(expr) = self.take_children(expr)
+            && lowers(&self.schema(), &expr).is_ok()
+        {
+            return Ok(expr);
+        }
+        self.exprs.truncate(known);
+        self.fields.truncate(self.columns + known);
+        self.add(expr)
+    }
+
+    /// The same with what does not lower taken out of its operands.
+    fn take_children(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        let eager = evaluated_always(expr.as_ref());
+        let mut children = Vec::new();
+        for (index, child) in expr.children().into_iter().enumerate() {
+            children.push(if index < eager { self.take_part(child).ok()? } else { Arc::clone(child) });
+        }
+        if children.is_empty() { None } else { Arc::clone(expr).with_new_children(children).ok() }
+    }
+
+    fn add(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let unsupported = |why: &str| Unsupported::new(expr, why);
+        if expr.is::<Column>() || DynamicFilterTracking::classify(expr).contains_dynamic_filter() {
+            return Err(unsupported("no lowering for this expression"));
+        }
+        let schema = Schema::new(Fields::from(self.fields[..self.columns].to_vec()));
+        let field = expr.return_field(&schema).map_err(|error| Unsupported::new(expr, error))?;
+        field_type(&field)?;
+        let known = self.exprs.iter().position(|known| known == expr && !is_volatile(expr));
+        let index = known.unwrap_or(self.exprs.len());
+        let name = expr.to_string();
+        if known.is_none() {
+            self.exprs.push(Arc::clone(expr));
+            self.fields.push(Arc::new(field.as_ref().clone().with_name(&name)));
+        }
+        Ok(Arc::new(Column::new(&name, self.columns + index)))
+    }
+}
+
+/// How many of an expression's operands are evaluated for every row.
+fn evaluated_always(expr: &dyn PhysicalExpr) -> usize {
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        return if matches!(binary.op(), Operator::And | Operator::Or) { 1 } else { 2 };
+    }
+    if expr.is::<CaseExpr>() {
+        return 1;
+    }
+    match expr.downcast_ref::<ScalarFunctionExpr>() {
+        Some(call) if call.fun().short_circuits() => 0,
+        _ => usize::MAX,
+    }
+}
+
+/// Whether an expression over columns of this schema has a lowering.
+pub(crate) fn lowers(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
+    lowered(schema, expr).map(|_| ())
+}
+
+fn lowered(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr> {
+    size::check([expr])?;
+    let mut env = Env::default();
+    let mut columns = Vec::new();
+    for field in schema.fields() {
+        let stored = field_type(field).ok().map(|ty| ir::param(&mut env.names, "column", ty));
+        columns.push(stored.map(|stored| Sql::load(stored, field.is_nullable())));
+    }
+    let scope = Scope { schema, columns: &columns };
+    Block::new(&mut env).nested(|block| Ok(lower(block, &scope, expr)?.stored()))
+}
+
+/// Whether evaluating an expression over columns of this schema may raise an error, as far as is known here.
+fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
+    if let Ok(lowered) = lowered(schema, expr) {
+        return can_fail(&lowered);
+    }
+    let fails = if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+        !never_fails(call.fun())
+    } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+        !like.pattern().is::<Literal>()
+    } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        !(binary.op().supports_propagation() || matches!(binary.op(), Operator::And | Operator::Or))
+    } else {
+        !(expr.is::<CaseExpr>() || expr.is::<IsNullExpr>() || expr.is::<IsNotNullExpr>() || expr.is::<NotExpr>())
+    };
+    fails || expr.children().into_iter().any(|child| may_fail(schema, child))
+}
+
+/// Functions that give a value or null for all arguments.
+fn never_fails(function: &ScalarUDF) -> bool {
+    let known: [fn() -> Arc<ScalarUDF>; 14] = [
+        string::upper,
+        string::lower,
+        string::btrim,
+        string::ltrim,
+        string::rtrim,
+        string::replace,
+        string::concat,
+        string::concat_ws,
+        string::ascii,
+        string::to_hex,
+        unicode::reverse,
+        unicode::initcap,
+        unicode::strpos,
+        unicode::translate,
+    ];
+    known.into_iter().any(|known| *function == *known())
+}
