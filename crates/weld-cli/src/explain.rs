@@ -162,7 +162,10 @@ async fn explain_plan(args: &Args, session: &SessionContext, plan: Arc<dyn Execu
         for level in &levels {
             match level {
                 Level::Plan => {}
-                Level::Weld => section(&name("weld"), &pipeline.program().to_string())?,
+                Level::Weld => {
+                    let constants: String = pipeline.constants().iter().map(|c| format!("\n# with {c}")).collect();
+                    section(&name("weld"), &format!("{}{constants}", pipeline.program()))?;
+                }
                 Level::Optimized => section(&name(&title(args)), &args.optimized(pipeline.program()).to_string())?,
                 Level::Llvm => section(&name("llvm"), &code(Compiled::llvm_ir)?)?,
                 Level::Assembly => section(&name("assembly"), &code(Compiled::assembly)?)?,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weld_core::diag::Span;
-use weld_core::ir::{Literal, Program, build};
+use weld_core::ir::{Known, Literal, Param, Program, build};
 use weld_core::ty::{ScalarKind, Type};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Block, ColumnAbi, Context, Run, Threads};
@@ -27,9 +27,14 @@ use crate::tier::{Progress, Slot, Tier, Tiered, Tiers};
 use crate::timing::{CpuClock, Size, Timing};
 use crate::value::{ColumnView, Value};
 
+/// What a node of a program takes, with what emission knows of it: the tree is there twice.
+const NODE_BYTES: usize = 512;
+
 /// Native code of a program; freed when dropped.
 pub struct Compiled {
     program: Program,
+    /// Of the program.
+    nodes: usize,
     options: Options,
     /// The highest level worth its time.
     affordable: OptLevel,
@@ -56,6 +61,7 @@ pub(crate) struct Kernel {
     /// Where `process` is among the functions, if it is.
     process: usize,
     timing: Timing,
+    bytes: usize,
 }
 
 /// What a kernel is made of.
@@ -85,8 +91,10 @@ impl Part<'_> {
 pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, CompileError> {
     let started = Instant::now();
     let stream = program::split(program)?;
+    let nodes = program.body.size();
     let compiled = Compiled {
-        affordable: affordable(program),
+        nodes,
+        affordable: affordable(nodes),
         demands: demands(&program.body),
         program: program.clone(),
         options: options.clone(),
@@ -108,8 +116,8 @@ pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, Co
 
 /// The level that a program of this size can have: the time that LLVM's passes take grows faster than the program (500
 /// small loops, 7,000 expressions: 15 s at O2, 6 s at O1, 0.6 s at O0). Queries have a few hundred expressions.
-fn affordable(program: &Program) -> OptLevel {
-    match program.body.size() {
+fn affordable(nodes: usize) -> OptLevel {
+    match nodes {
         0..=3_000 => OptLevel::O2,
         3_001..=5_000 => OptLevel::O1,
         _ => OptLevel::O0,
@@ -128,16 +136,27 @@ impl Compiled {
 
     /// What compiling each part took that was compiled so far.
     pub fn timings(&self) -> Vec<Timing> {
+        self.kernels().into_iter().map(|kernel| kernel.timing.clone()).collect()
+    }
+
+    /// About the memory that the program and its code take so far.
+    pub fn bytes(&self) -> usize {
+        let code: usize = self.kernels().iter().map(|kernel| kernel.bytes).sum();
+        self.nodes * NODE_BYTES + code
+    }
+
+    /// Everything that was compiled so far.
+    fn kernels(&self) -> Vec<Arc<Kernel>> {
         let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kernels: Vec<&Arc<Kernel>> = self.whole.get().into_iter().flatten().collect();
-        kernels.extend(self.ends.kernels());
+        let mut kernels: Vec<Arc<Kernel>> = self.whole.get().into_iter().flatten().cloned().collect();
+        kernels.extend(self.ends.kernels().cloned());
         for kernel in variants.values().flat_map(|variant| variant.kernels()) {
             // Cheap code of the ends and of the loop may be one.
             if !kernels.iter().any(|known| Arc::ptr_eq(known, kernel)) {
-                kernels.push(kernel);
+                kernels.push(kernel.clone());
             }
         }
-        kernels.into_iter().map(|kernel| kernel.timing.clone()).collect()
+        kernels
     }
 
     /// Runs a program. A stream parameter takes a whole vector.
@@ -209,16 +228,22 @@ impl Compiled {
         self.prepare_ends()
     }
 
+    /// Whether the loop over the stream is compiled for chunks of these layouts.
+    pub fn is_prepared(&self, layouts: &[ColumnLayout]) -> bool {
+        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        variants.get(layouts).is_some_and(|variant| variant.kernels().next().is_some())
+    }
+
     /// Compiles what does not depend on layouts.
     pub fn prepare_ends(&self) -> Result<(), CompileError> {
         self.ends().map(drop)
     }
 
-    /// Whether optimised code would repay what it takes to make, if a run has so many rows in all: only then is it worth
+    /// Whether optimised code would repay what it takes to make, if so many rows are still to come: only then is it worth
     /// calling [`Compiled::improve`], and only for the one caller who is told so.
-    pub fn improvement_pays(&self, rows_expected: Option<u64>) -> bool {
+    pub fn improvement_pays(&self, rows_left: Option<u64>) -> bool {
         self.options.tiers == Tiers::CheapFirst
-            && self.progress.repays(self.cheap_time(), rows_expected)
+            && self.progress.repays(self.cheap_time(), rows_left)
             && self.claim_improvement()
     }
 
@@ -398,10 +423,11 @@ impl Compiled {
             let mut clock = CpuClock::start();
             let object = target::object(&unit.module, machine)?;
             timing.select = clock.lap();
+            let bytes = object.as_slice().len();
             let code = jit.load(object, names)?;
             timing.link = clock.lap();
             let process = if matches!(part, Part::All(_)) { PROCESS } else { 0 };
-            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), tier, process, timing }))
+            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), tier, process, timing, bytes }))
         });
         self.compile_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         kernel
@@ -505,16 +531,19 @@ impl Compiled {
     }
 
     fn check_args(&self, args: &[Value], streams: bool) -> Result<FlatWords, RuntimeError> {
-        let params: Vec<&Type> =
-            self.program.params.iter().filter(|param| streams || !param.stream).map(|param| &param.ty).collect();
+        let params: Vec<&Param> = self.program.params.iter().filter(|param| streams || !param.stream).collect();
         if params.len() != args.len() {
             let plural = if params.len() == 1 { "" } else { "s" };
             let message = format!("the program takes {} argument{plural}, not {}", params.len(), args.len());
             return Err(self.misuse(message));
         }
-        for (i, (ty, arg)) in params.iter().zip(args).enumerate() {
-            if *ty != arg.ty() {
+        for (i, (param, arg)) in params.iter().zip(args).enumerate() {
+            let ty = &param.ty;
+            if ty != arg.ty() {
                 return Err(self.misuse(format!("argument {} is a {}, not a {ty}", i + 1, arg.ty())));
+            }
+            if param.known.is_some_and(|known| !holds(known, arg.words())) {
+                return Err(self.misuse(format!("argument {} is not what is known of it", i + 1)));
             }
         }
         Ok(FlatWords::from_words(args.iter().flat_map(|arg| arg.words().iter().copied())))
@@ -530,6 +559,15 @@ impl Compiled {
             CompileError::Llvm(_) => Span::NONE,
         };
         RuntimeError::new(RuntimeErrorKind::Internal, span, error.to_string())
+    }
+}
+
+/// Whether a value in flat form is what is known of it.
+fn holds(known: Known, words: &[u64]) -> bool {
+    match (known, words) {
+        (Known::Short, [low, high]) => *high == (*low as i64 >> 63) as u64,
+        (Known::Bytes(len), [found, _]) => *found == u64::from(len),
+        _ => false,
     }
 }
 

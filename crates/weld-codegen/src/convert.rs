@@ -159,7 +159,7 @@ impl Reader<'_> {
 }
 
 fn param(sym: weld_core::ir::Sym, ty: &Type) -> Param {
-    Param { sym, ty: ty.clone(), stream: false }
+    Param { sym, ty: ty.clone(), stream: false, known: None }
 }
 
 /// Compiles a program of one parameter and runs it.

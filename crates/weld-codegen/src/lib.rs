@@ -21,7 +21,7 @@
 //! };
 //! let var = || Box::new(expr(ir::ExprKind::Var(x)));
 //! let body = expr(ir::ExprKind::Binary(BinaryOp::Mul, var(), var()));
-//! let params = vec![ir::Param { sym: x, ty: Type::I64, stream: false }];
+//! let params = vec![ir::Param { sym: x, ty: Type::I64, stream: false, known: None }];
 //! let compiled = compile(&ir::Program { params, body, names }, &Options::default())?;
 //! let result = compiled.run(&Arc::new(Context::unlimited()), &[Value::i64(12)])?;
 //! assert_eq!(result.as_i64(), Some(144));

@@ -287,7 +287,10 @@ impl StreamProgram {
 fn load_args<'c>(e: &mut Emitter<'c, '_>, program: &Program, args: PointerValue<'c>, streams: bool) -> Res<()> {
     let mut word = 0;
     for param in program.params.iter().filter(|param| streams || !param.stream) {
-        let value = e.load_flat(&param.ty, args, &mut word)?;
+        let value = match param.known {
+            None => e.load_flat(&param.ty, args, &mut word)?,
+            Some(known) => e.load_known(&param.ty, known, args, &mut word)?,
+        };
         e.vars.insert(param.sym, value);
     }
     Ok(())

@@ -1,26 +1,30 @@
-//! Compiled pipelines of a session: a program that comes again is not optimised and compiled again.
+//! Compiled pipelines: a program that comes again is not optimised and compiled again.
 //!
-//! The key is the program's text before optimisation and the settings that shape the code. Code is made with little effort
-//! first, unless the settings say otherwise; better code is made beside the runs that it is for.
+//! Programs are known by their fingerprints before optimisation, with the settings that shape the code. The constants of a
+//! query are no part of its programs (see `weld_core::opt::lift_constants`), so queries of one shape share their code, and
+//! so do pipelines of one query. Code is made with little effort first, unless the settings say otherwise; better code is
+//! made beside the runs that it is for.
+//!
+//! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there is
+//! more code than it may keep; runs keep theirs.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weld_codegen::{Compiled, OptLevel, Options, Tiers};
-use weld_core::ir::Program;
+use weld_core::ir::{Program, WideHasher};
 use weld_core::opt;
 
 use crate::config::{TierChoice, WeldOptions};
 use crate::gate::CompileRate;
 use crate::lower::pipeline::Kernel;
 
-/// More pipelines than this are not kept.
-const KEPT_MAX: usize = 512;
+/// So much code a session keeps: TPC-DS has some 900 programs, of 30 to 200 KiB each once they are optimised.
+const BYTES_MAX: usize = 128 << 20;
 
 /// More programs that were not compiled are not remembered.
 const REFUSED_MAX: usize = 1 << 14;
@@ -41,9 +45,9 @@ impl Code {
         self.optimize_time + self.compiled.compile_time()
     }
 
-    /// Makes better code beside the run if the rows still to come repay it; so many are expected in all.
-    pub(crate) fn improve_if_due(&self, rows_expected: Option<u64>) {
-        if self.compiled.improvement_pays(rows_expected) {
+    /// Makes better code beside the run if the rows still to come, so many, repay it.
+    pub(crate) fn improve_if_due(&self, rows_left: Option<u64>) {
+        if self.compiled.improvement_pays(rows_left) {
             self.improve(|work| work());
         }
     }
@@ -127,11 +131,15 @@ impl Settings {
     }
 }
 
-/// The compiled pipelines of a session.
-pub(crate) struct CodeCache {
+/// Code by its programs: of one session, or of several that share it, see
+/// [`with_weld_sharing`](crate::WeldSessionExt::with_weld_sharing).
+pub struct CodeCache {
     kept: Mutex<Kept>,
-    /// Hashes of programs that were not compiled when they came.
-    refused: Mutex<HashSet<u64>>,
+    bytes_max: usize,
+    /// Programs that were not compiled when they came.
+    refused: Mutex<HashSet<Key>>,
+    /// Whose turn it is to compile a program.
+    turns: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
     plans: AtomicU64,
     /// As many as there are processors.
     slots: Semaphore,
@@ -139,31 +147,73 @@ pub(crate) struct CodeCache {
     pub(crate) rate: CompileRate,
 }
 
-type Key = (Arc<str>, Settings);
+/// What a cache holds and has done.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CacheStatistics {
+    pub programs: usize,
+    /// Of the code and what belongs to it.
+    pub bytes: usize,
+    /// How often a pipeline's code was known.
+    pub hits: u64,
+    /// How often it was not, and was compiled.
+    pub misses: u64,
+    /// Programs that made room for others.
+    pub evicted: u64,
+}
 
-/// Code by its key, with the number of its last use.
+/// The number of a program and its settings.
+type Key = u128;
+
+fn key(kernel: &Kernel, settings: &Settings) -> Key {
+    WideHasher::hash_one((kernel.fingerprint(), settings))
+}
+
+/// Code with the number of its last use.
 #[derive(Default)]
 struct Kept {
     codes: HashMap<Key, (Arc<Code>, u64)>,
     uses: u64,
+    hits: u64,
+    misses: u64,
+    evicted: u64,
 }
 
 impl Kept {
-    fn get(&mut self, key: &Key) -> Option<Arc<Code>> {
+    fn get(&mut self, key: Key) -> Option<Arc<Code>> {
         self.uses += 1;
-        let (code, used) = self.codes.get_mut(key)?;
+        let (code, used) = self.codes.get_mut(&key)?;
         *used = self.uses;
+        self.hits += 1;
         Some(Arc::clone(code))
     }
 
-    /// Keeps the code; what was not used for longest goes when there is too much.
     fn insert(&mut self, key: Key, code: Arc<Code>) {
-        if self.codes.len() >= KEPT_MAX {
-            let oldest = self.codes.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.codes.remove(&key));
-        }
         self.uses += 1;
+        self.misses += 1;
         self.codes.insert(key, (code, self.uses));
+    }
+
+    fn bytes(&self) -> usize {
+        self.codes.values().map(|(code, _)| code.compiled.bytes()).sum()
+    }
+
+    /// Lets go of what was not used for longest until the rest fits.
+    fn trim(&mut self, bytes_max: usize) {
+        let mut bytes = self.bytes();
+        if bytes <= bytes_max {
+            return;
+        }
+        let mut uses: Vec<(u64, Key)> = self.codes.iter().map(|(key, (_, used))| (*used, *key)).collect();
+        uses.sort_unstable();
+        for (_, key) in uses {
+            if bytes <= bytes_max {
+                return;
+            }
+            if let Some((code, _)) = self.codes.remove(&key) {
+                bytes = bytes.saturating_sub(code.compiled.bytes());
+                self.evicted += 1;
+            }
+        }
     }
 }
 
@@ -172,19 +222,32 @@ type Refuses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Default for CodeCache {
     fn default() -> CodeCache {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        CodeCache {
-            kept: Mutex::default(),
-            refused: Mutex::default(),
-            plans: AtomicU64::new(0),
-            slots: Semaphore::new(processors),
-            rate: CompileRate::default(),
-            refuses: None,
-        }
+        CodeCache::new(BYTES_MAX)
     }
 }
 
 impl CodeCache {
+    /// A cache that keeps so many bytes of code.
+    pub fn new(bytes_max: usize) -> CodeCache {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        CodeCache {
+            kept: Mutex::default(),
+            bytes_max,
+            refused: Mutex::default(),
+            turns: Mutex::default(),
+            plans: AtomicU64::new(0),
+            slots: Semaphore::new(processors),
+            refuses: None,
+            rate: CompileRate::default(),
+        }
+    }
+
+    pub fn statistics(&self) -> CacheStatistics {
+        let kept = self.kept();
+        let Kept { hits, misses, evicted, .. } = *kept;
+        CacheStatistics { programs: kept.codes.len(), bytes: kept.bytes(), hits, misses, evicted }
+    }
+
     pub(crate) fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> CodeCache {
         CodeCache { refuses: Some(Box::new(refuses)), ..CodeCache::default() }
     }
@@ -199,13 +262,38 @@ impl CodeCache {
         self.slots.acquire().await.ok()
     }
 
+    /// Who holds it locked compiles this program; the others wait, and find the code then.
+    pub(crate) fn turn(&self, kernel: &Kernel, settings: &Settings) -> Arc<tokio::sync::Mutex<()>> {
+        let key = key(kernel, settings);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        turns.insert(key, Arc::downgrade(&turn));
+        turn
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The code of a program that was compiled before. If that was for another plan, better code is made.
-    pub(crate) fn find(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Option<Arc<Code>> {
-        let code = self.kept().get(&(kernel.text(), settings.clone()))?;
+    /// The code of a program that was compiled before, if it `is_ready`. If that was for another plan, better code is made.
+    pub(crate) fn find(
+        &self,
+        kernel: &Kernel,
+        settings: &Settings,
+        plan: u64,
+        is_ready: impl FnOnce(&Code) -> bool,
+    ) -> Option<Arc<Code>> {
+        let key = key(kernel, settings);
+        let mut kept = self.kept();
+        if !is_ready(&kept.codes.get(&key)?.0) {
+            return None;
+        }
+        let code = kept.get(key)?;
+        drop(kept);
         if code.plan != plan {
             code.improve_what_returns();
         }
@@ -214,42 +302,46 @@ impl CodeCache {
 
     /// Whether a program was compiled before.
     pub(crate) fn has(&self, kernel: &Kernel, settings: &Settings) -> bool {
-        self.kept().codes.contains_key(&(kernel.text(), settings.clone()))
+        self.kept().codes.contains_key(&key(kernel, settings))
     }
 
     /// Whether a program that is not compiled has come before; it is remembered from now on.
     pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings) -> bool {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((kernel.text(), settings));
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        !refused.insert(hash)
+        !refused.insert(key(kernel, settings))
     }
 
     /// The code of a program, and whether it was made just now.
     pub(crate) fn code(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Result<(Arc<Code>, bool), String> {
-        let key = (kernel.text(), settings.clone());
-        if let Some(code) = self.kept().get(&key) {
+        let key = key(kernel, settings);
+        if let Some(code) = self.kept().get(key) {
             return Ok((code, false));
         }
-        if self.refuses.as_ref().is_some_and(|refuses| refuses(&key.0)) {
+        if self.refuses.as_ref().is_some_and(|refuses| refuses(&kernel.program.to_string())) {
             return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
         let code = Arc::new(settings.compile(&kernel.program, plan)?);
         let mut kept = self.kept();
         // Who was faster has given its code to runs, which improve it.
-        if let Some(code) = kept.get(&key) {
+        if let Some(code) = kept.get(key) {
             return Ok((code, false));
         }
         kept.insert(key, Arc::clone(&code));
         Ok((code, true))
     }
+
+    /// Makes room for what has been compiled.
+    pub(crate) fn trim(&self) {
+        self.kept().trim(self.bytes_max);
+    }
 }
 
 impl fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CodeCache").field("kept", &self.kept().codes.len()).finish()
+        f.debug_struct("CodeCache").field("statistics", &self.statistics()).finish_non_exhaustive()
     }
 }

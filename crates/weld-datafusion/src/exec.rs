@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::datatypes::SchemaRef;
@@ -26,6 +27,7 @@ use crate::code::{Code, CodeCache, Settings};
 use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
+use crate::lower::Arg;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
@@ -107,6 +109,8 @@ pub(crate) struct Inner {
     /// Whether it is compiled, once that is decided.
     gate: OnceLock<Gate>,
     rows_expected: OnceLock<Option<u64>>,
+    /// How many rows compiled code has seen.
+    rows_seen: AtomicU64,
     /// The code of this run of the plan, or why there is none.
     pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
     /// The same for the program of a partial aggregate that makes a group of every row.
@@ -159,6 +163,7 @@ impl WeldExec {
                 metrics: ExecutionPlanMetricsSet::new(),
                 gate: OnceLock::new(),
                 rows_expected: OnceLock::new(),
+                rows_seen: AtomicU64::new(0),
                 code: OnceCell::new(),
                 ungrouped: OnceCell::new(),
                 table: Mutex::default(),
@@ -177,7 +182,7 @@ impl WeldExec {
         &self.inner.pipeline.fused
     }
 
-    /// The Weld program before optimisation.
+    /// The Weld program before optimisation. Constants of the query are its last parameters.
     pub fn program(&self) -> &weld_core::ir::Program {
         &self.inner.pipeline.kernel.program
     }
@@ -185,6 +190,12 @@ impl WeldExec {
     /// The Weld program after optimisation.
     pub fn optimized_program(&self) -> weld_core::ir::Program {
         self.inner.pipeline.settings.optimize(self.program())
+    }
+
+    /// What the program's last parameters stand for.
+    pub fn constants(&self) -> Vec<&weld_core::opt::Constant> {
+        let args = self.inner.pipeline.kernel.args.iter();
+        args.filter_map(|arg| if let Arg::Constant(constant) = arg { Some(constant) } else { None }).collect()
     }
 
     /// The native code, compiled now if it was not yet.
@@ -249,11 +260,13 @@ impl Inner {
         matches!(self.pipeline.kernel.output, Output::Table(_))
     }
 
-    /// How many rows the source has, where that is known: whether better code repays its making depends on it.
-    pub(crate) fn rows_expected(&self) -> Option<u64> {
+    /// How many rows of the source are still to come after these, where that is known: whether better code repays its
+    /// making depends on it.
+    pub(crate) fn rows_left(&self, rows: usize) -> Option<u64> {
         let is_known = |rows: &gate::Rows| rows.is_exact && !rows.is_filtered;
         let count = || gate::rows_of(self.source()).filter(is_known).map(|rows| rows.count as u64);
-        *self.rows_expected.get_or_init(count)
+        let seen = self.rows_seen.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
+        Some(self.rows_expected.get_or_init(count).as_ref()?.saturating_sub(seen))
     }
 
     /// Whether this pipeline is compiled in this run.

@@ -158,6 +158,9 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
             write!(f, "; {}", fused.display)?;
         }
         write!(f, "; weld:\n{}", exec.optimized_program())?;
+        for constant in exec.constants() {
+            write!(f, "\n# with {constant}")?;
+        }
     } else {
         let details: Vec<&str> = pipeline.fused.iter().map(|fused| fused.display.as_str()).collect();
         write!(f, "{}{}", if details.is_empty() { "" } else { "; " }, details.join("; "))?;

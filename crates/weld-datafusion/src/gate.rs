@@ -6,8 +6,9 @@
 //! ```
 //! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. A join
 //! is compiled with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that
-//! is known costs nothing and always runs; what comes a second time is compiled beside its run.
+//! is known costs nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_core::ir::Program;
 use weld_plans::KeyFilterExec;
 
-use crate::exec::{Inner, WeldExec};
+use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::explain::is_operator;
 use crate::lower::pipeline::Output;
 
@@ -110,7 +111,14 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     if group.iter().all(|member| cache.has(&member.pipeline.kernel, &member.pipeline.settings)) {
         return Gate::Compile;
     }
-    let cost = cache.rate.cost(group.iter().map(|member| &member.pipeline.kernel.program));
+    // Several may be of one program.
+    let mut programs = HashMap::new();
+    for Pipeline { kernel, settings, .. } in group.iter().map(|member| &*member.pipeline) {
+        if !cache.has(kernel, settings) {
+            programs.insert(kernel.fingerprint(), &kernel.program);
+        }
+    }
+    let cost = cache.rate.cost(programs.into_values());
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
     let rows: Option<Vec<Rows>> = group.iter().map(|member| rows_of(member.source())).collect();

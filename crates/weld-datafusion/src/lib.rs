@@ -31,6 +31,7 @@ mod scan;
 mod session;
 mod verify;
 
+pub use code::{CacheStatistics, CodeCache};
 pub use config::{Effort, PassNames, TierChoice, WeldOptions};
 pub use exec::{Fused, WeldExec, uncompiled};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};

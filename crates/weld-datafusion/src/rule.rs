@@ -49,13 +49,18 @@ use crate::lower::{self, Unsupported};
 use crate::scan;
 use crate::verify;
 
-/// Replaces what compiles. One rule serves one session: its code cache is the session's.
+/// Replaces what compiles. One rule serves one session.
 #[derive(Debug, Default)]
 pub struct WeldRule {
     cache: Arc<CodeCache>,
 }
 
 impl WeldRule {
+    /// A rule that keeps code in this cache.
+    pub fn sharing(cache: Arc<CodeCache>) -> WeldRule {
+        WeldRule { cache }
+    }
+
     /// A rule whose compiler refuses the programs that `refuses` is true of, to test what happens then.
     #[doc(hidden)]
     pub fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> WeldRule {

@@ -6,6 +6,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
+use crate::code::CodeCache;
 use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
 use crate::rule::WeldRule;
@@ -16,11 +17,16 @@ pub trait WeldSessionExt: Sized {
     /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
     /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM
     /// is started in the background.
-    fn with_weld(self) -> Self;
+    fn with_weld(self) -> Self {
+        self.with_weld_sharing(Arc::default())
+    }
+
+    /// The same, where compiled code is kept in this cache, which sessions may share.
+    fn with_weld_sharing(self, cache: Arc<CodeCache>) -> Self;
 }
 
 impl WeldSessionExt for SessionStateBuilder {
-    fn with_weld(mut self) -> Self {
+    fn with_weld_sharing(mut self, cache: Arc<CodeCache>) -> Self {
         let config = self.config().get_or_insert_with(SessionConfig::new);
         if config.options().extensions.get::<WeldOptions>().is_none() {
             config.options_mut().extensions.insert(WeldOptions::default());
@@ -29,6 +35,6 @@ impl WeldSessionExt for SessionStateBuilder {
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
-            .with_physical_optimizer_rule(Arc::new(WeldRule::default()))
+            .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache)))
     }
 }

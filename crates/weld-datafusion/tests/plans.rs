@@ -107,7 +107,8 @@ async fn verbose_shows_the_program() {
     let sql = "EXPLAIN VERBOSE SELECT i_key + 1 FROM items WHERE i_order > 3";
     let batches = engines.weld.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
     let text = arrow::util::pretty::pretty_format_batches(&batches).expect("printable").to_string();
-    assert!(text.contains("|input: stream[{i64,i64}]|"), "{text}");
+    assert!(text.contains("|input: stream[{i64,i64}], k: i64|"), "{text}");
+    assert!(text.contains("# with 3L"), "{text}");
 }
 
 #[tokio::test]

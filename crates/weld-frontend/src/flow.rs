@@ -214,7 +214,7 @@ mod tests {
         let ExprKind::Var(sym) = param.kind else { unreachable!() };
         let result = body(&mut flow, param);
         let body = flow.finish(result);
-        let params = vec![Param { sym, ty: Type::I64, stream: false }];
+        let params = vec![Param { sym, ty: Type::I64, stream: false, known: None }];
         let program = Program { params, body, names: flow.into_names() };
         assert!(verify(&program).is_ok(), "{program}");
         interp::run(&program, &[Value::i64(x)], &Default::default()).unwrap()

@@ -50,7 +50,7 @@ impl Function {
             let ExprKind::Var(sym) = variable.kind else {
                 return Err(vec![defect(variable.span, format!("the parameter `{name}` is no variable"))]);
             };
-            program.params.push(ir::Param { sym, ty: shape.ty(), stream: false });
+            program.params.push(ir::Param { sym, ty: shape.ty(), stream: false, known: None });
             named.push((name, shape));
         }
         Function::of_program(named, result, program, source)

@@ -18,7 +18,7 @@
 //! let view = View::of(m, &sizes, &[Index::axis(0), Index::axis(1)], 2);
 //! let fold = Fold::merge(ReduceOp::Add, ScalarKind::F64, 0.0);
 //! let body = contract(&mut names, ScalarKind::F64, &sizes[..1], &sizes[1..], vec![view], fold, &mut |_, v| v[0].clone(), &mut |_, sum, _| sum);
-//! let param = Param { sym, ty: Type::vec(Type::F64), stream: false };
+//! let param = Param { sym, ty: Type::vec(Type::F64), stream: false, known: None };
 //! let program = Program { params: vec![param], body, names };
 //! let arg = interp::Value::vec((1..=6).map(|x| interp::Value::f64(x.into())));
 //! let sums = interp::run(&program, &[arg], &Default::default()).unwrap();

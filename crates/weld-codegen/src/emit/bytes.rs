@@ -21,6 +21,7 @@ impl<'c> Emitter<'c, '_> {
                 let len = self.b.build_int_truncate(*low, self.unit.ll.i32_type(), "")?;
                 self.to_i64(len)
             }
+            BytesVal::Short { len, .. } => Ok(self.i64(i64::from(*len))),
         }
     }
 
@@ -28,11 +29,14 @@ impl<'c> Emitter<'c, '_> {
     pub(crate) fn bytes_slice(&self, bytes: &BytesVal<'c>) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         match bytes {
             BytesVal::Slice { ptr, len } => Ok((*ptr, *len)),
-            BytesVal::View { low, high } => {
+            BytesVal::View { low, high } | BytesVal::Short { low, high, .. } => {
                 let slot = self.alloca(16, "view")?;
                 self.store(slot, *low)?;
                 self.store(self.offset(slot, 8)?, *high)?;
                 let inside = self.offset(slot, 4)?;
+                if let BytesVal::Short { len, .. } = bytes {
+                    return Ok((inside, self.i64(i64::from(*len))));
+                }
                 let outside = self.b.build_int_to_ptr(*high, self.unit.ptr_type(), "")?;
                 let len = self.bytes_len(bytes)?;
                 let short = self.cmp(IntPredicate::ULE, len, self.i64(StringView::INLINE_MAX as i64))?;
@@ -46,7 +50,7 @@ impl<'c> Emitter<'c, '_> {
     pub(crate) fn bytes_durable(&self, bytes: &BytesVal<'c>) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         match bytes {
             BytesVal::Slice { ptr, len } => Ok((*ptr, *len)),
-            BytesVal::View { .. } => {
+            BytesVal::View { .. } | BytesVal::Short { .. } => {
                 let (ptr, len) = self.bytes_slice(bytes)?;
                 let copy = self.allocate(self.region, len, Span::NONE)?;
                 self.b.build_memcpy(copy, 1, ptr, 1, len)?;
@@ -58,7 +62,7 @@ impl<'c> Emitter<'c, '_> {
     /// The two words of the view. Traps when there are more bytes than a view can have.
     pub(crate) fn bytes_view(&self, bytes: &BytesVal<'c>) -> Res<(IntValue<'c>, IntValue<'c>)> {
         match bytes {
-            BytesVal::View { low, high } => Ok((*low, *high)),
+            BytesVal::View { low, high } | BytesVal::Short { low, high, .. } => Ok((*low, *high)),
             BytesVal::Slice { ptr, len } => {
                 let too_long = self.cmp(IntPredicate::UGT, *len, self.i64(u32::MAX as i64))?;
                 self.trap_if(too_long, Status::TooLarge, Span::NONE, &[])?;

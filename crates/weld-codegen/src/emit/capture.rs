@@ -102,6 +102,9 @@ impl<'c> Val<'c> {
             Val::Bytes(BytesVal::View { low, high }) => {
                 Val::Bytes(BytesVal::View { low: map.int(*low)?, high: map.int(*high)? })
             }
+            Val::Bytes(BytesVal::Short { len, low, high }) => {
+                Val::Bytes(BytesVal::Short { len: *len, low: map.int(*low)?, high: map.int(*high)? })
+            }
             Val::Dict(table) => Val::Dict(table.map_registers(map)?),
             Val::Absent => Val::Absent,
             Val::Builder(_) | Val::Deferred { .. } => return Err(internal("a value that belongs to its function")),

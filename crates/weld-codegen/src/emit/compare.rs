@@ -135,9 +135,21 @@ impl<'c> Emitter<'c, '_> {
     }
 
     fn bytes_equal(&mut self, a: &BytesVal<'c>, b: &BytesVal<'c>) -> Res<IntValue<'c>> {
-        for (slice, view) in [(a, b), (b, a)] {
-            if let (BytesVal::Slice { .. }, Some(bytes)) = (slice, constant_view(view)) {
-                return self.equals_constant(slice, &bytes);
+        for (text, short) in [(a, b), (b, a)] {
+            match (text, short) {
+                (BytesVal::Slice { ptr, len: text_len }, BytesVal::Short { len, low, high }) => {
+                    let same_len = self.cmp(IntPredicate::EQ, *text_len, self.i64(i64::from(*len)))?;
+                    return self.and_then(same_len, |e| e.equals_short(*ptr, *len, *low, *high));
+                }
+                (BytesVal::Slice { .. }, _) => {
+                    if let Some(bytes) = constant_view(short) {
+                        return self.equals_constant(text, &bytes);
+                    }
+                }
+                // What is in a short view is all in its words.
+                (_, BytesVal::Short { .. }) => return self.same_words(text, short),
+                _ if constant_view(short).is_some() => return self.same_words(text, short),
+                _ => {}
             }
         }
         if let (BytesVal::Slice { .. }, _) | (_, BytesVal::Slice { .. }) = (a, b) {
@@ -165,6 +177,13 @@ impl<'c> Emitter<'c, '_> {
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         phi.add_incoming(&[(&same, from), (&equal, slow)]);
         Ok(phi.as_basic_value().into_int_value())
+    }
+
+    /// Whether two views are the same word by word.
+    fn same_words(&self, a: &BytesVal<'c>, b: &BytesVal<'c>) -> Res<IntValue<'c>> {
+        let ((a_low, a_high), (b_low, b_high)) = (self.bytes_view(a)?, self.bytes_view(b)?);
+        let start = self.cmp(IntPredicate::EQ, a_low, b_low)?;
+        self.and(start, self.cmp(IntPredicate::EQ, a_high, b_high)?)
     }
 
     pub(crate) fn equal_memory(
@@ -252,11 +271,11 @@ impl<'c> Emitter<'c, '_> {
             let args = [a.into(), a_len.into(), b.into(), b_len.into()];
             Ok(self.call_value(name, &args)?.into_int_value())
         };
-        let (BytesVal::View { low: a_low, high: a_high }, BytesVal::View { low: b_low, high: b_high }) = (a, b) else {
+        if let (BytesVal::Slice { .. }, _) | (_, BytesVal::Slice { .. }) = (a, b) {
             return call();
-        };
-        let same = self.cmp(IntPredicate::EQ, *a_low, *b_low)?;
-        let same = self.and(same, self.cmp(IntPredicate::EQ, *a_high, *b_high)?)?;
+        }
+        let ((a_low, _), (b_low, _)) = (self.bytes_view(a)?, self.bytes_view(b)?);
+        let same = self.same_words(a, b)?;
         let i32 = self.unit.ll.i32_type();
         let prefix = |low: IntValue<'c>| -> Res<IntValue<'c>> {
             let high_half = self.b.build_right_shift(low, self.i64(32), false, "")?;
@@ -266,7 +285,7 @@ impl<'c> Emitter<'c, '_> {
             let signs = i32.const_int(0x8080_8080, false);
             if signed { Ok(self.b.build_xor(ordered, signs, "")?) } else { Ok(ordered) }
         };
-        let (x, y) = (prefix(*a_low)?, prefix(*b_low)?);
+        let (x, y) = (prefix(a_low)?, prefix(b_low)?);
         let mut decided = self.cmp(IntPredicate::NE, x, y)?;
         if signed {
             // The zeros after a shorter string are more than negative bytes.

@@ -3,7 +3,9 @@
 use inkwell::IntPredicate;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValue, BasicValueEnum, InstructionValue, IntValue, PointerValue};
+use weld_core::ir::Known;
 use weld_core::ty::{ScalarKind, Type};
+use weld_runtime::StringView;
 
 use super::{BytesVal, Columns, Demand, DictVal, Emitter, Res, Val, VecVal, internal};
 use crate::layout;
@@ -235,6 +237,24 @@ impl<'c> Emitter<'c, '_> {
             }
             Type::Simd(_) | Type::Builder(_) => return Err(internal("no flat form")),
         })
+    }
+
+    /// The same of an argument of which more is known than its type.
+    pub(crate) fn load_known(&self, ty: &Type, known: Known, words: PointerValue<'c>, word: &mut u64) -> Res<Val<'c>> {
+        match known {
+            // The upper half only repeats the sign. What LLVM sees extended it compares in 64 bits.
+            Known::Short => {
+                let short = self.load_scalar(ScalarKind::I64, self.offset(words, 8 * *word)?, true)?;
+                *word += 2;
+                Ok(Val::int(self.b.build_int_s_extend(short.into_int_value(), self.unit.ll.i128_type(), "")?))
+            }
+            Known::Bytes(len) => match self.load_flat(ty, words, word)? {
+                Val::Bytes(bytes) if len as usize <= StringView::INLINE_MAX => {
+                    Ok(Val::Bytes(self.short_view(self.bytes_slice(&bytes)?.0, len)?))
+                }
+                value => Ok(value),
+            },
+        }
     }
 
     /// Stores a value in flat form, from word `*word` on. Bytes of short views go to memory of the run.

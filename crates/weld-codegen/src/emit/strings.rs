@@ -108,25 +108,70 @@ impl<'c> Emitter<'c, '_> {
             return self.equal_memory(ptr, constant, self.i64(bytes.len() as i64));
         }
         let mut all = self.bool(true);
-        let mut at = 0;
-        while at < bytes.len() {
-            let size = [8, 4, 2, 1].into_iter().find(|size| at + size <= bytes.len()).unwrap_or(1);
-            let ty = match size {
-                8 => self.unit.ll.i64_type(),
-                4 => self.unit.ll.i32_type(),
-                2 => self.unit.ll.i16_type(),
-                _ => self.unit.ll.i8_type(),
-            };
-            let part = self.load(ty, self.offset(ptr, at as u64)?)?;
-            if let Some(load) = inkwell::values::BasicValue::as_instruction_value(&part) {
-                load.set_alignment(1).map_err(|e| super::internal(&e.to_string()))?;
-            }
+        for (at, size) in pieces(bytes.len()) {
+            let part = self.load_piece(ptr, at, size)?;
             let wanted = bytes[at..at + size].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-            let same = self.cmp(IntPredicate::EQ, part.into_int_value(), ty.const_int(wanted, false))?;
+            let same = self.cmp(IntPredicate::EQ, part, part.get_type().const_int(wanted, false))?;
             all = self.and(all, same)?;
-            at += size;
         }
         Ok(all)
+    }
+
+    /// Whether so many bytes at `ptr` are those of the short view with these words.
+    pub(crate) fn equals_short(
+        &self,
+        ptr: PointerValue<'c>,
+        len: u32,
+        low: IntValue<'c>,
+        high: IntValue<'c>,
+    ) -> Res<IntValue<'c>> {
+        let mut all = self.bool(true);
+        for (at, size) in pieces(len as usize) {
+            let part = self.load_piece(ptr, at, size)?;
+            // The first four bytes are the upper half of the first word.
+            let wanted = match at {
+                0 if size == 8 => {
+                    let first = self.b.build_right_shift(low, self.i64(32), false, "")?;
+                    self.or(first, self.b.build_left_shift(high, self.i64(32), "")?)?
+                }
+                0..4 => self.b.build_right_shift(low, self.i64(32 + 8 * at as i64), false, "")?,
+                _ => self.b.build_right_shift(high, self.i64(8 * (at as i64 - 4)), false, "")?,
+            };
+            let wanted = self.b.build_int_truncate_or_bit_cast(wanted, part.get_type(), "")?;
+            all = self.and(all, self.cmp(IntPredicate::EQ, part, wanted)?)?;
+        }
+        Ok(all)
+    }
+
+    /// The words of the view of so many bytes at `ptr`, which fit it.
+    pub(crate) fn short_view(&self, ptr: PointerValue<'c>, len: u32) -> Res<BytesVal<'c>> {
+        let (mut low, mut high) = (self.i64(i64::from(len)), self.i64(0));
+        for (at, size) in pieces(len as usize) {
+            let part = self.to_i64(self.load_piece(ptr, at, size)?)?;
+            match at {
+                0 if size == 8 => {
+                    low = self.or(low, self.b.build_left_shift(part, self.i64(32), "")?)?;
+                    high = self.b.build_right_shift(part, self.i64(32), false, "")?;
+                }
+                0..4 => low = self.or(low, self.b.build_left_shift(part, self.i64(32 + 8 * at as i64), "")?)?,
+                _ => high = self.or(high, self.b.build_left_shift(part, self.i64(8 * (at as i64 - 4)), "")?)?,
+            }
+        }
+        Ok(BytesVal::Short { len, low, high })
+    }
+
+    fn load_piece(&self, ptr: PointerValue<'c>, at: usize, size: usize) -> Res<IntValue<'c>> {
+        let ty = match size {
+            8 => self.unit.ll.i64_type(),
+            4 => self.unit.ll.i32_type(),
+            2 => self.unit.ll.i16_type(),
+            _ => self.unit.ll.i8_type(),
+        };
+        let part = self.load(ty, self.offset(ptr, at as u64)?)?;
+        if let Some(load) = inkwell::values::BasicValue::as_instruction_value(&part) {
+            load.set_alignment(1).map_err(|e| super::internal(&e.to_string()))?;
+        }
+        Ok(part.into_int_value())
     }
 
     /// A search prepared by `prepare` when the function begins.
@@ -139,4 +184,14 @@ impl<'c> Emitter<'c, '_> {
         let (ptr, len) = self.bytes_slice(text)?;
         Ok(self.call_value("weld_pattern_matches", &[prepared.into(), ptr.into(), len.into()])?.into_int_value())
     }
+}
+
+/// So many bytes in pieces that one load reads each: where they begin, and their sizes.
+fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let size = [8, 4, 2, 1].into_iter().find(|size| at + size <= len)?;
+        at += size;
+        Some((at - size, size))
+    })
 }

@@ -58,7 +58,7 @@ pub(crate) enum Columns<'c> {
     Stream { columns: Rc<[StreamColumn<'c>]>, base: IntValue<'c> },
 }
 
-/// A byte vector. The bytes of `Slice` and of long views stay where they are; those of a short view lie inside.
+/// A byte vector. The bytes of `Slice` and of long views stay where they are; those of short views lie inside.
 #[derive(Clone, Debug)]
 pub(crate) enum BytesVal<'c> {
     Slice {
@@ -67,6 +67,12 @@ pub(crate) enum BytesVal<'c> {
     },
     /// The two words of a string view.
     View {
+        low: IntValue<'c>,
+        high: IntValue<'c>,
+    },
+    /// The same of a view that is short, of a length that is known.
+    Short {
+        len: u32,
         low: IntValue<'c>,
         high: IntValue<'c>,
     },

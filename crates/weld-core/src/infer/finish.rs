@@ -23,7 +23,7 @@ impl Infer<'_> {
             let message = format!("the parameter `{}` cannot be {known}", self.names.name(sym));
             self.complain(span, message);
         }
-        Some(Param { sym, ty: known, stream })
+        Some(Param { sym, ty: known, stream, known: None })
     }
 
     pub(super) fn finish_program(&mut self, body: Node) -> Option<Expr> {

@@ -8,7 +8,7 @@ use super::{Expr, ExprKind, Func, Iter, Program, Sym, deep};
 impl Program {
     /// Whether two programs are the same but for the numbers and names of their symbols, spans and annotations.
     pub fn same_as(&self, other: &Program) -> bool {
-        let params = |p: &Program| p.params.iter().map(|p| (p.ty.clone(), p.stream)).collect::<Vec<_>>();
+        let params = |p: &Program| p.params.iter().map(|p| (p.ty.clone(), p.stream, p.known)).collect::<Vec<_>>();
         let syms = self.params.iter().map(|p| p.sym).zip(other.params.iter().map(|p| p.sym));
         params(self) == params(other) && same(&self.body, &other.body, &mut syms.collect())
     }

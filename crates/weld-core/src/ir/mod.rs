@@ -12,6 +12,7 @@
 pub mod build;
 pub mod counted;
 mod equal;
+mod hash;
 pub mod linear;
 mod print;
 pub mod typing;
@@ -21,6 +22,7 @@ mod visit;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use hash::WideHasher;
 pub(crate) use print::annotation;
 pub use verify::verify;
 pub use visit::deep;
@@ -81,6 +83,16 @@ pub struct Param {
     pub sym: Sym,
     pub ty: Type,
     pub stream: bool,
+    pub known: Option<Known>,
+}
+
+/// What is known of an argument beyond its type. Code is made for it, and other arguments are refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Known {
+    /// An `i128` whose value fits an `i64`.
+    Short,
+    /// A byte vector of so many bytes.
+    Bytes(u32),
 }
 
 /// A typed expression.
@@ -107,6 +119,15 @@ impl Annotations {
         let entries = self.0.get_or_insert_default();
         entries.retain(|(key, _)| &**key != name);
         entries.push((name.into(), value.into()));
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        if let Some(entries) = &mut self.0 {
+            entries.retain(|(key, _)| &**key != name);
+            if entries.is_empty() {
+                self.0 = None;
+            }
+        }
     }
 
     /// [`Annotations::set`] for each.

@@ -420,8 +420,12 @@ mod tests {
             });
             build::result(total)
         });
-        let params =
-            vec![Param { sym, ty: Type::vec(Type::structure([Type::I64, Type::vec(Type::U8)])), stream: true }];
+        let params = vec![Param {
+            sym,
+            ty: Type::vec(Type::structure([Type::I64, Type::vec(Type::U8)])),
+            stream: true,
+            known: None,
+        }];
         let program = Program { params, body, names };
         super::super::verify(&program).expect("the program is well formed");
         expect_test::expect![[r#"

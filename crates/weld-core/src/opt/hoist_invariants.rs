@@ -198,7 +198,7 @@ mod tests {
             build::appender(Type::I64),
             |_, b, _, x| build::merge(b, build::add(x, build::len(build::deserialize(list.clone(), constant)))),
         );
-        let params = vec![Param { sym, ty: list.clone(), stream: false }];
+        let params = vec![Param { sym, ty: list.clone(), stream: false, known: None }];
         let mut program = Program { params, body: build::result(body), names };
         super::run(&mut program, &Default::default());
         let text = program.to_string();

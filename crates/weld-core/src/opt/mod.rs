@@ -19,6 +19,7 @@ mod fuse_loops;
 mod hoist_dictionaries;
 mod hoist_invariants;
 mod inline_lets;
+mod lift_constants;
 mod merge_locally;
 mod narrow_columns;
 mod narrow_integers;
@@ -39,6 +40,7 @@ mod testing;
 mod unroll_loops;
 
 pub use facts::can_fail;
+pub use lift_constants::{Constant, lift_constants, of_query};
 pub use optimized::Optimized;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -14,6 +14,7 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use weld_codegen::{Chunk, Column, ColumnLayout, Layout, Value};
 use weld_core::ir::ExprKind;
+use weld_core::opt::Constant;
 use weld_core::ty::ScalarKind;
 use weld_runtime::ColumnAbi;
 
@@ -102,8 +103,8 @@ pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Val
         return internal_err!("{expr} has the value {value}, which has no lowering");
     };
     let value = match value.kind {
-        ExprKind::Literal(literal) => Value::scalar(literal),
-        ExprKind::Bytes(bytes) => Value::bytes(bytes),
+        ExprKind::Literal(literal) => constant(&Constant::Scalar(literal)),
+        ExprKind::Bytes(bytes) => constant(&Constant::Bytes(bytes)),
         // The zero of a string.
         _ => Value::bytes([]),
     };
@@ -114,6 +115,14 @@ pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Val
         return internal_err!("{expr} is null, which its type excludes");
     }
     Ok(value)
+}
+
+/// The value of a constant of the query.
+pub(crate) fn constant(constant: &Constant) -> Value {
+    match constant {
+        Constant::Scalar(literal) => Value::scalar(*literal),
+        Constant::Bytes(bytes) => Value::bytes(Arc::clone(bytes)),
+    }
 }
 
 /// The layout that columns of a type have, as far as the type tells: what to compile ahead.

@@ -16,6 +16,7 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, ExprKind, Literal, build as ir};
 use weld_core::op::{BinaryOp, Intrinsic};
+use weld_core::opt;
 use weld_core::ty::{ScalarKind, Type};
 
 use super::cast::lower_cast;
@@ -106,7 +107,7 @@ pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
         return Ok(Sql { value: ir::zero(&ty), valid: Some(ir::bool(false)) });
     }
     let unsupported = || Unsupported::new(value, "no lowering for this literal");
-    Ok(Sql::required(match value {
+    Ok(Sql::required(opt::of_query(match value {
         ScalarValue::Boolean(Some(v)) => ir::bool(*v),
         ScalarValue::Int8(Some(v)) => ir::lit(Literal::I8(*v)),
         ScalarValue::Int16(Some(v)) => ir::lit(Literal::I16(*v)),
@@ -142,7 +143,7 @@ pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
             ir::bytes(v.as_slice())
         }
         _ => return Err(unsupported()),
-    }))
+    })))
 }
 
 /// The condition that both are there, if either may be null.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use datafusion::physical_expr::PhysicalExpr;
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Names, Param, Program, Sym, build as ir};
+use weld_core::opt::{Constant, lift_constants};
 use weld_core::ty::Type;
 use weld_frontend::{Source, Sources};
 
@@ -164,12 +165,14 @@ pub(crate) enum Arg {
     Table,
     /// An expression whose value is known when the pipeline starts: the result of a scalar subquery.
     Scalar { expr: Arc<dyn PhysicalExpr>, nullable: bool },
+    /// A constant of the query, which the program does without. They stand behind all others.
+    Constant(Constant),
 }
 
 impl Env {
     fn param(&mut self, name: &str, ty: Type, stream: bool) -> Expr {
         let sym = self.names.fresh(name);
-        self.params.push(Param { sym, ty: ty.clone(), stream });
+        self.params.push(Param { sym, ty: ty.clone(), stream, known: None });
         ir::var(sym, ty)
     }
 
@@ -212,8 +215,10 @@ impl Lowering {
 
     /// The program, what to pass for its parameters after the stream, and the texts of the functions in it.
     pub(crate) fn finish(self, body: Expr) -> (Program, Vec<Arg>, Arc<Source>) {
-        let Env { names, params, args, sources } = self.env;
-        (Program { params, body: ir::let_in(self.bindings, body), names }, args, sources.finish())
+        let Env { names, params, mut args, sources } = self.env;
+        let mut program = Program { params, body: ir::let_in(self.bindings, body), names };
+        args.extend(lift_constants(&mut program).into_iter().map(Arg::Constant));
+        (program, args, sources.finish())
     }
 }
 

@@ -2,13 +2,11 @@
 //!
 //! The columns that the sink needs are known first, top down; then the steps are lowered bottom up, each for itself.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use weld_core::diag::Span;
 use weld_core::ir::Program;
 use weld_core::ty::Type;
 use weld_frontend::Source;
@@ -64,8 +62,7 @@ pub(crate) enum Sink {
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) program: Program,
-    /// The program's text, once it was asked for.
-    text: OnceLock<Arc<str>>,
+    fingerprint: OnceLock<u128>,
     /// The source's columns that the stream consists of.
     pub(crate) inputs: Vec<usize>,
     /// What to pass for the parameters after the stream.
@@ -100,19 +97,9 @@ pub(crate) enum Output {
 }
 
 impl Kernel {
-    /// The program's text, by which its code is known, and the places that its errors name, which are those of functions'
-    /// texts.
-    pub(crate) fn text(&self) -> Arc<str> {
-        let text = || {
-            let mut places = DefaultHasher::new();
-            self.program.body.walk(&mut |e| {
-                if e.span != Span::NONE {
-                    e.span.hash(&mut places);
-                }
-            });
-            format!("{}\n# places: {:x}", self.program, places.finish()).into()
-        };
-        Arc::clone(self.text.get_or_init(text))
+    /// The number that the program is known by.
+    pub(crate) fn fingerprint(&self) -> u128 {
+        *self.fingerprint.get_or_init(|| self.program.fingerprint())
     }
 }
 
@@ -273,7 +260,7 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     let gathers = at_end.is_some() || steps.iter().any(|step| !matches!(step, Step::Project { .. }));
     Ok(Kernel {
         program,
-        text: OnceLock::new(),
+        fingerprint: OnceLock::new(),
         inputs,
         args,
         output,

@@ -8,7 +8,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::future::{BoxFuture, FutureExt, join_all, join3};
-use weld_codegen::Timing;
+use weld_codegen::{ColumnLayout, Timing};
 
 use crate::arrow::input::expected_layout;
 use crate::code::Code;
@@ -31,9 +31,14 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
         let own = inner.code.get_or_init(|| async {
             inner.choose_codes(&context).await;
             let pipeline = &inner.pipeline;
-            // Nothing to do on another thread, which would have to wait for a processor.
-            if let Some(code) = pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan) {
-                return prepare(&inner, &pipeline.kernel, code, false);
+            if let Some(code) = known(&inner) {
+                return Ok(code);
+            }
+            // Pipelines of the same program, here or in other queries, wait for the one that compiles.
+            let turn = pipeline.cache.turn(&pipeline.kernel, &pipeline.settings);
+            let _turn = turn.lock().await;
+            if let Some(code) = known(&inner) {
+                return Ok(code);
             }
             // More at a time than there are processors would only wait for each other.
             let _slot = inner.pipeline.cache.slot().await;
@@ -48,6 +53,19 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
         own.clone()
     }
     .boxed()
+}
+
+/// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another
+/// thread, which would have to wait for a processor.
+fn known(inner: &Inner) -> Option<Arc<Code>> {
+    let pipeline = &inner.pipeline;
+    let is_ready = |code: &Code| match layouts(inner, &pipeline.kernel) {
+        Some(layouts) => code.compiled.is_prepared(&layouts),
+        None => true,
+    };
+    let code = pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan, is_ready)?;
+    MetricBuilder::new(&inner.metrics).counter("cache_hits", 0).add(1);
+    Some(code)
 }
 
 /// The first pipelines on every path down the plan.
@@ -82,25 +100,31 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
     let pipeline = &inner.pipeline;
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
-    let schema = inner.source().schema();
-    let narrow = pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
-    let expected = |index: &usize| match schema.field(*index).data_type() {
-        data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
-        data_type if narrow => expected_layout(&scan::narrow(data_type)),
-        data_type => expected_layout(data_type),
-    };
-    let layouts: Option<Vec<_>> = kernel.inputs.iter().map(expected).collect();
-    match layouts {
+    match layouts(inner, kernel) {
         Some(layouts) => code.compiled.prepare(&layouts),
         None => code.compiled.prepare_ends(),
     }
     .map_err(|error| error.to_string())?;
     let spent = code.compile_time().saturating_sub(if new { Duration::ZERO } else { before });
     MetricBuilder::new(&inner.metrics).subset_time("compile_time", 0).add_duration(spent);
+    MetricBuilder::new(&inner.metrics).counter(if new { "cache_misses" } else { "cache_hits" }, 0).add(1);
     if new {
         note_phases(inner, kernel, &code);
     }
+    pipeline.cache.trim();
     Ok(code)
+}
+
+/// The layouts that a pipeline's input is expected to have, as far as its types tell.
+fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
+    let schema = inner.source().schema();
+    let narrow = inner.pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
+    let expected = |index: &usize| match schema.field(*index).data_type() {
+        data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
+        data_type if narrow => expected_layout(&scan::narrow(data_type)),
+        data_type => expected_layout(data_type),
+    };
+    kernel.inputs.iter().map(expected).collect()
 }
 
 /// Where the time of compiling went, for EXPLAIN ANALYZE, and how it compares with what was expected.

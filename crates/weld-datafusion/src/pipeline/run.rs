@@ -25,13 +25,13 @@ use super::preserve::{EndRows, Marks};
 use super::pressure::{excess_at_ends, excess_max, pressure};
 use super::slices::Slices;
 use super::table::{BuildTable, CancelOnDrop, args};
-use crate::arrow::input::BatchColumns;
+use crate::arrow::input::{BatchColumns, constant};
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
-use crate::lower::Slot;
 use crate::lower::pipeline::{Kernel, Output};
+use crate::lower::{Arg, Slot};
 use crate::memory::QueryMemory;
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
@@ -116,7 +116,7 @@ impl Run {
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
         let kernel = &inner.pipeline.kernel;
-        let (stream, memory) = open(code, &args.values, &name, context, &cancel, kernel, &kernel.output)?;
+        let (stream, memory) = open(code, args.values.clone(), &name, context, &cancel, kernel, &kernel.output)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
@@ -259,7 +259,11 @@ impl Run {
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
         let kernel = &self.inner.pipeline.kernel;
-        let (stream, memory) = open(code, &self.args, &self.name, &self.context, &self.cancel, kernel, &output)?;
+        let args = match &kernel.ungrouped {
+            Some(ungrouped) if !Arc::ptr_eq(code, &self.code) => with_constants_of(&self.args, kernel, ungrouped),
+            _ => self.args.clone(),
+        };
+        let (stream, memory) = open(code, args, &self.name, &self.context, &self.cancel, kernel, &output)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         Ok(())
     }
@@ -302,7 +306,7 @@ impl Run {
         let pending_now = stream.pending_rows();
         self.slices.note(slice.num_rows(), pending_now - pending, started);
         self.is_fresh = false;
-        self.current_code().improve_if_due(self.inner.rows_expected());
+        self.current_code().improve_if_due(self.inner.rows_left(slice.num_rows()));
         match &self.output {
             Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
                 // Code that was not fused gives its rows at the end: every slice is a run of its own.
@@ -406,10 +410,20 @@ impl Run {
     }
 }
 
+/// A kernel's arguments for another over the same tables and subqueries, whose constants are others.
+fn with_constants_of(args: &[Value], kernel: &Kernel, other: &Kernel) -> Vec<Value> {
+    let shared = args.iter().zip(&kernel.args).filter(|(_, arg)| !matches!(arg, Arg::Constant(_)));
+    let constants = other.args.iter().filter_map(|arg| match arg {
+        Arg::Constant(value) => Some(constant(value)),
+        Arg::Table | Arg::Scalar { .. } => None,
+    });
+    shared.map(|(value, _)| value.clone()).chain(constants).collect()
+}
+
 /// A fresh run of the code, with a reservation of its own.
 fn open(
     code: &Arc<Code>,
-    args: &[Value],
+    args: Vec<Value>,
     name: &str,
     context: &TaskContext,
     cancel: &CancelOnDrop,
@@ -419,7 +433,7 @@ fn open(
     let memory = QueryMemory::new(name, context, pressure(output));
     memory.allow_excess(excess_at_ends(output, 0));
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
-    Ok((run(&kernel.source, || code.compiled.stream(run_context, args.to_vec()))?, memory))
+    Ok((run(&kernel.source, || code.compiled.stream(run_context, args))?, memory))
 }
 
 /// The buffers that long strings of rows made of these batches may point into.

@@ -23,7 +23,7 @@ use super::compile::code;
 use super::failure::{Failure, guard, run};
 use super::preserve::Marks;
 use super::slices::Slices;
-use crate::arrow::input::{BatchColumns, scalar};
+use crate::arrow::input::{BatchColumns, constant, scalar};
 use crate::code::Code;
 use crate::dynamic_filter::{Keys, Told, feed};
 use crate::exec::Inner;
@@ -149,6 +149,7 @@ pub(super) fn args<'a>(
                     table.table.clone()
                 }
                 Arg::Scalar { expr, nullable } => scalar(expr, *nullable)?,
+                Arg::Constant(value) => constant(value),
             });
         }
         Ok(Args { values, no_rows, multiplies, last })
@@ -198,6 +199,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
         for arg in &inner.pipeline.kernel.args {
             values.push(match (arg, matches!(arg, Arg::Table).then(|| builds.next()).flatten()) {
                 (Arg::Scalar { expr, nullable }, _) => scalar(expr, *nullable)?,
+                (Arg::Constant(value), _) => constant(value),
                 (Arg::Table, Some(build)) => empty_table(Arc::clone(&build.inner), Arc::clone(&context)).await?.table,
                 (Arg::Table, None) => return Err(internal_datafusion_err!("a probe without its build side").into()),
             });
@@ -328,7 +330,7 @@ impl Part {
                     run(&self.source, || self.stream.process(&chunk))
                 })?;
                 self.slices.note(slice.num_rows(), 0, started);
-                self.code.improve_if_due(self.inner.rows_expected());
+                self.code.improve_if_due(self.inner.rows_left(slice.num_rows()));
                 rest = more;
                 drop(timer);
                 if rest.is_some() {

@@ -37,7 +37,7 @@ pub fn program(seed: u64, size: usize) -> Generated {
     let stream = rng.one_in(6).then(|| {
         let (sym, ty) = (names.fresh("rows"), Type::vec(streams::row(&mut rng)));
         args.push(values::value(&mut rng, &ty, 60));
-        params.push(Param { sym, ty: ty.clone(), stream: true });
+        params.push(Param { sym, ty: ty.clone(), stream: true, known: None });
         build::var(sym, ty)
     });
     for i in 0..rng.below(4) {
@@ -51,7 +51,7 @@ pub fn program(seed: u64, size: usize) -> Generated {
         };
         args.push(values::value(&mut rng, &ty, len));
         scope.push(build::var(sym, ty.clone()));
-        params.push(Param { sym, ty, stream: false });
+        params.push(Param { sym, ty, stream: false, known: None });
     }
     let ty = types::value(&mut rng, 2);
     let mut generator = Generator { rng, names, scope, fuel: size as i64 };
