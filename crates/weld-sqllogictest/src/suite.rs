@@ -87,7 +87,7 @@ impl Suite {
         let found = read_dir_recursive(FOLDER).map_err(std::io::Error::other)?;
         let mut files: Vec<TestFile> = found.into_iter().map(|path| TestFile::new(path, &[FOLDER])).collect();
         files.retain(|file| {
-            let path = file.relative_path.to_string_lossy();
+            let path = Path::new(FOLDER).join(&file.relative_path).to_string_lossy().into_owned();
             file.is_slt_file() && (parts.is_empty() || parts.iter().any(|part| path.contains(part.as_str())))
         });
         files.sort();

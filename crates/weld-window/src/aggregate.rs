@@ -1,0 +1,199 @@
+//! Aggregates over frames.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array, new_empty_array};
+use arrow::compute::take;
+use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion::logical_expr::{Accumulator, EmitTo};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::WindowExpr;
+
+use crate::chunk::{Chunk, Unit};
+use crate::frame::{Bound, Frame};
+use crate::function::Function;
+use crate::running;
+
+pub(crate) fn function(
+    aggregate: AggregateFunctionExpr,
+    window: Arc<dyn WindowExpr>,
+    frame: Frame,
+) -> Box<dyn Function> {
+    let aggregate = Aggregate { function: aggregate, window };
+    if frame.is_partition() {
+        return Box::new(OfPartition { aggregate });
+    }
+    if frame.start != Bound::Partition {
+        return Box::new(Sliding { aggregate, frame });
+    }
+    match frame.end {
+        Bound::Rows(0) => running::function(&aggregate, Unit::Row)
+            .unwrap_or_else(|| Box::new(Running { aggregate, unit: Unit::Row, accumulator: None })),
+        Bound::Peers => running::function(&aggregate, Unit::Peers)
+            .unwrap_or_else(|| Box::new(Running { aggregate, unit: Unit::Peers, accumulator: None })),
+        _ => Box::new(Sliding { aggregate, frame }),
+    }
+}
+
+/// An aggregate function and the window that it is called over.
+pub(crate) struct Aggregate {
+    pub(crate) function: AggregateFunctionExpr,
+    pub(crate) window: Arc<dyn WindowExpr>,
+}
+
+impl Aggregate {
+    fn array(&self, results: Vec<ScalarValue>) -> Result<ArrayRef> {
+        match results.is_empty() {
+            true => Ok(new_empty_array(self.window.field()?.data_type())),
+            false => ScalarValue::iter_to_array(results),
+        }
+    }
+
+    /// The result of a frame without rows.
+    fn of_nothing(&self) -> Result<ScalarValue> {
+        self.function.default_value(self.function.field().data_type())
+    }
+}
+
+fn slices(arguments: &[ArrayRef], rows: Range<usize>) -> Vec<ArrayRef> {
+    arguments.iter().map(|array| array.slice(rows.start, rows.len())).collect()
+}
+
+/// One result for each of `ranges`, which follow each other.
+fn repeated(results: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    let rows = ranges.last().map_or(0, |last| last.end);
+    if results.len() == rows {
+        return Ok(Arc::clone(results));
+    }
+    let indices = (0u32..).zip(ranges).flat_map(|(index, range)| std::iter::repeat_n(index, range.len()));
+    Ok(take(results, &UInt32Array::from_iter_values(indices), None)?)
+}
+
+/// One result a window partition, as a GROUP BY would have it.
+struct OfPartition {
+    aggregate: Aggregate,
+}
+
+impl Function for OfPartition {
+    fn unit(&self) -> Unit {
+        Unit::Partition
+    }
+
+    fn needs_peers(&self) -> bool {
+        false
+    }
+
+    fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
+        let Aggregate { function, window } = &self.aggregate;
+        let arguments = window.evaluate_args(&chunk.batch)?;
+        let partitions = &chunk.partitions;
+        let results = if partitions.len() > 1 && function.groups_accumulator_supported() {
+            let rows = (0..).zip(partitions).flat_map(|(group, rows)| std::iter::repeat_n(group, rows.len()));
+            let groups: Vec<usize> = rows.collect();
+            let mut accumulator = function.create_groups_accumulator()?;
+            accumulator.update_batch(&arguments, &groups, None, partitions.len())?;
+            accumulator.evaluate(EmitTo::All)?
+        } else {
+            let result = |rows: &Range<usize>| {
+                let mut accumulator = function.create_accumulator()?;
+                accumulator.update_batch(&slices(&arguments, rows.clone()))?;
+                accumulator.evaluate()
+            };
+            self.aggregate.array(partitions.iter().map(result).collect::<Result<_>>()?)?
+        };
+        repeated(&results, partitions)
+    }
+}
+
+/// From the first row of the window partition to the current one, or to the last of its peers.
+struct Running {
+    aggregate: Aggregate,
+    unit: Unit,
+    /// Absent before the first row.
+    accumulator: Option<Box<dyn Accumulator>>,
+}
+
+impl Function for Running {
+    fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    fn needs_peers(&self) -> bool {
+        self.unit == Unit::Peers
+    }
+
+    fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
+        let arguments = self.aggregate.window.evaluate_args(&chunk.batch)?;
+        if !chunk.continues_partition {
+            self.accumulator = None;
+        }
+        let rows: Vec<Range<usize>>;
+        let steps = match self.unit {
+            Unit::Row => {
+                rows = (0..chunk.rows()).map(|row| row..row + 1).collect();
+                &rows
+            }
+            _ => &chunk.peers,
+        };
+        let mut partitions = chunk.partitions.iter().map(|rows| rows.start).peekable();
+        let mut results = Vec::with_capacity(steps.len());
+        for step in steps {
+            if partitions.next_if_eq(&step.start).is_some() && step.start > 0 {
+                self.accumulator = None;
+            }
+            let accumulator = match &mut self.accumulator {
+                Some(accumulator) => accumulator,
+                none => none.insert(self.aggregate.function.create_accumulator()?),
+            };
+            accumulator.update_batch(&slices(&arguments, step.clone()))?;
+            results.push(accumulator.evaluate()?);
+        }
+        repeated(&self.aggregate.array(results)?, steps)
+    }
+}
+
+/// Any other frame: rows enter at its end and leave at its start.
+struct Sliding {
+    aggregate: Aggregate,
+    frame: Frame,
+}
+
+impl Function for Sliding {
+    fn unit(&self) -> Unit {
+        Unit::Partition
+    }
+
+    fn needs_peers(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
+        let arguments = self.aggregate.window.evaluate_args(&chunk.batch)?;
+        let frames = self.frame.of_rows(chunk);
+        let mut results = Vec::with_capacity(frames.len());
+        for rows in &chunk.partitions {
+            let frames = frames.get(rows.clone()).ok_or_else(|| internal_datafusion_err!("each row has a frame"))?;
+            let mut accumulator = match self.frame.start {
+                Bound::Partition => self.aggregate.function.create_accumulator()?,
+                _ => self.aggregate.function.create_sliding_accumulator()?,
+            };
+            let mut last = rows.start..rows.start;
+            for frame in frames {
+                if frame.is_empty() {
+                    results.push(self.aggregate.of_nothing()?);
+                    continue;
+                }
+                if frame.end > last.end {
+                    accumulator.update_batch(&slices(&arguments, last.end..frame.end))?;
+                }
+                if frame.start > last.start {
+                    accumulator.retract_batch(&slices(&arguments, last.start..frame.start))?;
+                }
+                last = frame.clone();
+                results.push(accumulator.evaluate()?);
+            }
+        }
+        self.aggregate.array(results)
+    }
+}

@@ -1,0 +1,90 @@
+//! A window expression of DataFusion's as a function of chunks, or why there is none.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::common::Result;
+use datafusion::functions_window::cume_dist::CumeDist;
+use datafusion::functions_window::lead_lag::WindowShift;
+use datafusion::functions_window::nth_value::NthValue;
+use datafusion::functions_window::ntile::Ntile;
+use datafusion::functions_window::rank::Rank;
+use datafusion::functions_window::row_number::RowNumber;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
+use datafusion::physical_plan::windows::WindowUDFExpr;
+
+use crate::aggregate;
+use crate::chunk::{Chunk, Unit};
+use crate::frame::Frame;
+use crate::rank::{Numbering, Numbers};
+use crate::standard::{Framed, Whole};
+
+/// A window function in use: one array a chunk, chunks in order.
+pub(crate) trait Function: Send {
+    /// What its chunks must have whole.
+    fn unit(&self) -> Unit;
+
+    /// Whether it reads the peer groups of its chunks.
+    fn needs_peers(&self) -> bool;
+
+    /// Its results for the rows of a chunk.
+    fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef>;
+}
+
+/// What it takes to evaluate `window`; the error says why it cannot be evaluated here.
+pub(crate) fn function(window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+    let expr = window.as_any();
+    let aggregate = if let Some(window) = expr.downcast_ref::<PlainAggregateWindowExpr>() {
+        window.get_aggregate_expr()
+    } else if let Some(window) = expr.downcast_ref::<SlidingAggregateWindowExpr>() {
+        window.get_aggregate_expr()
+    } else if let Some(standard) = expr.downcast_ref::<StandardWindowExpr>() {
+        return self::standard(standard, window);
+    } else {
+        return Err(format!("{}: an unknown kind of window expression", window.name()));
+    };
+    of_aggregate(aggregate, window)
+}
+
+fn of_aggregate(aggregate: &AggregateFunctionExpr, window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+    // DataFusion does not give access to the filter. It is the last field of what it prints.
+    if !format!("{window:?}").ends_with("filter: None }") {
+        return Err(format!("{}: FILTER", window.name()));
+    }
+    if !aggregate.order_bys().is_empty() {
+        return Err(format!("{}: ORDER BY inside an aggregate", window.name()));
+    }
+    Ok(aggregate::function(aggregate.clone(), Arc::clone(window), frame(window)?))
+}
+
+fn standard(expr: &StandardWindowExpr, window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+    let Some(call) = expr.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>() else {
+        return Err(format!("{}: no window function of DataFusion's", window.name()));
+    };
+    let function = call.fun().inner();
+    // Those that are one type have a name each.
+    Ok(if function.is::<RowNumber>() {
+        Box::new(Numbers::new(Numbering::Rows))
+    } else if function.is::<Rank>() && function.name() == "rank" {
+        Box::new(Numbers::new(Numbering::Rank))
+    } else if function.is::<Rank>() && function.name() == "dense_rank" {
+        Box::new(Numbers::new(Numbering::DenseRank))
+    } else if function.is::<Rank>() || function.is::<CumeDist>() {
+        Box::new(Whole::of_peers(call.clone()))
+    } else if function.is::<Ntile>() || function.is::<WindowShift>() {
+        Box::new(Whole::of_rows(call.clone()))
+    } else if function.is::<NthValue>() {
+        Box::new(Framed::new(call.clone(), frame(window)?))
+    } else {
+        return Err(format!("{}: a function of the user's", window.name()));
+    })
+}
+
+fn frame(window: &Arc<dyn WindowExpr>) -> Result<Frame, String> {
+    let frame = window.get_window_frame();
+    Frame::of(frame, !window.order_by().is_empty())
+        .ok_or_else(|| format!("{}: distances in values or peer groups", window.name()))
+}

@@ -1,0 +1,149 @@
+//! Windows beside those of stock DataFusion.
+
+mod common;
+
+use common::Both;
+
+const TABLE: &str = "SELECT * FROM (VALUES \
+    (1, 'a', 10, 1.5, DATE '2020-01-01', CAST(1.25 AS DECIMAL(10, 2))), \
+    (1, 'a', 10, 2.5, DATE '2020-01-01', CAST(2.25 AS DECIMAL(10, 2))), \
+    (1, 'a', NULL, 3.5, DATE '2020-01-02', NULL), \
+    (1, 'b', 30, NULL, NULL, CAST(-7 AS DECIMAL(10, 2))), \
+    (2, 'b', 30, 4.5, DATE '2019-01-01', CAST(5 AS DECIMAL(10, 2))), \
+    (2, NULL, -5, -1.0, DATE '2021-01-01', CAST(0 AS DECIMAL(10, 2))), \
+    (NULL, NULL, NULL, NULL, NULL, NULL), \
+    (NULL, 'c', 7, 0.0, DATE '2020-06-01', CAST(9.99 AS DECIMAL(10, 2)))) \
+    AS t(k, s, i, f, d, m)";
+
+const FUNCTIONS: &[&str] = &[
+    "row_number()",
+    "rank()",
+    "dense_rank()",
+    "percent_rank()",
+    "cume_dist()",
+    "ntile(3)",
+    "lag(i)",
+    "lead(s, 2)",
+    "lag(i, 1, -1)",
+    "lead(i) IGNORE NULLS",
+    "lag(f, 2) IGNORE NULLS",
+    "first_value(i)",
+    "last_value(s)",
+    "first_value(f) IGNORE NULLS",
+    "last_value(i) IGNORE NULLS",
+    "nth_value(i, 2)",
+    "nth_value(s, -1)",
+    "count(*)",
+    "count(i)",
+    "count(DISTINCT s)",
+    "sum(i)",
+    "sum(f)",
+    "sum(m)",
+    "avg(i)",
+    "avg(m)",
+    "min(i)",
+    "max(f)",
+    "min(d)",
+    "max(s)",
+    "min(m)",
+    "max(d)",
+    "stddev(f)",
+    "sum(i) FILTER (WHERE i > 8)",
+    "array_agg(i)",
+];
+
+/// Whose accumulators in DataFusion cannot forget a row.
+const NOT_SLIDING: &[&str] = &["bool_or(i > 8)", "median(i)", "string_agg(s, ',')"];
+
+const FRAMES: &[&str] = &[
+    "",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+    "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+    "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+    "GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+];
+
+/// Orders in which rows that are the same by them are the same in all columns, or by which the result is the same.
+const OVERS: &[&str] =
+    &["PARTITION BY k ORDER BY i, s, f", "ORDER BY s DESC, i, f", "PARTITION BY k, s ORDER BY f NULLS FIRST"];
+
+fn calls(functions: &[&str], over: &str) -> String {
+    let call = |(number, function): (usize, &&str)| format!("{function} OVER ({over}) AS w{number}");
+    functions.iter().enumerate().map(call).collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test]
+async fn every_function_over_every_frame() {
+    for (batch_rows, partitions) in [(8192, 1), (1, 3), (3, 1)] {
+        let both = Both::new(batch_rows, partitions, None);
+        both.table("t", TABLE).await;
+        for over in OVERS {
+            for frame in FRAMES {
+                both.check(&format!("SELECT *, {} FROM t", calls(FUNCTIONS, &format!("{over} {frame}")))).await;
+            }
+            for frame in &FRAMES[..3] {
+                both.check(&format!("SELECT *, {} FROM t", calls(NOT_SLIDING, &format!("{over} {frame}")))).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_of_whole_partitions_need_no_order() {
+    let both = Both::new(2, 2, None);
+    both.table("t", TABLE).await;
+    for function in ["sum(i)", "avg(m)", "count(*)", "max(s)", "count(DISTINCT s)", "median(f)", "stddev(f)"] {
+        both.check(&format!("SELECT k, {function} OVER () FROM t")).await;
+        both.check(&format!("SELECT k, {function} OVER (PARTITION BY k) FROM t")).await;
+        both.check(&format!("SELECT k, {function} OVER (PARTITION BY k, s), rank() OVER (ORDER BY k) FROM t")).await;
+        both.check(&format!("SELECT k, {function} OVER (PARTITION BY k) FROM t WHERE k > 5")).await;
+    }
+}
+
+#[tokio::test]
+async fn units_go_over_the_ends_of_batches() {
+    for batch_rows in [1, 2, 7, 100, 8192] {
+        let both = Both::new(batch_rows, 2, None);
+        both.table("t", "SELECT value % 37 AS k, value / 5 AS o, value * 7 % 101 AS v FROM generate_series(1, 3000)")
+            .await;
+        for over in ["PARTITION BY k ORDER BY o", "PARTITION BY k ORDER BY o, v", "ORDER BY o", "ORDER BY o, v, k"] {
+            let plan = both
+                .check(&format!(
+                    "SELECT k, o, sum(v) OVER w, count(*) OVER w, max(v) OVER w, rank() OVER w, dense_rank() OVER w, \
+                     avg(v) OVER w FROM t WINDOW w AS ({over})"
+                ))
+                .await;
+            assert!(plan.contains("WindowExec: BoundedWindowAggExec"), "{plan}");
+        }
+        both.check("SELECT k, sum(v) OVER (PARTITION BY k), min(o) OVER (PARTITION BY k) FROM t").await;
+    }
+}
+
+#[tokio::test]
+async fn who_is_refused_memory_gives_way_to_stock() {
+    let both = Both::new(512, 1, Some(100 << 10));
+    let rows = "SELECT value / 20000 AS k, value AS v FROM generate_series(1, 60000)";
+    both.sorted_table("t", rows, &["k", "v"]).await;
+    let sql = "SELECT k, v, lead(v) OVER (PARTITION BY k ORDER BY v), sum(v) OVER (PARTITION BY k ORDER BY v \
+               ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t";
+    both.check(sql).await;
+    assert!(both.handovers(sql).await > 0);
+}
+
+#[tokio::test]
+async fn a_limit_reads_no_further() {
+    let both = Both::new(10, 1, None);
+    both.table("t", "SELECT value AS v FROM generate_series(1, 3000)").await;
+    let plan = both.check("SELECT v, row_number() OVER () FROM t LIMIT 5").await;
+    assert!(plan.contains("WindowExec: BoundedWindowAggExec"), "{plan}");
+    let plan = both.check("SELECT v, lag(v) OVER () FROM t LIMIT 5").await;
+    assert!(!plan.contains("WindowExec: BoundedWindowAggExec"), "{plan}");
+}
