@@ -21,6 +21,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use weld_plans::{JoinKeysExec, KeyFilterExec};
+use weld_window::WindowExec;
 
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
@@ -41,6 +42,8 @@ pub struct Declined {
 pub struct Summary {
     pub operators_total: usize,
     pub operators_compiled: usize,
+    /// Those that the project runs in its own way without compiling them: windows.
+    pub operators_native: usize,
     pub declined: Vec<Declined>,
     /// The expressions that DataFusion evaluates for compiled operators.
     pub evaluated: Vec<String>,
@@ -101,6 +104,7 @@ impl Summary {
             self.evaluated.extend(evaluated.exprs());
         } else if is_operator(plan) {
             self.operators_total += 1;
+            self.operators_native += usize::from(plan.is::<WindowExec>());
         }
         plan.children().into_iter().for_each(|child| self.add(child.as_ref(), failed.as_deref()));
     }

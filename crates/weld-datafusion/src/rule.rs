@@ -37,6 +37,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_plans::{JoinKeysExec, KeyFilter, KeyFilterExec};
+use weld_window::WindowExec;
 
 use crate::code::{CodeCache, Settings};
 use crate::config::WeldOptions;
@@ -219,11 +220,34 @@ impl Chain {
 impl Rewriter {
     /// The plan with what compiles replaced. `keep_partitioning` if somebody above relies on the partitioning.
     fn rewrite(&mut self, plan: Arc<dyn ExecutionPlan>, keep_partitioning: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(window) = WindowExec::of(&plan) {
+            return self.window(plan, window.err(), keep_partitioning);
+        }
         match self.compile(&plan, keep_partitioning)? {
             Ok(compiled) => return Ok(compiled),
             Err(unsupported) => self.decline(&plan, unsupported),
         }
         self.rewrite_children(plan, keep_partitioning)
+    }
+
+    /// A window operator, which is not compiled, but has another evaluation than DataFusion's unless there is a `reason`.
+    fn window(
+        &mut self,
+        plan: Arc<dyn ExecutionPlan>,
+        reason: Option<String>,
+        keep_partitioning: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let reason = reason.or_else(|| (!self.options.window).then(|| "weld.window is off".to_owned()));
+        if let Some(reason) = reason {
+            let name = plan.name().to_owned();
+            self.decline(&plan, Unsupported::new(&name, reason));
+            return self.rewrite_children(plan, keep_partitioning);
+        }
+        let plan = self.rewrite_children(plan, keep_partitioning)?;
+        Ok(match WindowExec::of(&plan) {
+            Some(Ok(window)) => Arc::new(window),
+            _ => plan,
+        })
     }
 
     fn rewrite_children(
@@ -469,6 +493,7 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<UnnestExec>()
         || plan.is::<WeldExec>()
         || plan.is::<WindowAggExec>()
+        || plan.is::<WindowExec>()
 }
 
 fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {

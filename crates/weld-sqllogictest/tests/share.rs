@@ -15,7 +15,7 @@ const FILES: [&str; 13] = [
     "coalesce",
     "/union.slt",
     "null_aware",
-    "/subquery",
+    "/subquery_sort",
     "array_agg.slt",
     "grouping",
 ];

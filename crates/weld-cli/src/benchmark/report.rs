@@ -174,6 +174,7 @@ impl Report {
             "compile_ms": microseconds(compile_ms(&summary)),
             "operators_total": summary.operators_total,
             "operators_compiled": summary.operators_compiled,
+            "operators_native": summary.operators_native,
             "declined": declined,
         });
         if let Some(error) = &measured.error {

@@ -85,14 +85,7 @@ impl<'a> Queries<'a> {
         let order = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
         let numeric = self.rng.pick(&[Kind::Int, Kind::Decimal]);
         let argument = self.expr(&columns, numeric, 1);
-        let call = match self.rng.below(6) {
-            0 => format!("row_number() OVER (ORDER BY {order})"),
-            1 => format!("rank() OVER (PARTITION BY {} ORDER BY {})", names[0], names[names.len() - 1]),
-            2 => format!("count(*) OVER (PARTITION BY {})", names[0]),
-            3 => format!("sum({argument}) OVER (PARTITION BY {} ORDER BY {order})", names[0]),
-            4 => format!("lag({argument}) OVER (ORDER BY {order})"),
-            _ => format!("min({argument}) OVER (ORDER BY {order} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"),
-        };
+        let call = self.window_call(&argument, names[0], names[names.len() - 1], &order);
         let (alias, name) = (self.alias(), self.alias());
         let list: Vec<String> = names.iter().enumerate().map(|(i, shown)| format!("{shown} AS w{i}")).collect();
         let inner = format!("SELECT {}, {call} AS {name} FROM {from}{filter}", list.join(", "));
@@ -100,6 +93,33 @@ impl<'a> Queries<'a> {
             return inner;
         }
         format!("SELECT * FROM ({inner}) AS {alias} WHERE {alias}.{name} > {}", self.rng.below(5))
+    }
+
+    /// `order` ties only equal rows; the peers by `peers` may differ.
+    fn window_call(&mut self, argument: &str, partition: &str, peers: &str, order: &str) -> String {
+        let partition = self.rng.pick(&["".to_owned(), format!("PARTITION BY {partition}")]);
+        let of_peers =
+            ["rank()", "dense_rank()", "percent_rank()", "cume_dist()", "count(*)", "sum(A)", "max(A)", "avg(A)"];
+        let of_rows = ["row_number()", "lag(A)", "lead(A, 2)", "ntile(3)", "first_value(A)", "last_value(A)", "sum(A)"];
+        let framed = ["sum(A)", "count(A)", "min(A)", "max(A)", "avg(A)", "first_value(A)", "last_value(A)"];
+        let frames = [
+            "UNBOUNDED PRECEDING AND CURRENT ROW",
+            "UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+            "2 PRECEDING AND CURRENT ROW",
+            "1 PRECEDING AND 1 FOLLOWING",
+            "3 PRECEDING AND 1 PRECEDING",
+            "CURRENT ROW AND UNBOUNDED FOLLOWING",
+        ];
+        let (call, over) = match self.rng.below(4) {
+            0 => (self.rng.pick(&of_peers), format!("{partition} ORDER BY {peers}")),
+            1 => (self.rng.pick(&of_rows), format!("{partition} ORDER BY {order}")),
+            2 => (self.rng.pick(&["sum(A)", "count(*)", "max(A)", "avg(A)"]), partition),
+            _ => {
+                let frame = self.rng.pick(&frames);
+                (self.rng.pick(&framed), format!("{partition} ORDER BY {order} ROWS BETWEEN {frame}"))
+            }
+        };
+        format!("{} OVER ({over})", call.replace('A', &format!("({argument})")))
     }
 
     fn grouping_sets(&mut self) -> String {

@@ -9,12 +9,13 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 10] = [
+const SWITCHES: [&str; 11] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
     "weld.join",
     "weld.evaluate",
+    "weld.window",
     "weld.scan",
     "weld.drop_exchanges",
     "weld.plans",
