@@ -6,6 +6,7 @@
 
 mod estimate;
 mod expr;
+mod guard;
 mod join_order;
 mod key_filters;
 mod key_set;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
+use guard::Guarded;
 pub use join_order::JoinOrder;
 pub use key_filters::{
     JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, without_key_filters,
@@ -38,10 +40,10 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     let ranges = Arc::new(ranges::Ranges::default());
     let place_of = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
-        rules.insert(selection + 1, Arc::new(JoinOrder::new(options, Arc::clone(&ranges))));
+        rules.insert(selection + 1, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
     }
     if place_of(&rules, KeyFilters::NAME).is_none() {
-        rules.push(Arc::new(KeyFilters::new(options, ranges)));
+        rules.push(Arc::new(Guarded(KeyFilters::new(options, ranges))));
     }
     rules
 }

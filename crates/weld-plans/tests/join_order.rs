@@ -53,6 +53,19 @@ async fn the_filtered_dimension_comes_first() {
 }
 
 #[tokio::test]
+async fn columns_may_be_renamed_between_joins() {
+    let both = star(1).await;
+    for sql in [
+        "SELECT a_name FROM (SELECT f_a AS x FROM fact WHERE f_key IN (SELECT b_key FROM b WHERE b_n < 5)) JOIN a
+         ON x = a_key WHERE a_region = 3",
+        "SELECT y FROM (SELECT f_a AS x, f_b AS y FROM fact JOIN b ON f_b = b_key) JOIN a ON x = a_key AND y <= a_region
+         JOIN region ON a_region = r_key WHERE r_name = 'r3'",
+    ] {
+        both.check(sql).await;
+    }
+}
+
+#[tokio::test]
 async fn semi_joins_move_to_the_side_that_they_keep() {
     let both = star(1).await;
     for sql in [

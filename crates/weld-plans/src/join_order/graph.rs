@@ -273,7 +273,7 @@ fn projected(columns: Vec<usize>, join: &HashJoinExec) -> Vec<usize> {
 }
 
 /// The expression with column `i` replaced by `columns[i]`.
-pub(super) fn renumbered(expr: &Expr, columns: &[usize]) -> Result<Expr> {
+fn renumbered(expr: &Expr, columns: &[usize]) -> Result<Expr> {
     Arc::clone(expr)
         .transform(|node| match node.downcast_ref::<Column>() {
             Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), columns[column.index()])) as _)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, Result, internal_err};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
@@ -16,7 +17,7 @@ use datafusion::physical_plan::joins::{HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::enumerate::{Costs, Joined};
-use super::graph::{Graph, Reducer, Set, Tree, renumbered};
+use super::graph::{Graph, Reducer, Set, Tree};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -37,6 +38,11 @@ impl Built {
     /// Where the plan has a column of the graph.
     fn position(&self, column: usize) -> Option<usize> {
         self.columns.iter().position(|known| *known == column)
+    }
+
+    /// An expression of the graph over the plan.
+    fn placed(&self, expr: &Expr) -> Result<Expr> {
+        placed(expr, &self.columns, &self.plan.schema())
     }
 }
 
@@ -127,11 +133,7 @@ impl Rebuild<'_> {
         let Some(joined) = self.costs.join(&build.joined, &probe.joined) else {
             return internal_err!("an order joins what nothing connects");
         };
-        let on = join
-            .on
-            .iter()
-            .map(|(l, r)| Ok((placed(l, &build.columns)?, placed(r, &probe.columns)?)))
-            .collect::<Result<Vec<_>>>()?;
+        let on = join.on.iter().map(|(l, r)| Ok((build.placed(l)?, probe.placed(r)?))).collect::<Result<Vec<_>>>()?;
         let filter = join.filter.as_ref().map(|filter| join_filter(filter, &build, &probe)).transpose()?;
         let columns: Vec<usize> = match join.join_type {
             JoinType::LeftSemi | JoinType::LeftAnti => build.columns.clone(),
@@ -159,7 +161,7 @@ impl Rebuild<'_> {
         let (left, right) = (build.relations(), probe.relations());
         let waited = |needs: Set| needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0;
         let filters = self.graph.filters.iter().filter(|filter| waited(filter.needs));
-        let filters = filters.map(|filter| placed(&filter.predicate, &built.columns)).collect::<Result<Vec<_>>>()?;
+        let filters = filters.map(|filter| built.placed(&filter.predicate)).collect::<Result<Vec<_>>>()?;
         if !filters.is_empty() {
             built.plan = Arc::new(FilterExec::try_new(conjunction(filters), Arc::clone(&built.plan))?);
         }
@@ -188,17 +190,18 @@ fn columns_of(expr: &Expr) -> Vec<usize> {
     collect_columns(expr).iter().map(Column::index).collect()
 }
 
-/// An expression of the graph over a plan that has these of its columns.
-fn placed(expr: &Expr, columns: &[usize]) -> Result<Expr> {
-    let last = columns_of(expr).into_iter().max().unwrap_or(0);
-    let mut positions = vec![usize::MAX; last + 1];
-    for column in columns_of(expr) {
-        let Some(position) = columns.iter().position(|known| *known == column) else {
-            return internal_err!("a join's input lacks a column of its condition");
-        };
-        positions[column] = position;
-    }
-    renumbered(expr, &positions)
+/// An expression of the graph over a plan of `schema` that has these of its columns. Names are the plan's: a projection
+/// that is gone may have given others.
+fn placed(expr: &Expr, columns: &[usize], schema: &Schema) -> Result<Expr> {
+    Arc::clone(expr)
+        .transform(|node| {
+            let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+            let Some(index) = columns.iter().position(|known| *known == column.index()) else {
+                return internal_err!("a join's input lacks a column of its condition");
+            };
+            Ok(Transformed::yes(Arc::new(Column::new(schema.field(index).name(), index)) as _))
+        })
+        .data()
 }
 
 fn join_filter(filter: &Expr, build: &Built, probe: &Built) -> Result<JoinFilter> {
@@ -214,5 +217,6 @@ fn join_filter(filter: &Expr, build: &Built, probe: &Built) -> Result<JoinFilter
         indices.push(ColumnIndex { index, side });
         fields.push(schema.field(index).clone());
     }
-    Ok(JoinFilter::new(placed(filter, &columns)?, indices, Arc::new(Schema::new(fields))))
+    let schema = Schema::new(fields);
+    Ok(JoinFilter::new(placed(filter, &columns, &schema)?, indices, Arc::new(schema)))
 }
