@@ -37,6 +37,10 @@ extensions_options! {
         pub plans: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
+        /// Execute equal parts of a plan once, and keep their rows for all who read them.
+        pub common_subplans: bool, default = true
+        /// As many rows, or more, operators must be expected to be spared by that.
+        pub common_subplans_min_rows: usize, default = 2000
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
@@ -76,7 +80,11 @@ impl WeldOptions {
 pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
     let options = WeldOptions::of(config);
     let on = options.enabled && options.plans;
-    PlanOptions { join_order: on && options.join_order, key_filters: on && options.key_filters }
+    PlanOptions {
+        join_order: on && options.join_order,
+        common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
+        key_filters: on && options.key_filters,
+    }
 }
 
 /// How hard LLVM tries.

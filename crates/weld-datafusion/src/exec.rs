@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     PlanProperties, apply_expression_roots,
 };
 use tokio::sync::OnceCell;
-use weld_plans::{KeyFilter, without_key_filters};
+use weld_plans::{KeyFilter, without_common_subplans, without_key_filters};
 
 use crate::code::{Code, CodeCache, Settings};
 use crate::dynamic_filter::TableKeys;
@@ -244,7 +244,7 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         }
         Ok(if Arc::ptr_eq(&found, &node) { Transformed::no(node) } else { Transformed::yes(found) })
     });
-    without_key_filters(restored.data()?)
+    without_key_filters(without_common_subplans(restored.data()?)?)
 }
 
 /// The plan below the notes of what was declined.

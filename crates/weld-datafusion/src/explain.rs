@@ -20,7 +20,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use weld_plans::{JoinKeysExec, KeyFilterExec};
+use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
 use weld_window::WindowExec;
 
 use crate::exec::WeldExec;
@@ -120,6 +120,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<CooperativeExec>()
         && !plan.is::<VerifyExec>()
         && !plan.is::<ScanExec>()
+        && !plan.is::<CommonSubplansExec>()
         && !plan.is::<JoinKeysExec>()
         && !plan.is::<KeyFilterExec>()
 }

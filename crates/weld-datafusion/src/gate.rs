@@ -18,7 +18,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_core::ir::Program;
-use weld_plans::KeyFilterExec;
+use weld_plans::{CommonSubplanScanExec, KeyFilterExec};
 
 use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::explain::is_operator;
@@ -171,6 +171,9 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
         Some(exec) => vec![exec.inner.source()],
         None => plan.children(),
     };
+    if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+        return rows_of(scan.subplan());
+    }
     if children.is_empty() {
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
         return match statistics.num_rows {

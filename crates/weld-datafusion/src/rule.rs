@@ -36,7 +36,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use weld_plans::{JoinKeysExec, KeyFilter, KeyFilterExec};
+use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans};
 use weld_window::WindowExec;
 
 use crate::code::{CodeCache, Settings};
@@ -79,7 +79,7 @@ impl WeldRule {
             plan = scan::with_scans(plan)?;
         }
         if rewriter.options.verify {
-            plan = verify::beside(plan, &stock)?;
+            plan = verify::beside(plan, &without_common_subplans(stock)?)?;
         }
         Ok(if rewriter.declined.is_empty() { plan } else { Arc::new(DeclinedExec::new(plan, rewriter.declined)) })
     }
@@ -260,6 +260,8 @@ impl Rewriter {
         let mut children = Vec::new();
         for (child, required) in plan.children().into_iter().cloned().zip(required) {
             let keyed = !matches!(required, Distribution::UnspecifiedDistribution | Distribution::SinglePartition);
+            // Who reads a common subplan relies on its partitions.
+            let keyed = keyed || (plan.is::<CommonSubplansExec>() && !children.is_empty());
             let keep = keyed || (keep_partitioning && !exchange) || !says_what_it_requires(plan.as_ref());
             children.push(self.rewrite(child, keep)?);
         }
@@ -473,6 +475,7 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<AnalyzeExec>()
         || plan.is::<BoundedWindowAggExec>()
         || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<CommonSubplansExec>()
         || plan.is::<CooperativeExec>()
         || plan.is::<CrossJoinExec>()
         || plan.is::<FilterExec>()

@@ -20,6 +20,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 
+use crate::common_subplans::CommonSubplanScanExec;
 use crate::ranges::Ranges;
 use crate::selectivity::{narrowed, selectivity};
 
@@ -118,6 +119,9 @@ pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option
         let inputs: Option<Vec<Estimate>> = plan.children().into_iter().map(|input| estimate(input, ranges)).collect();
         let rows = inputs?.iter().map(|input| input.rows).sum();
         return Some(unknown_columns(plan, rows));
+    }
+    if let Some(scan) = node.downcast_ref::<CommonSubplanScanExec>() {
+        return estimate(scan.subplan(), ranges);
     }
     match plan.children()[..] {
         [] => source(plan, ranges),

@@ -4,6 +4,7 @@
 //! [`rules`] puts them into a list of physical optimizer rules, each at its place.
 #![forbid(unsafe_code)]
 
+mod common_subplans;
 mod estimate;
 mod expr;
 mod guard;
@@ -19,6 +20,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use guard::Guarded;
+
+pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
 pub use join_order::JoinOrder;
 pub use key_filters::{
     JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, without_key_filters,
@@ -31,6 +34,8 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanOptions {
     pub join_order: bool,
+    /// With how many rows that operators must be spared at least.
+    pub common_subplans: Option<usize>,
     pub key_filters: bool,
 }
 
@@ -41,6 +46,11 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     let place_of = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
         rules.insert(selection + 1, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
+    }
+    // Once dynamic filters are attached, no two subplans are equal.
+    let attach = place_of(&rules, "FilterPushdown(Post)");
+    if let (Some(attach), None) = (attach, place_of(&rules, CommonSubplans::NAME)) {
+        rules.insert(attach, Arc::new(Guarded(CommonSubplans::new(options, Arc::clone(&ranges)))));
     }
     if place_of(&rules, KeyFilters::NAME).is_none() {
         rules.push(Arc::new(Guarded(KeyFilters::new(options, ranges))));

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod common_subplans;
 mod exchanges;
 mod fallback;
 mod faults;

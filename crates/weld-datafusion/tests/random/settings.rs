@@ -9,7 +9,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 11] = [
+const SWITCHES: [&str; 12] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -20,6 +20,7 @@ const SWITCHES: [&str; 11] = [
     "weld.drop_exchanges",
     "weld.plans",
     "weld.join_order",
+    "weld.common_subplans",
     "weld.key_filters",
 ];
 
@@ -44,6 +45,8 @@ impl Settings {
         for name in SWITCHES {
             all.push((name.to_owned(), (!rng.one_in(12)).to_string()));
         }
+        // Tables are small.
+        all.push(("weld.common_subplans_min_rows".to_owned(), "0".to_owned()));
         // LLVM's passes are its authors' to test: what they cost is paid rarely.
         all.push((
             "weld.opt_level".to_owned(),

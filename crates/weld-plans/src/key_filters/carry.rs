@@ -32,11 +32,11 @@ use crate::expr::{all_exprs, cannot_fail, is_volatile};
 
 /// A place below an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     /// Which of the operator's inputs.
-    pub(super) child: usize,
+    pub(crate) child: usize,
     /// The column there.
-    pub(super) column: usize,
+    pub(crate) column: usize,
     /// What a dropped row is spared.
     pub(super) saves: Saves,
     /// Whether rows that the filter may drop are made of several, which must be dropped together.
@@ -46,7 +46,7 @@ pub(super) struct Carried {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Saves {
+pub(crate) enum Saves {
     /// Nothing but being passed on.
     Nothing,
     /// A look into a join's table.
@@ -57,7 +57,7 @@ pub(super) enum Saves {
 
 /// What is between a join and a place below it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Path {
+pub(crate) struct Path {
     pub(super) saves: Saves,
     pub(super) in_groups: bool,
     /// Whether operators on the way may be given other rows than they would be: none of their expressions fails.
@@ -65,10 +65,16 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) const EMPTY: Path = Path { saves: Saves::Nothing, in_groups: false, is_safe: true };
+    pub(crate) const EMPTY: Path = Path { saves: Saves::Nothing, in_groups: false, is_safe: true };
+
+    /// The places below `plan` that a filter by its column may go to on this way, with the ways on.
+    pub(crate) fn places(self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> Vec<(Carried, Path)> {
+        let ways = carried(plan, column).into_iter().map(|place| (place, self.through(plan, &place)));
+        ways.filter(|(place, to)| !place.adds_rows || (self.is_safe && to.is_safe)).collect()
+    }
 
     /// The way on to a place below `plan`.
-    pub(super) fn through(self, plan: &Arc<dyn ExecutionPlan>, to: &Carried) -> Path {
+    fn through(self, plan: &Arc<dyn ExecutionPlan>, to: &Carried) -> Path {
         Path {
             saves: self.saves.max(to.saves),
             in_groups: self.in_groups || to.in_groups,
@@ -125,7 +131,7 @@ fn passes_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<KeyFilterExec>()
 }
 
-pub(super) fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+pub(crate) fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expr.downcast_ref::<Column>().map(Column::index)
 }
 

@@ -23,7 +23,7 @@ use super::keys::JoinKeys;
 use crate::key_set::KeySet;
 
 /// A filter that passes more of the rows than this is paused.
-pub(super) const PASSED_MAX: f64 = 0.5;
+pub(crate) const PASSED_MAX: f64 = 0.5;
 
 /// After so many rows it is known how many pass.
 const ROWS_OBSERVED: usize = 1 << 15;

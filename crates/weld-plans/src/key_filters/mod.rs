@@ -42,8 +42,9 @@ pub use self::collect::JoinKeysExec;
 pub use self::filter::{KeyFilter, KeyFilterExec};
 pub use self::keys::{JoinKeys, KeySets, key_set};
 
-use self::carry::{Path, Saves, carried, column_of};
-use self::filter::PASSED_MAX;
+pub(crate) use self::carry::{Path, column_of};
+use self::carry::{Saves, carried};
+pub(crate) use self::filter::PASSED_MAX;
 use self::source::SourceFilter;
 use crate::PlanOptions;
 use crate::estimate::{ColumnEstimate, Estimate, domain, estimate};
@@ -125,10 +126,7 @@ impl KeyFilters {
         number: usize,
         config: &ConfigOptions,
     ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
-        if !drops_unmatched_probe_rows(join) || *join.partition_mode() == PartitionMode::Auto {
-            return Ok(None);
-        }
-        let candidates: Vec<_> = join.on().iter().filter(|(left, right)| is_filtered_by(join, left, right)).collect();
+        let candidates = filters_of(join);
         if candidates.is_empty() || !has_place(join.right(), &candidates) {
             return Ok(None);
         }
@@ -168,6 +166,14 @@ impl KeyFilters {
         });
         Ok(Some(vec![left.data()?, right]))
     }
+}
+
+/// The pairs of keys by which rows of the probe side may be dropped.
+pub(crate) fn filters_of(join: &HashJoinExec) -> Vec<&(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> {
+    if !drops_unmatched_probe_rows(join) || *join.partition_mode() == PartitionMode::Auto {
+        return Vec::new();
+    }
+    join.on().iter().filter(|(left, right)| is_filtered_by(join, left, right)).collect()
 }
 
 /// Whether rows of the probe side without a match leave no trace.
@@ -234,17 +240,12 @@ impl Filter<'_> {
         column: usize,
         path: Path,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let places = carried(plan, column);
-        if places.is_empty() {
+        if carried(plan, column).is_empty() {
             return Ok(self.here(plan, column, path));
         }
         let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
         let mut is_any = false;
-        for place in places {
-            let to = path.through(plan, &place);
-            if place.adds_rows && !(path.is_safe && to.is_safe) {
-                continue;
-            }
+        for (place, to) in path.places(plan, column) {
             if let Some(filtered) = self.below(&children[place.child], place.column, to)? {
                 children[place.child] = filtered;
                 is_any = true;

@@ -1,0 +1,203 @@
+//! Whether it pays to execute a subplan once and keep its rows.
+//!
+//! Costs are rows that operators take, each weighed by what it does with them. What a filter by the keys of a join above
+//! would have dropped in one place is computed in vain for all: such places count as the part that passes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use super::classes::Classes;
+use crate::estimate::{Estimate, domain, estimate};
+use crate::key_filters::{PASSED_MAX, Path, column_of, filters_of};
+use crate::ranges::Ranges;
+
+/// More is not kept, as far as estimates tell.
+const BYTES_MAX: f64 = (256 << 20) as f64;
+
+/// What is saved must be this part of what it costs without.
+const SAVED_SHARE_MIN: f64 = 0.2;
+
+/// What keeping a row costs, and reading it once more.
+const KEEP: f64 = 0.5;
+const READ: f64 = 0.3;
+
+/// Of the cost of a subplan whose rows are filtered by keys, the part that is left however few pass: they are looked at.
+const FILTERED_MIN: f64 = 0.25;
+
+/// What operators do with a row.
+const SCAN: f64 = 1.0;
+const FILTER: f64 = 0.5;
+const PROBE: f64 = 1.0;
+const HASH: f64 = 3.0;
+const SORT: f64 = 5.0;
+
+/// The costs of the subplans of a plan.
+pub(super) struct Costs<'a> {
+    classes: &'a Classes,
+    ranges: &'a Ranges,
+    /// Less is not worth the nodes.
+    saved_min: f64,
+    /// The least part of the rows of a place that keys from above pass.
+    passed: HashMap<usize, f64>,
+    estimates: HashMap<usize, Option<Arc<Estimate>>>,
+}
+
+impl<'a> Costs<'a> {
+    pub(super) fn new(classes: &'a Classes, ranges: &'a Ranges, saved_min: f64) -> Costs<'a> {
+        Costs { classes, ranges, saved_min, passed: HashMap::new(), estimates: HashMap::new() }
+    }
+
+    /// Notes which places the keys of the joins of `plan` are on their way to.
+    pub(super) fn note_filters(&mut self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            for (left, right) in filters_of(join) {
+                let Some(column) = column_of(right) else { continue };
+                let mut places = Vec::new();
+                self.places(join.right(), column, Path::EMPTY, &mut places);
+                for (place, column) in places {
+                    let Some(passed) = self.passed_by(join, column_of(left), &place, column) else { continue };
+                    let known = self.passed.entry(address(&place)).or_insert(1.0);
+                    *known = known.min(passed);
+                }
+            }
+        }
+        plan.children().into_iter().for_each(|child| self.note_filters(child));
+    }
+
+    /// Repeated subplans that a filter by a column of `plan` goes through, and which column of theirs it is by.
+    fn places(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        column: usize,
+        path: Path,
+        found: &mut Vec<(Arc<dyn ExecutionPlan>, usize)>,
+    ) {
+        let places = path.places(plan, column);
+        if !places.is_empty() && self.classes.repeated(plan).is_some() {
+            found.push((Arc::clone(plan), column));
+        }
+        for (to, path) in places {
+            self.places(plan.children()[to.child], to.column, path, found);
+        }
+    }
+
+    /// The part of a place's rows that have one of the keys.
+    fn passed_by(
+        &mut self,
+        join: &HashJoinExec,
+        key: Option<usize>,
+        place: &Arc<dyn ExecutionPlan>,
+        column: usize,
+    ) -> Option<f64> {
+        let build = self.estimate(join.left())?;
+        let rows = self.estimate(place)?;
+        let column = rows.columns.get(column)?;
+        let (keys, values) = match key.and_then(|key| build.columns.get(key)) {
+            Some(key) => (key.distinct_among(build.rows), domain([key, column])),
+            None => (build.rows, column.table_distinct()),
+        };
+        let passed = keys / values;
+        (build.rows < rows.rows && passed <= PASSED_MAX).then_some(passed)
+    }
+
+    fn estimate(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Estimate>> {
+        let number = self.classes.number(plan)?;
+        if let Some(known) = self.estimates.get(&number) {
+            return known.clone();
+        }
+        let estimated = estimate(plan, self.ranges).map(Arc::new);
+        self.estimates.insert(number, estimated.clone());
+        estimated
+    }
+
+    /// How many rows operators are spared when these places read one execution, if it pays.
+    pub(super) fn saved(&mut self, places: &[Arc<dyn ExecutionPlan>]) -> Option<f64> {
+        let plan = places.first()?;
+        if !computes(plan, &|_| false) {
+            return None;
+        }
+        let Some(rows) = self.estimate(plan) else {
+            // Nothing is known. Groups are hardly ever more than what they are made of.
+            return makes_groups(plan).then_some(0.0);
+        };
+        let work = self.work(plan)?;
+        let part = |place| self.passed.get(&address(place)).map_or(1.0, |passed| passed.max(FILTERED_MIN));
+        let apart: f64 = places.iter().map(|place| work * part(place)).sum();
+        let once = work + rows.rows * (KEEP + READ * places.len() as f64);
+        let saved = apart - once;
+        log::debug!("{} of {work:.0} in {} places: {saved:.0} saved", plan.name(), places.len());
+        let pays = saved >= self.saved_min && saved >= SAVED_SHARE_MIN * apart;
+        (pays && rows.rows * rows.row_bytes() <= BYTES_MAX).then_some(saved)
+    }
+
+    /// What it costs to execute the plan.
+    fn work(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        let mut work = match weights(plan) {
+            Weights::None => 0.0,
+            Weights::Source => SCAN * self.estimate(plan)?.rows,
+            Weights::Inputs(weights) => {
+                let mut own = 0.0;
+                for (input, weight) in plan.children().into_iter().zip(weights) {
+                    own += weight * self.estimate(input)?.rows;
+                }
+                own
+            }
+        };
+        for input in plan.children() {
+            work += self.work(input)?;
+        }
+        Some(work)
+    }
+}
+
+enum Weights {
+    None,
+    Source,
+    Inputs(Vec<f64>),
+}
+
+fn weights(plan: &Arc<dyn ExecutionPlan>) -> Weights {
+    if plan.children().is_empty() {
+        return Weights::Source;
+    }
+    Weights::Inputs(if plan.is::<FilterExec>() {
+        vec![FILTER]
+    } else if plan.is::<AggregateExec>() {
+        vec![HASH]
+    } else if plan.is::<HashJoinExec>() || plan.is::<NestedLoopJoinExec>() {
+        vec![HASH, PROBE]
+    } else if plan.is::<SortMergeJoinExec>() {
+        vec![PROBE, PROBE]
+    } else if plan.is::<SortExec>() || plan.is::<WindowAggExec>() || plan.is::<BoundedWindowAggExec>() {
+        vec![SORT]
+    } else {
+        return Weights::None;
+    })
+}
+
+/// Whether there is more to do than to read sources, or what `is_source` is true of, and to move their rows.
+pub(super) fn computes(plan: &Arc<dyn ExecutionPlan>, is_source: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+    !is_source(plan)
+        && (matches!(weights(plan), Weights::Inputs(_))
+            || plan.children().into_iter().any(|child| computes(child, is_source)))
+}
+
+/// Whether the rows are the groups of an aggregate.
+fn makes_groups(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<AggregateExec>()
+        || match plan.children()[..] {
+            [input] => makes_groups(input),
+            _ => false,
+        }
+}
+
+fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    Arc::as_ptr(plan).cast::<()>() as usize
+}

@@ -1,0 +1,207 @@
+//! Equal subplans are executed once, and their rows are kept for whoever reads them.
+//!
+//! ```text
+//! HashJoinExec                         CommonSubplansExec: #1 read 2 times
+//!   AggregateExec: revenue               HashJoinExec
+//!     lineitem                             CommonSubplanScanExec: subplan=#1
+//!   AggregateExec: max(revenue)      =>    AggregateExec: max(revenue)
+//!     AggregateExec: revenue                 CommonSubplanScanExec: subplan=#1
+//!       lineitem                         AggregateExec: revenue
+//!                                          lineitem
+//! ```
+//! DataFusion plans a table expression (WITH) anew wherever it is used, and so are views and repeated subqueries. The law:
+//! equal operators over the same files or tables in memory, without volatile functions, give the same rows each time, in
+//! partitions that are equal as a whole. `same` has the operators that can be compared.
+//!
+//! The largest subplans that pay are taken; inside of them others may be. It stands after exchanges and sorts were put in,
+//! so a reader gets the partitions and the order that it had, and before dynamic filters are attached: neither these nor key
+//! filters of one reader get into what others read, since a scan of a subplan takes no filters. That costs what such filters
+//! would have dropped, which `cost` weighs.
+
+mod classes;
+mod cost;
+mod exec;
+mod run;
+mod same;
+mod scan;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, internal_err};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+
+pub use self::exec::{CommonSubplansExec, without_common_subplans};
+pub use self::scan::CommonSubplanScanExec;
+
+use self::classes::Classes;
+use self::cost::{Costs, computes};
+use self::scan::Subplan;
+use crate::PlanOptions;
+use crate::ranges::Ranges;
+
+/// Finds equal subplans.
+#[derive(Debug)]
+pub struct CommonSubplans {
+    options: fn(&ConfigOptions) -> PlanOptions,
+    ranges: Arc<Ranges>,
+}
+
+impl CommonSubplans {
+    pub(crate) const NAME: &str = "common_subplans";
+
+    pub(crate) fn new(options: fn(&ConfigOptions) -> PlanOptions, ranges: Arc<Ranges>) -> CommonSubplans {
+        CommonSubplans { options, ranges }
+    }
+
+    fn rewrite(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        saved_min: f64,
+        has_filters: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.is::<AnalyzeExec>() || plan.is::<DataSinkExec>() {
+            // They show, or write, what is below.
+            let children =
+                plan.children().into_iter().map(|child| self.rewrite(Arc::clone(child), saved_min, has_filters));
+            let children = children.collect::<Result<_>>()?;
+            return replace_children_if_necessary(plan, children);
+        }
+        let classes = Classes::of(&plan);
+        if !classes.has_repeated() {
+            return Ok(plan);
+        }
+        let mut costs = Costs::new(&classes, &self.ranges, saved_min);
+        if has_filters {
+            costs.note_filters(&plan);
+        }
+        let chosen = chosen(&plan, &classes, &mut costs);
+        if chosen.is_empty() {
+            return Ok(plan);
+        }
+        let mut rewriter = Rewriter { classes: &classes, chosen, found: HashMap::new(), order: Vec::new() };
+        let plan = rewriter.rewrite(&plan)?;
+        Ok(Arc::new(CommonSubplansExec::new(plan, rewriter.order)))
+    }
+}
+
+impl PhysicalOptimizerRule for CommonSubplans {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = (self.options)(config);
+        let Some(rows_min) = options.common_subplans else { return Ok(plan) };
+        // A plan that went through the rule before keeps nothing of it.
+        self.rewrite(without_common_subplans(plan)?, rows_min as f64, options.key_filters)
+    }
+
+    fn name(&self) -> &str {
+        CommonSubplans::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Where subplans are, by their number.
+type Places = HashMap<usize, Vec<Arc<dyn ExecutionPlan>>>;
+
+/// A subplan that is to be executed once.
+struct Chosen {
+    readers: usize,
+    rows_saved: f64,
+}
+
+/// The largest repeated subplans that pay.
+fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &Classes, costs: &mut Costs<'_>) -> HashMap<usize, Chosen> {
+    let mut all = Places::new();
+    note_places(plan, classes, &|_| false, &mut all);
+    all.retain(|_, places| costs.saved(places).is_some());
+    // What is inside of one that is read twice is read once.
+    let mut read = Places::new();
+    note_places(plan, classes, &|number| all.contains_key(&number), &mut read);
+    let mut saved: HashMap<usize, f64> = read
+        .iter()
+        .filter(|(number, places)| all.contains_key(number) && places.len() > 1)
+        .filter_map(|(number, places)| Some((*number, costs.saved(places)?)))
+        .collect();
+    // What only moves the rows of another one does not pay.
+    let numbers: HashSet<usize> = saved.keys().copied().collect();
+    saved.retain(|number, _| {
+        let is_other = |plan: &Arc<dyn ExecutionPlan>| {
+            classes.repeated(plan).is_some_and(|other| other != *number && numbers.contains(&other))
+        };
+        read[number].first().is_some_and(|plan| computes(plan, &is_other))
+    });
+    let mut read = Places::new();
+    note_places(plan, classes, &|number| saved.contains_key(&number), &mut read);
+    let readers = |number| read.get(number).map_or(0, Vec::len);
+    saved.iter().map(|(number, &rows_saved)| (*number, Chosen { readers: readers(number), rows_saved })).collect()
+}
+
+/// Notes the places of repeated subplans. What is inside of those that are executed once is visited once.
+fn note_places(
+    plan: &Arc<dyn ExecutionPlan>,
+    classes: &Classes,
+    is_executed_once: &dyn Fn(usize) -> bool,
+    found: &mut Places,
+) {
+    if plan.is::<RecursiveQueryExec>() {
+        return;
+    }
+    if let Some(number) = classes.repeated(plan) {
+        let places = found.entry(number).or_default();
+        places.push(Arc::clone(plan));
+        if places.len() > 1 && is_executed_once(number) {
+            return;
+        }
+    }
+    plan.children().into_iter().for_each(|child| note_places(child, classes, is_executed_once, found));
+}
+
+/// Puts scans into the places of subplans.
+struct Rewriter<'a> {
+    classes: &'a Classes,
+    chosen: HashMap<usize, Chosen>,
+    /// The subplans that were met, and how many readers they have so far.
+    found: HashMap<usize, (Arc<Subplan>, usize)>,
+    order: Vec<Arc<Subplan>>,
+}
+
+impl Rewriter<'_> {
+    fn rewrite(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.is::<RecursiveQueryExec>() {
+            return Ok(Arc::clone(plan));
+        }
+        let Some((number, chosen)) = self.classes.repeated(plan).and_then(|n| Some((n, self.chosen.get(&n)?))) else {
+            return self.rewrite_children(plan);
+        };
+        let (readers, rows_saved) = (chosen.readers, chosen.rows_saved);
+        if !self.found.contains_key(&number) {
+            let rewritten = self.rewrite_children(plan)?;
+            let subplan = Arc::new(Subplan::new(self.order.len() + 1, readers, rows_saved, rewritten));
+            self.order.push(Arc::clone(&subplan));
+            self.found.insert(number, (subplan, 0));
+        }
+        let Some((subplan, reader)) = self.found.get_mut(&number) else {
+            return internal_err!("a subplan is gone");
+        };
+        let scan = CommonSubplanScanExec::new(Arc::clone(subplan), *reader);
+        *reader += 1;
+        Ok(Arc::new(scan))
+    }
+
+    fn rewrite_children(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let children = plan.children().into_iter().map(|child| self.rewrite(child)).collect::<Result<Vec<_>>>()?;
+        if children.is_empty() {
+            Ok(Arc::clone(plan))
+        } else {
+            replace_children_if_necessary(Arc::clone(plan), children)
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Whether two operators do the same to the same inputs.
+//!
+//! A closed list: of an operator that is not here nothing is known, and it is the same as no other. Inputs are compared
+//! elsewhere (`classes`), so what is here looks at one node alone.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::Volatility;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::expr::{all_exprs, is_volatile};
+
+/// Whether `a` and `b`, over inputs that give the same rows, give the same rows in the same partitions and order.
+pub(super) fn is_same(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    a.name() == b.name()
+        && a.schema() == b.schema()
+        && a.fetch() == b.fetch()
+        && a.output_partitioning().partition_count() == b.output_partitioning().partition_count()
+        && a.output_ordering() == b.output_ordering()
+        && (is_same_source(a, b) || is_same_join(a, b) || is_same_operator(a, b) || is_same_exchange(a, b))
+}
+
+/// Whether a second execution would give the same rows.
+pub(super) fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_stable = |fun: &AggregateFunctionExpr| fun.fun().signature().volatility != Volatility::Volatile;
+    let aggregates = plan.downcast_ref::<AggregateExec>().map_or(&[][..], AggregateExec::aggr_expr);
+    !plan.boundedness().is_unbounded()
+        && all_exprs(plan.as_ref(), |expr| !is_volatile(expr))
+        && aggregates.iter().all(|aggregate| is_stable(aggregate))
+}
+
+/// Both nodes as `T`, if they are.
+fn both<'a, T: ExecutionPlan>(a: &'a Arc<dyn ExecutionPlan>, b: &'a Arc<dyn ExecutionPlan>) -> Option<(&'a T, &'a T)> {
+    a.downcast_ref().zip(b.downcast_ref())
+}
+
+fn is_same_operator(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some((a, b)) = both::<FilterExec>(a, b) {
+        return a.predicate() == b.predicate() && a.projection() == b.projection();
+    }
+    if let Some((a, b)) = both::<ProjectionExec>(a, b) {
+        return a.expr() == b.expr();
+    }
+    if let Some((a, b)) = both::<AggregateExec>(a, b) {
+        let functions = a.aggr_expr().iter().zip(b.aggr_expr());
+        return a.mode() == b.mode()
+            && a.group_expr() == b.group_expr()
+            && a.group_expr().has_grouping_set() == b.group_expr().has_grouping_set()
+            && a.filter_expr() == b.filter_expr()
+            && a.limit_options() == b.limit_options()
+            && a.aggr_expr().len() == b.aggr_expr().len()
+            && functions.into_iter().all(|(a, b)| is_same_aggregate(a, b));
+    }
+    if let Some((a, b)) = both::<SortExec>(a, b) {
+        return a.expr() == b.expr() && a.preserve_partitioning() == b.preserve_partitioning();
+    }
+    if let Some((a, b)) = both::<WindowAggExec>(a, b) {
+        return are_same_windows(a.window_expr(), b.window_expr());
+    }
+    if let Some((a, b)) = both::<BoundedWindowAggExec>(a, b) {
+        return a.input_order_mode == b.input_order_mode
+            && a.state_observer().is_none()
+            && b.state_observer().is_none()
+            && are_same_windows(a.window_expr(), b.window_expr());
+    }
+    if let Some((a, b)) = both::<GlobalLimitExec>(a, b) {
+        return a.skip() == b.skip() && a.fetch() == b.fetch();
+    }
+    both::<LocalLimitExec>(a, b).is_some_and(|(a, b)| a.fetch() == b.fetch())
+}
+
+fn is_same_aggregate(a: &AggregateFunctionExpr, b: &AggregateFunctionExpr) -> bool {
+    a == b
+        && a.is_distinct() == b.is_distinct()
+        && a.ignore_nulls() == b.ignore_nulls()
+        && a.is_reversed() == b.is_reversed()
+        && a.order_bys() == b.order_bys()
+}
+
+/// Window functions show all that they are made of; their functions cannot be compared otherwise.
+fn are_same_windows(a: &[Arc<dyn WindowExpr>], b: &[Arc<dyn WindowExpr>]) -> bool {
+    let is_same = |a: &Arc<dyn WindowExpr>, b: &Arc<dyn WindowExpr>| {
+        a.name() == b.name()
+            && are_same(&a.expressions(), &b.expressions())
+            && are_same(a.partition_by(), b.partition_by())
+            && a.order_by() == b.order_by()
+            && a.get_window_frame() == b.get_window_frame()
+            && format!("{a:?}") == format!("{b:?}")
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+}
+
+fn are_same(a: &[Arc<dyn PhysicalExpr>], b: &[Arc<dyn PhysicalExpr>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+fn is_same_join(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some((a, b)) = both::<HashJoinExec>(a, b) {
+        // Filters that joins make while they run are attached later.
+        return a.dynamic_expressions_produced().is_empty()
+            && b.dynamic_expressions_produced().is_empty()
+            && a.on() == b.on()
+            && is_same_filter(a.filter(), b.filter())
+            && a.join_type() == b.join_type()
+            && a.partition_mode() == b.partition_mode()
+            && a.null_equality() == b.null_equality()
+            && a.null_aware == b.null_aware
+            && a.projection == b.projection;
+    }
+    if let Some((a, b)) = both::<NestedLoopJoinExec>(a, b) {
+        return a.join_type() == b.join_type()
+            && is_same_filter(a.filter(), b.filter())
+            && a.projection() == b.projection();
+    }
+    if let Some((a, b)) = both::<SortMergeJoinExec>(a, b) {
+        return a.on() == b.on()
+            && is_same_filter(a.filter().as_ref(), b.filter().as_ref())
+            && a.join_type() == b.join_type()
+            && a.sort_options() == b.sort_options()
+            && a.null_equality() == b.null_equality();
+    }
+    both::<CrossJoinExec>(a, b).is_some()
+}
+
+fn is_same_filter(a: Option<&JoinFilter>, b: Option<&JoinFilter>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            a.expression() == b.expression() && a.column_indices() == b.column_indices() && a.schema() == b.schema()
+        }
+        _ => false,
+    }
+}
+
+fn is_same_exchange(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some((a, b)) = both::<RepartitionExec>(a, b) {
+        let is_same = match (a.partitioning(), b.partitioning()) {
+            (Partitioning::RoundRobinBatch(a), Partitioning::RoundRobinBatch(b)) => a == b,
+            (Partitioning::Hash(a, m), Partitioning::Hash(b, n)) => are_same(a, b) && m == n,
+            _ => false,
+        };
+        return is_same && a.preserve_order() == b.preserve_order();
+    }
+    if let Some((a, b)) = both::<SortPreservingMergeExec>(a, b) {
+        return a.expr() == b.expr();
+    }
+    both::<CoalescePartitionsExec>(a, b).is_some()
+        || both::<CooperativeExec>(a, b).is_some()
+        || both::<UnionExec>(a, b).is_some()
+        || both::<InterleaveExec>(a, b).is_some()
+}
+
+fn is_same_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some((a, b)) = both::<DataSourceExec>(a, b) {
+        let (a, b) = (a.data_source(), b.data_source());
+        if let (Some(a), Some(b)) = (a.downcast_ref::<MemorySourceConfig>(), b.downcast_ref::<MemorySourceConfig>()) {
+            return is_same_memory(a, b);
+        }
+        let files = a.downcast_ref::<FileScanConfig>().zip(b.downcast_ref::<FileScanConfig>());
+        return files.is_some_and(|(a, b)| are_same_files(a, b));
+    }
+    both::<EmptyExec>(a, b).is_some() || both::<PlaceholderRowExec>(a, b).is_some()
+}
+
+fn is_same_memory(a: &MemorySourceConfig, b: &MemorySourceConfig) -> bool {
+    let are_same = |(a, b): (&RecordBatch, &RecordBatch)| {
+        a.num_rows() == b.num_rows()
+            && a.num_columns() == b.num_columns()
+            && a.columns().iter().zip(b.columns()).all(|(a, b)| Arc::ptr_eq(a, b))
+    };
+    let is_same_partition =
+        |(a, b): (&Vec<RecordBatch>, &Vec<RecordBatch>)| a.len() == b.len() && a.iter().zip(b).all(are_same);
+    a.projection() == b.projection()
+        && a.partitions().len() == b.partitions().len()
+        && a.partitions().iter().zip(b.partitions()).all(is_same_partition)
+}
+
+/// Parquet alone: other formats have options that they do not show.
+fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
+    let (a_source, b_source) = (a.file_source(), b.file_source());
+    let Some((a_parquet, b_parquet)) =
+        a_source.downcast_ref::<ParquetSource>().zip(b_source.downcast_ref::<ParquetSource>())
+    else {
+        return false;
+    };
+    let is_same_adapter = match (&a.expr_adapter_factory, &b.expr_adapter_factory) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    let is_same_reader = match (a_parquet.parquet_file_reader_factory(), b_parquet.parquet_file_reader_factory()) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || (is_datafusions_reader(a) && is_datafusions_reader(b)),
+        _ => false,
+    };
+    let groups = a.file_groups.iter().zip(&b.file_groups);
+    is_same_adapter
+        && is_same_reader
+        && a.object_store_url == b.object_store_url
+        && a.limit == b.limit
+        && a.preserve_order == b.preserve_order
+        && a.batch_size == b.batch_size
+        && a.file_compression_type == b.file_compression_type
+        && a_source.projection() == b_source.projection()
+        && a_source.filter() == b_source.filter()
+        && a_source.table_schema().table_schema() == b_source.table_schema().table_schema()
+        && a_source.table_schema().file_schema() == b_source.table_schema().file_schema()
+        && a_parquet.table_parquet_options() == b_parquet.table_parquet_options()
+        && a.file_groups.len() == b.file_groups.len()
+        && groups
+            .into_iter()
+            .all(|(a, b)| a.len() == b.len() && a.files().iter().zip(b.files()).all(|(a, b)| is_same_file(a, b)))
+}
+
+/// Whether it is what each scan of a table gets from DataFusion: nothing but the store, which the URL names, and its cache.
+/// The type is not to be had otherwise, and the rest of the text is as long as the cache.
+fn is_datafusions_reader(reader: &Arc<dyn ParquetFileReaderFactory>) -> bool {
+    const NAME: &str = "CachedParquetFileReaderFactory {";
+    struct Prefix(String);
+    impl fmt::Write for Prefix {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() < NAME.len() { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+    let mut prefix = Prefix(String::new());
+    // It is an error that the rest is not wanted.
+    let _ = write!(prefix, "{reader:?}");
+    prefix.0.starts_with(NAME)
+}
+
+fn is_same_file(a: &PartitionedFile, b: &PartitionedFile) -> bool {
+    a.object_meta == b.object_meta
+        && a.range == b.range
+        && a.partition_values == b.partition_values
+        && a.arrow_schema == b.arrow_schema
+        // A plan of what to read of a file, for one.
+        && a.extensions.is_empty()
+        && b.extensions.is_empty()
+}
