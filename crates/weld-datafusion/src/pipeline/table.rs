@@ -177,6 +177,8 @@ async fn table(inner: &Arc<Inner>, context: &Arc<TaskContext>) -> Outcome {
                 building
             })
         };
+        // Whoever asks before the table is noted finds this, and does not build another.
+        let _building = building.clone();
         match building.await {
             Ok(value) => {
                 *slot() = Table::Built(Arc::clone(&value));
