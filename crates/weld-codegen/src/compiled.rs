@@ -254,20 +254,26 @@ impl Compiled {
 
     /// Whether there is cheap code to improve and the caller is the one to do it.
     pub fn claim_improvement(&self) -> bool {
+        !self.lacking().is_empty() && self.progress.claim()
+    }
+
+    /// The variants with cheap code that runs have used, all of them if none has been used yet.
+    fn lacking(&self) -> Vec<(Vec<ColumnLayout>, Arc<Tiered>)> {
         let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let lacking = variants.values().any(|variant| variant.lacks_full());
-        lacking && self.progress.claim()
+        let is_used = |variant: &Tiered| variant.used.load(Ordering::Relaxed);
+        let any_used = variants.values().any(|variant| is_used(variant));
+        let lacking = variants.iter().filter(|(_, variant)| variant.lacks_full() && (!any_used || is_used(variant)));
+        lacking.map(|(layouts, variant)| (layouts.clone(), Arc::clone(variant))).collect()
     }
 
     /// Makes optimised code of all that has cheap code: runs go over to it with their next chunk. After an error they
     /// stay on cheap code, and nobody is asked to try again.
     pub fn improve(&self) -> Result<(), CompileError> {
-        let variants: Vec<_> = {
-            let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-            variants.iter().map(|(layouts, variant)| (layouts.clone(), Arc::clone(variant))).collect()
-        };
-        for (layouts, variant) in variants.iter().filter(|(_, variant)| variant.lacks_full()) {
-            self.full(variant, layouts)?;
+        for (layouts, variant) in self.lacking() {
+            self.full(&variant, &layouts)?;
+            if variant.is_mostly_plain() {
+                self.add_plain(&layouts)?;
+            }
         }
         if self.ends.lacks_full() {
             self.ends.full.get_or_init(|| self.build(Part::Ends, Tier::Full)).clone()?;
@@ -276,11 +282,26 @@ impl Compiled {
         Ok(())
     }
 
+    /// Makes optimised code for chunks of these layouts without any nulls, which another variant has served so far.
+    fn add_plain(&self, layouts: &[ColumnLayout]) -> Result<(), CompileError> {
+        let plain = layouts.iter().map(|column| ColumnLayout { layout: column.layout.clone(), validity: false });
+        let plain: Vec<ColumnLayout> = plain.collect();
+        if !self.has_variant(&plain) {
+            // Nobody finds the variant before it has its code.
+            let kernel = self.build(Part::Process(&plain), Tier::Full)?;
+            let _ = self.variant(&plain).full.set(Ok(kernel));
+        }
+        Ok(())
+    }
+
+    fn has_variant(&self, layouts: &[ColumnLayout]) -> bool {
+        self.variants.lock().unwrap_or_else(PoisonError::into_inner).contains_key(layouts)
+    }
+
     /// What the cheap code took to make that has no better yet.
     fn cheap_time(&self) -> Duration {
-        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let lacking = variants.values().filter(|variant| variant.lacks_full());
-        lacking.filter_map(|variant| variant.cheap.get()?.as_ref().ok()).map(|kernel| kernel.timing.total()).sum()
+        let kernels = self.lacking().into_iter().filter_map(|(_, variant)| variant.cheap.get()?.as_ref().ok().cloned());
+        kernels.map(|kernel| kernel.timing.total()).sum()
     }
 
     /// LLVM IR of everything compiled so far, after its passes.
@@ -343,18 +364,27 @@ impl Compiled {
     /// chunk's have one, and perhaps where those have none.
     ///
     /// Which columns have nulls differs from chunk to chunk, and there are more combinations than can be compiled. So
-    /// there are three variants at most of columns that differ in nothing but that: one without any validity, one for the
-    /// first combination that comes, and one where every column that may have nulls has a validity.
+    /// there are three variants at most of columns that differ in nothing but that: one for the first combination that comes
+    /// or is expected, for what that does not cover one where every column that may have nulls has a validity, and one
+    /// without any. That comes first where nulls are not expected; otherwise it is made of optimised code, if most rows
+    /// turn out to be in chunks without nulls.
     fn variant_for(&self, layouts: &[ColumnLayout]) -> (Vec<ColumnLayout>, Arc<Tiered>) {
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_nulls = |layouts: &[ColumnLayout]| layouts.iter().any(|column| column.validity);
+        let covers = |known: &[ColumnLayout]| {
+            let covers = |(known, here): (&ColumnLayout, &ColumnLayout)| {
+                known.layout == here.layout && (known.validity || !here.validity)
+            };
+            known.len() == layouts.len() && known.iter().zip(layouts).all(covers)
+        };
         let alike = |known: &[ColumnLayout]| {
             known.len() == layouts.len() && known.iter().zip(layouts).all(|(a, b)| a.layout == b.layout)
         };
-        let is_first = !has_nulls(layouts)
-            || variants.contains_key(layouts)
-            || !variants.keys().any(|known| has_nulls(known) && alike(known));
-        let chosen = if is_first { layouts.to_vec() } else { self.with_all_validities(layouts) };
+        let validities = |known: &&Vec<ColumnLayout>| known.iter().filter(|column| column.validity).count();
+        let chosen = match variants.keys().filter(|known| covers(known)).min_by_key(validities) {
+            Some(known) => known.clone(),
+            None if variants.keys().any(|known| has_nulls(known) && alike(known)) => self.with_all_validities(layouts),
+            None => layouts.to_vec(),
+        };
         let variant = variants.entry(chosen.clone()).or_default().clone();
         (chosen, variant)
     }
@@ -562,6 +592,11 @@ impl Compiled {
     }
 }
 
+/// Whether columns of these layouts have nulls.
+fn has_nulls(layouts: &[ColumnLayout]) -> bool {
+    layouts.iter().any(|column| column.validity)
+}
+
 /// Whether a value in flat form is what is known of it.
 fn holds(known: Known, words: &[u64]) -> bool {
     match (known, words) {
@@ -677,6 +712,13 @@ struct LastVariant {
     kernel: Arc<Kernel>,
 }
 
+impl LastVariant {
+    /// Whether the code looks for nulls of which the chunk has none.
+    fn is_makeshift(&self) -> bool {
+        has_nulls(&self.code) && !has_nulls(&self.chunk)
+    }
+}
+
 /// One partition's run of a program with a stream.
 pub struct Stream {
     compiled: Arc<Compiled>,
@@ -725,8 +767,11 @@ impl Stream {
     fn kernel(&mut self, chunk: &Chunk<'_>) -> Result<Arc<Kernel>, RuntimeError> {
         let number = self.chunks;
         self.chunks += 1;
-        let known =
-            self.variant.take().filter(|last| last.chunk.iter().eq(chunk.columns.iter().map(|column| column.layout())));
+        let is_known = |last: &LastVariant| {
+            last.chunk.iter().eq(chunk.columns.iter().map(|column| column.layout()))
+                && !(last.is_makeshift() && self.compiled.has_variant(&last.chunk))
+        };
+        let known = self.variant.take().filter(is_known);
         let (layouts, code, variant, last) = match known {
             Some(LastVariant { chunk, code, variant, kernel }) => (chunk, code, variant, Some(kernel)),
             None => {
@@ -747,7 +792,10 @@ impl Stream {
                 kernel
             }
         };
-        self.variant = Some(LastVariant { chunk: layouts, code, variant, kernel: kernel.clone() });
+        variant.used.store(true, Ordering::Relaxed);
+        let last = LastVariant { chunk: layouts, code, variant, kernel: kernel.clone() };
+        last.variant.note(chunk.rows, last.is_makeshift());
+        self.variant = Some(last);
         Ok(kernel)
     }
 

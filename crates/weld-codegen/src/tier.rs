@@ -36,12 +36,29 @@ pub(crate) type Slot = OnceLock<Result<Arc<Kernel>, CompileError>>;
 pub(crate) struct Tiered {
     pub(crate) cheap: Slot,
     pub(crate) full: Slot,
+    /// Whether a run has used it. What was made ahead for layouts that did not come is not improved.
+    pub(crate) used: AtomicBool,
+    /// The rows that it has seen, and those of them in chunks without any nulls, which it looks for in vain.
+    rows: AtomicU64,
+    plain_rows: AtomicU64,
 }
 
 impl Tiered {
     /// Optimised code, if it is there.
     pub(crate) fn improved(&self) -> Option<&Arc<Kernel>> {
         self.full.get()?.as_ref().ok()
+    }
+
+    pub(crate) fn note(&self, rows: usize, is_plain: bool) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        if is_plain {
+            self.plain_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether most of its rows are in chunks without any nulls.
+    pub(crate) fn is_mostly_plain(&self) -> bool {
+        2 * self.plain_rows.load(Ordering::Relaxed) > self.rows.load(Ordering::Relaxed)
     }
 
     /// Whether there is cheap code and nobody has tried to make better.

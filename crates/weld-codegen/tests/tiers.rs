@@ -93,3 +93,47 @@ fn every_part_says_what_it_took() {
     tiered.improve().expect("compiles");
     assert_eq!(tiered.timings().len(), 3);
 }
+
+const NULLABLE: &str = "|s: stream[{{i64,bool},{i64,bool}}]| result(for(s, merger[i64,+], |b,i,r|
+    merge(b, select(r.$0.$1, r.$0.$0, 1000L) + select(r.$1.$1, r.$1.$0, 2000L))))";
+
+/// Code that is prepared for nulls serves chunks with fewer of them; code that no chunk needs is not improved.
+#[test]
+fn nulls_that_are_expected_take_one_variant() {
+    let mut program = parse_program(NULLABLE).unwrap_or_else(|errors| panic!("{errors:?}"));
+    opt::optimize(&mut program, &opt::Config::default());
+    let options = Options { tiers: Tiers::CheapFirst, ..Options::default() };
+    let (a, bitmap) = ([1i64, 2, 3, 4], [0b1011u8]);
+    let column = |has_nulls: bool| if has_nulls { Column::nullable(&a, &bitmap) } else { Column::values(&a) };
+    let sum = |has_nulls: [bool; 2]| {
+        let sum = |has_nulls: bool, default: i64| if has_nulls { 7 + default } else { 10 };
+        sum(has_nulls[0], 1000) + sum(has_nulls[1], 2000)
+    };
+    let expected = |validity: bool| ColumnLayout { validity, ..ColumnLayout::fixed(ScalarKind::I64) };
+    let full = |compiled: &Compiled| compiled.timings().iter().filter(|timing| timing.part == "process").count();
+    for (prepared, chunks, variants, optimised) in [
+        // One variant for all, and none for what never came.
+        ([true, true], &[[true, true], [true, false], [false, true], [true, true]][..], 1, 1),
+        ([false, false], &[[true, true], [true, true]][..], 2, 2),
+        // Most chunks have no nulls: optimised code has a variant for those.
+        ([true, true], &[[false, false], [false, false], [true, false]][..], 1, 2),
+    ] {
+        let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}"));
+        compiled.prepare(&prepared.map(expected)).expect("compiles");
+        let mut stream = compiled.stream(Arc::new(Context::unlimited()), Vec::new()).expect("starts");
+        let mut total = 0;
+        for round in 0..2 {
+            for chunk in chunks {
+                stream.process(&Chunk::new(4, chunk.map(column).to_vec())).expect("runs");
+                total += sum(*chunk);
+            }
+            if round == 0 {
+                assert_eq!(compiled.variants(), variants, "{prepared:?} {chunks:?}");
+                assert!(compiled.claim_improvement());
+                compiled.improve().expect("compiles");
+                assert_eq!(full(&compiled), optimised, "{prepared:?} {chunks:?}");
+            }
+        }
+        assert_eq!(stream.finish().expect("finishes").as_i64(), Some(total));
+    }
+}

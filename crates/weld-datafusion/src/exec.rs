@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::ColumnStatistics;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, Partitioning,
     PlanProperties, apply_expression_roots,
@@ -32,6 +34,9 @@ use crate::lower::pipeline::{Kernel, Output};
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
+
+/// Where a column has a null among so many rows, nearly every batch has one.
+const ROWS_OF_A_NULL: usize = 2048;
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -121,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
     /// The source's columns that are read as codes, once that is decided.
     coded: OnceCell<Vec<usize>>,
+    nulls: OnceLock<Vec<bool>>,
+    has_nulls: OnceLock<bool>,
     /// What its partitions share of the files that they read, where it gives rows: who builds a table has its own.
     sharing: scan::Sharing,
     /// What runs instead when there is no code.
@@ -169,6 +176,8 @@ impl WeldExec {
                 table: Mutex::default(),
                 declined_columns: Arc::default(),
                 coded: OnceCell::new(),
+                nulls: OnceLock::new(),
+                has_nulls: OnceLock::new(),
                 sharing: scan::Sharing::default(),
                 fallback: OnceLock::new(),
                 handover: Handover::default(),
@@ -207,8 +216,11 @@ impl WeldExec {
 
     /// Spent on this pipeline in the optimizer and in LLVM so far.
     pub fn compile_time(&self) -> std::time::Duration {
-        let codes = [&self.inner.code, &self.inner.ungrouped].into_iter().filter_map(OnceCell::get).flatten();
-        codes.map(|code| code.compile_time()).sum()
+        self.codes().iter().map(|code| code.compile_time()).sum()
+    }
+
+    pub(crate) fn codes(&self) -> Vec<Arc<Code>> {
+        [&self.inner.code, &self.inner.ungrouped].into_iter().filter_map(OnceCell::get).flatten().cloned().collect()
     }
 
     /// Why this pipeline ran on the operators that it replaced, if it did: its own code or that of a build side failed.
@@ -329,6 +341,20 @@ impl Inner {
         self.coded.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Which of the source's columns are expected to have nulls in about every batch, for each of the first columns: as its
+    /// statistics tell; where they tell nothing, all of them if tables below have such columns.
+    pub(crate) fn nulls(&self) -> &[bool] {
+        self.nulls.get_or_init(|| {
+            let columns = self.source().schema().fields().len();
+            nulls_of(self.source()).unwrap_or_else(|| vec![has_nulls(self.source()); columns])
+        })
+    }
+
+    /// Whether tables that the pipeline reads, directly or not, have columns with nulls in about every batch.
+    fn has_nulls(&self) -> bool {
+        *self.has_nulls.get_or_init(|| self.children.iter().any(has_nulls))
+    }
+
     /// The build pipelines, in the order of the program's parameters.
     pub(crate) fn builds(&self) -> impl Iterator<Item = &WeldExec> {
         self.children[1..].iter().filter_map(|child| child.downcast_ref::<WeldExec>())
@@ -362,6 +388,26 @@ impl Inner {
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {
         restore(&self.children, &self.replaced)
+    }
+}
+
+/// What the statistics of a plan say of the nulls of its columns, if they say anything.
+fn nulls_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<bool>> {
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    let rows = known.num_rows.get_value().copied().unwrap_or(0);
+    let count = |column: &ColumnStatistics| column.null_count.get_value().copied();
+    known.column_statistics.iter().find_map(count)?;
+    let has_nulls = |count: usize| count > 0 && count.saturating_mul(ROWS_OF_A_NULL) >= rows;
+    Some(known.column_statistics.iter().map(|column| count(column).is_some_and(has_nulls)).collect())
+}
+
+fn has_nulls(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(exec) = plan.downcast_ref::<WeldExec>() {
+        return exec.inner.has_nulls();
+    }
+    match &plan.children()[..] {
+        [] => nulls_of(plan).is_some_and(|nulls| nulls.contains(&true)),
+        children => children.iter().any(|child| has_nulls(child)),
     }
 }
 

@@ -23,6 +23,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
 use weld_window::WindowExec;
 
+use crate::code::Code;
 use crate::exec::WeldExec;
 use crate::lower::pipeline::Output;
 use crate::rule::foreign::EvaluateExec;
@@ -47,7 +48,8 @@ pub struct Summary {
     pub declined: Vec<Declined>,
     /// The expressions that DataFusion evaluates for compiled operators.
     pub evaluated: Vec<String>,
-    /// Spent on the plan's pipelines in the optimizer and in LLVM, whether for this query or an earlier one.
+    /// Spent on the plan's programs in the optimizer and in LLVM, whether for this query or an earlier one. Several pipelines
+    /// may be of one program.
     pub compile_time: Duration,
 }
 
@@ -55,6 +57,10 @@ pub struct Summary {
 pub fn summary(plan: &Arc<dyn ExecutionPlan>) -> Summary {
     let mut summary = Summary::default();
     summary.add(plan.as_ref(), None);
+    let mut codes: Vec<Arc<Code>> = pipelines(plan).iter().flat_map(WeldExec::codes).collect();
+    codes.sort_by_key(Arc::as_ptr);
+    codes.dedup_by_key(|code| Arc::as_ptr(code));
+    summary.compile_time = codes.iter().map(|code| code.compile_time()).sum();
     summary
 }
 
@@ -89,7 +95,6 @@ impl Summary {
             let few = |_| "compiling does not pay for so few rows".to_owned();
             failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
-            self.compile_time += exec.compile_time();
             match &failed {
                 None => self.operators_compiled += exec.fused().len(),
                 Some(reason) => self.declined.extend(

@@ -115,14 +115,19 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
     Ok(code)
 }
 
-/// The layouts that a pipeline's input is expected to have, as far as its types tell.
+/// The layouts that a pipeline's input is expected to have, as far as its types and statistics tell.
 fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
     let schema = inner.source().schema();
     let narrow = inner.pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
-    let expected = |index: &usize| match schema.field(*index).data_type() {
-        data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
-        data_type if narrow => expected_layout(&scan::narrow(data_type)),
-        data_type => expected_layout(data_type),
+    let expected = |index: &usize| {
+        let field = schema.field(*index);
+        let layout = match field.data_type() {
+            data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
+            data_type if narrow => expected_layout(&scan::narrow(data_type)),
+            data_type => expected_layout(data_type),
+        };
+        let validity = field.is_nullable() && inner.nulls().get(*index) == Some(&true);
+        layout.map(|layout| ColumnLayout { validity, ..layout })
     };
     kernel.inputs.iter().map(expected).collect()
 }
