@@ -24,6 +24,7 @@ use datafusion::physical_plan::{
 };
 use tokio::sync::OnceCell;
 use weld_plans::{KeyFilter, without_common_subplans, without_key_filters};
+use weld_window::WindowExec;
 
 use crate::code::{Code, CodeCache, Settings};
 use crate::dynamic_filter::TableKeys;
@@ -250,6 +251,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         }
         if let Some(evaluate) = (found.as_ref() as &dyn Any).downcast_ref::<EvaluateExec>() {
             found = Arc::clone(evaluate.projection());
+        }
+        if let Some(window) = found.downcast_ref::<WindowExec>() {
+            found = Arc::clone(window.stock());
         }
         if let Some(scan) = found.downcast_ref::<scan::ScanExec>() {
             found = Arc::clone(scan.source());

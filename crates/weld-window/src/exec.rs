@@ -57,6 +57,11 @@ impl WindowExec {
         Some(WindowExec::over(plan, windows.to_vec()))
     }
 
+    /// DataFusion's operator.
+    pub fn stock(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.stock
+    }
+
     fn over(plan: &Arc<dyn ExecutionPlan>, windows: Vec<Arc<dyn WindowExpr>>) -> Result<WindowExec, String> {
         let Some(first) = windows.first() else { return Err("it has no windows".to_owned()) };
         let keys = Keys::of(first.as_ref());
