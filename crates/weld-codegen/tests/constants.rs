@@ -118,6 +118,7 @@ fn rows(compiled: &Arc<Compiled>, constants: &[Value], texts: &[String], as_view
         let column = match as_views != (chunk == 1) {
             // SAFETY: the texts outlive the stream.
             true => unsafe { Column::views(&views[range.clone()]) },
+            // SAFETY: the texts and their offsets outlive the stream, one more than there are rows.
             false => unsafe {
                 let abi = weld_runtime::ColumnAbi {
                     values: offsets[range.start..].as_ptr().cast(),
