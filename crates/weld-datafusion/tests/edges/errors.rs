@@ -20,12 +20,16 @@ async fn same_error(engines: &Engines, sql: &str) {
     assert_eq!(plain(weld), plain(stock), "{sql}");
 }
 
-/// Both give the same rows, or both fail with the same words.
+/// Both give the same rows, or both fail with the same words. Where two partitions hold rows that fail, the value that
+/// the error names is that of the partition that came first, in either engine, so values are not compared.
 async fn same_outcome(engines: &Engines, sql: &str) {
-    match engines.stock_rows(sql).await {
-        Ok(_) => drop(engines.check(sql, 1).await),
-        Err(_) => same_error(engines, sql).await,
-    }
+    let Err(stock) = engines.stock_rows(sql).await else {
+        engines.check(sql, 1).await;
+        return;
+    };
+    let weld = engines.run(sql).await.map(|run| run.rows).expect_err(sql);
+    let words = |error: &str| plain(error).replace(|c: char| c.is_ascii_digit(), "");
+    assert_eq!(words(&weld), words(&stock), "{sql}");
 }
 
 /// What a filter or a CASE leaves out is not evaluated, and what it lets through is.
