@@ -6,19 +6,15 @@
 //! ```
 //! No row is read twice. Pipelines with joins are never here: their partitions share tables.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt, stream};
+use weld_plans::HeldExec;
 
 use crate::exec::Inner;
 use crate::lower::pipeline::Output;
@@ -130,67 +126,5 @@ pub(crate) fn replaced_over(
     context: Arc<TaskContext>,
     rows: SendableRecordBatchStream,
 ) -> Result<SendableRecordBatchStream> {
-    let properties = Arc::clone(inner.source().properties());
-    let source = Arc::new(HeldExec { properties, partition, rows: Mutex::new(Some(rows)) });
-    inner.restore_over(source)?.execute(partition, context)
-}
-
-/// Stands for a pipeline's source: some rows of one partition.
-struct HeldExec {
-    properties: Arc<PlanProperties>,
-    partition: usize,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl fmt::Debug for HeldExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldExec").field("partition", &self.partition).finish_non_exhaustive()
-    }
-}
-
-impl DisplayAs for HeldExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HeldExec: partition={}", self.partition)
-    }
-}
-
-impl ExecutionPlan for HeldExec {
-    fn name(&self) -> &str {
-        "HeldExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() { Ok(self) } else { internal_err!("HeldExec has no children") }
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match rows.filter(|_| partition == self.partition) {
-            Some(rows) => Ok(rows),
-            None => internal_err!("HeldExec is read once, in one partition"),
-        }
-    }
+    inner.restore_over(Arc::new(HeldExec::new(inner.source(), partition, rows)))?.execute(partition, context)
 }

@@ -8,6 +8,7 @@ mod common_subplans;
 mod estimate;
 mod expr;
 mod guard;
+mod held;
 mod join_order;
 mod key_filters;
 mod key_set;
@@ -22,6 +23,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use guard::Guarded;
 
 pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
+pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{
     JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, without_key_filters,

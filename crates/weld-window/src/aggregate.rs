@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array, new_empty_array};
+use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion::logical_expr::{Accumulator, EmitTo};
@@ -12,7 +12,7 @@ use datafusion::physical_expr::window::WindowExpr;
 
 use crate::chunk::{Chunk, Unit};
 use crate::frame::{Bound, Frame};
-use crate::function::Function;
+use crate::function::{Function, array_of};
 use crate::running;
 
 pub(crate) fn function(
@@ -44,10 +44,7 @@ pub(crate) struct Aggregate {
 
 impl Aggregate {
     fn array(&self, results: Vec<ScalarValue>) -> Result<ArrayRef> {
-        match results.is_empty() {
-            true => Ok(new_empty_array(self.window.field()?.data_type())),
-            false => ScalarValue::iter_to_array(results),
-        }
+        array_of(results, self.window.field()?.data_type())
     }
 
     /// The result of a frame without rows.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -200,71 +200,5 @@ impl ExecutionPlan for WindowExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-}
-
-/// The rest of a stream that somebody has begun to read, in the place of the plan that it is of.
-pub(crate) struct Once {
-    properties: Arc<PlanProperties>,
-    partition: usize,
-    rest: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl Once {
-    pub(crate) fn new(plan: &Arc<dyn ExecutionPlan>, partition: usize, rest: SendableRecordBatchStream) -> Once {
-        Once { properties: Arc::clone(plan.properties()), partition, rest: Mutex::new(Some(rest)) }
-    }
-}
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Once").field("partition", &self.partition).finish_non_exhaustive()
-    }
-}
-
-impl DisplayAs for Once {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
-    }
-}
-
-impl ExecutionPlan for Once {
-    fn name(&self) -> &str {
-        "Once"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match rest {
-            Some(rest) if partition == self.partition => Ok(rest),
-            _ => internal_err!("the rest of a stream is read once"),
-        }
     }
 }

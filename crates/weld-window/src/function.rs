@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use datafusion::common::Result;
+use arrow::array::{ArrayRef, new_empty_array};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_window::cume_dist::CumeDist;
 use datafusion::functions_window::lead_lag::WindowShift;
 use datafusion::functions_window::nth_value::NthValue;
@@ -32,6 +33,11 @@ pub(crate) trait Function: Send {
 
     /// Its results for the rows of a chunk.
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef>;
+}
+
+/// The array of a chunk's results, which may be none.
+pub(crate) fn array_of(results: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
+    if results.is_empty() { Ok(new_empty_array(data_type)) } else { ScalarValue::iter_to_array(results) }
 }
 
 /// What it takes to evaluate `window`; the error says why it cannot be evaluated here.

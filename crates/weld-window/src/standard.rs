@@ -10,7 +10,7 @@ use datafusion::physical_plan::windows::WindowUDFExpr;
 
 use crate::chunk::{Chunk, Unit};
 use crate::frame::Frame;
-use crate::function::Function;
+use crate::function::{Function, array_of};
 
 /// The arguments of a function for the rows of a chunk.
 fn arguments(call: &WindowUDFExpr, chunk: &Chunk) -> Result<Vec<ArrayRef>> {
@@ -125,9 +125,6 @@ impl Function for Framed {
         let mut evaluator = self.call.create_evaluator()?;
         let results: Vec<ScalarValue> =
             frames.iter().map(|frame| evaluator.evaluate(&arguments, frame)).collect::<Result<_>>()?;
-        match results.is_empty() {
-            true => Ok(new_empty_array(self.call.field()?.data_type())),
-            false => ScalarValue::iter_to_array(results),
-        }
+        array_of(results, self.call.field()?.data_type())
     }
 }

@@ -14,9 +14,9 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use weld_plans::HeldExec;
 
 use crate::chunk::{Chunk, KeyValues, Keys, Unit};
-use crate::exec::Once;
 use crate::function::Function;
 
 /// One partition of the plan.
@@ -132,7 +132,7 @@ impl Windows {
         self.pending.reservation.free();
         let [child] = self.stock.children()[..] else { return Ok(()) };
         let rest = Box::pin(RecordBatchStreamAdapter::new(schema, pending));
-        let rest: Arc<dyn ExecutionPlan> = Arc::new(Once::new(child, self.partition, rest));
+        let rest: Arc<dyn ExecutionPlan> = Arc::new(HeldExec::new(child, self.partition, rest));
         let stock = replace_children_if_necessary(Arc::clone(&self.stock), vec![rest])?;
         self.handed_over = Some(stock.execute(self.partition, Arc::clone(&self.context))?);
         Ok(())
