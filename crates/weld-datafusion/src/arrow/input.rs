@@ -140,7 +140,7 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
     Some(ColumnLayout { layout, validity: false })
 }
 
-pub(super) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
+pub(crate) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
     Some(match data_type {
         DataType::Int8 => ScalarKind::I8,
         DataType::Int16 => ScalarKind::I16,

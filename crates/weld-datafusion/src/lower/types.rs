@@ -3,38 +3,26 @@
 //! Scales, precisions and time units are known to the lowering only.
 
 use arrow::datatypes::{DataType, Field};
-use weld_core::ty::{ScalarKind, Type};
+use weld_core::ty::Type;
 
 use super::{Result, Unsupported};
+use crate::arrow::input::fixed_kind;
 
 /// The Weld type of a value that is there.
 pub(crate) fn value_type(data_type: &DataType) -> Result<Type> {
-    Ok(Type::Scalar(match data_type {
-        DataType::Boolean => ScalarKind::Bool,
-        DataType::Int8 => ScalarKind::I8,
-        DataType::Int16 => ScalarKind::I16,
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) => ScalarKind::I32,
-        DataType::Int64
-        | DataType::Date64
-        | DataType::Timestamp(..)
-        | DataType::Time64(_)
-        | DataType::Duration(_)
-        | DataType::Decimal64(..) => ScalarKind::I64,
-        DataType::UInt8 => ScalarKind::U8,
-        DataType::UInt16 => ScalarKind::U16,
-        DataType::UInt32 => ScalarKind::U32,
-        DataType::UInt64 => ScalarKind::U64,
-        DataType::Float32 => ScalarKind::F32,
-        DataType::Float64 => ScalarKind::F64,
-        DataType::Decimal128(..) => ScalarKind::I128,
+    match data_type {
+        DataType::Boolean => Ok(Type::BOOL),
         DataType::Utf8
         | DataType::LargeUtf8
         | DataType::Utf8View
         | DataType::Binary
         | DataType::LargeBinary
-        | DataType::BinaryView => return Ok(Type::vec(Type::U8)),
-        other => return Err(Unsupported::new(other, "no Weld type stands for it")),
-    }))
+        | DataType::BinaryView => Ok(Type::vec(Type::U8)),
+        fixed => {
+            let kind = fixed_kind(fixed).ok_or_else(|| Unsupported::new(fixed, "no Weld type stands for it"))?;
+            Ok(Type::Scalar(kind))
+        }
+    }
 }
 
 /// The Weld type of a column's values: `{T,bool}` when it may be null.
