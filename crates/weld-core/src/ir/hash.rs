@@ -49,32 +49,38 @@ impl Hasher for WideHasher {
 
 impl Program {
     pub fn fingerprint(&self) -> u128 {
-        let mut walk = Walk::default();
-        self.params.len().hash(&mut walk.hasher);
+        let mut hasher = WideHasher::default();
+        self.describe(&mut hasher);
+        hasher.finish_wide()
+    }
+
+    /// Writes all that makes the program what it is: what two different programs write differs, and neither is the
+    /// beginning of the other.
+    pub fn describe(&self, hasher: &mut impl Hasher) {
+        let mut walk = Walk { hasher, bound: HashMap::new() };
+        walk.put(self.params.len());
         for param in &self.params {
-            (&param.ty, param.stream, param.known).hash(&mut walk.hasher);
+            walk.put((&param.ty, param.stream, param.known));
             walk.bind(param.sym);
         }
         walk.expr(&self.body);
-        walk.hasher.finish_wide()
     }
 }
 
-#[derive(Default)]
-struct Walk {
-    hasher: WideHasher,
+struct Walk<'a, H> {
+    hasher: &'a mut H,
     /// Symbols by the order of their bindings.
     bound: HashMap<Sym, usize>,
 }
 
-impl Walk {
+impl<H: Hasher> Walk<'_, H> {
     fn bind(&mut self, sym: Sym) {
         let number = self.bound.len();
         self.bound.insert(sym, number);
     }
 
     fn put(&mut self, value: impl Hash) {
-        value.hash(&mut self.hasher);
+        value.hash(self.hasher);
     }
 
     fn expr(&mut self, e: &Expr) {
@@ -83,19 +89,21 @@ impl Walk {
         if !matches!(e.kind, ExprKind::Var(_) | ExprKind::Field(..)) {
             self.put(&e.ty);
         }
+        self.put(e.span != Span::NONE);
         if e.span != Span::NONE {
             self.put(e.span);
         }
         for entry in e.annotations.entries() {
+            self.put(true);
             self.put(entry);
         }
+        self.put(false);
         self.head(&e.kind);
-        let mut children = 0;
         e.each_child(&mut |child| {
-            children += 1;
+            self.put(true);
             deep(|| self.expr(child));
         });
-        self.put(children);
+        self.put(false);
     }
 
     /// What a node is besides its kind and its children.
