@@ -3,7 +3,9 @@
 //! Code sees the functions of the ABI table and a fixed list of C library functions that LLVM itself calls, nothing
 //! else of the process.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -22,6 +24,8 @@ pub(crate) struct Jit {
     session: LLVMOrcExecutionSessionRef,
     dylib: LLVMOrcJITDylibRef,
     kernels: AtomicU64,
+    /// A number that neither programs nor other processes know.
+    number: u64,
     /// Code generators, which make what is linked.
     pub(crate) generators: Generators,
 }
@@ -82,13 +86,15 @@ impl Jit {
                 .collect();
             let unit = LLVMOrcAbsoluteSymbols(symbols.as_mut_ptr(), symbols.len());
             check(LLVMOrcJITDylibDefine(dylib, unit))?;
-            Ok(Jit { lljit, session, dylib, kernels: AtomicU64::new(0), generators: Generators::default() })
+            let number = RandomState::new().hash_one("weld");
+            Ok(Jit { lljit, session, dylib, kernels: AtomicU64::new(0), number, generators: Generators::default() })
         }
     }
 
-    /// A prefix for the names of a kernel's functions, which must be unique while it is loaded.
+    /// A prefix for the names of a kernel's functions, which must be unique while it is loaded. All are of one length, and
+    /// nothing else in an object is the same.
     pub(crate) fn fresh_prefix(&self) -> String {
-        format!("weld{}_", self.kernels.fetch_add(1, Ordering::Relaxed))
+        format!("weld_{:016x}_{:012x}_", self.number, self.kernels.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Links an object and finds the functions of those names in it.

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! The levels inside: [`layout`] says how values look in memory, `block` makes blocks of LLVM IR, `emit` turns expressions
-//! into them, `builder` has what each kind of builder does, `program` the entry points; `jit` makes machine code of it. Nothing outside this crate sees LLVM.
+//! into them, `builder` has what each kind of builder does, `program` the entry points; `jit` makes machine code of it, which `store` keeps on disk. Nothing outside this crate sees LLVM.
 
 mod background;
 mod block;
@@ -46,6 +46,7 @@ pub mod layout;
 mod options;
 mod program;
 mod sanitizer;
+mod store;
 mod target;
 mod tier;
 mod timing;
@@ -53,10 +54,11 @@ mod value;
 
 pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
-pub use compiled::{Compiled, Rows, Stream, compile};
+pub use compiled::{Compiled, Rows, Stream, compile, compile_keeping};
 pub use error::CompileError;
 pub use foreign::{CValue, CVec, Cudf, ForeignHost};
 pub use options::{Cpu, OptLevel, Options};
+pub use store::{CodeFolder, Keep, Usage};
 pub use tier::Tiers;
 pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};

@@ -10,6 +10,7 @@
 //! then the values of the prelude that loop or epilogue use.
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use inkwell::module::Linkage;
@@ -233,6 +234,17 @@ impl StreamProgram {
                 Some((element, *offset))
             }
             _ => None,
+        }
+    }
+
+    /// Writes the layout of the state, which all code of the program shares.
+    pub(crate) fn describe(&self, out: &mut impl Hasher) {
+        (self.param, self.state_bytes, &self.builder, self.slots.len(), self.saved.len()).hash(out);
+        for slot in &self.slots {
+            (&slot.ty, slot.start.as_ref().map(|(_, ty)| ty), slot.offset).hash(out);
+        }
+        for (_, ty, offset) in &self.saved {
+            (ty, offset).hash(out);
         }
     }
 

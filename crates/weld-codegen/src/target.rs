@@ -1,11 +1,13 @@
 //! From an LLVM module to an object file in memory: passes and instruction selection for one machine.
 
 use std::ffi::{CStr, c_int};
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use inkwell::OptimizationLevel;
 use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::llvm_sys::core::LLVMGetVersion;
 use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
@@ -132,6 +134,19 @@ fn machine((cpu, level): Kind) -> Result<TargetMachine, CompileError> {
     target
         .create_target_machine(&triple, cpu, features, level, RelocMode::PIC, CodeModel::Default)
         .ok_or_else(|| CompileError::Llvm("no code generator for this machine".into()))
+}
+
+/// Writes for what machine code is made, and by what.
+pub(crate) fn describe(cpu: Cpu, out: &mut impl Hasher) {
+    let mut version = [0; 3];
+    let [major, minor, patch] = &mut version;
+    // SAFETY: the call writes three numbers.
+    unsafe { LLVMGetVersion(major, minor, patch) };
+    (version, FAST_CODE, TargetMachine::get_default_triple().as_str().to_bytes()).hash(out);
+    match cpu {
+        Cpu::Host => (&host().name, &host().features).hash(out),
+        Cpu::Portable => ("", "").hash(out),
+    }
 }
 
 /// Whether there is an instruction that moves the selected lanes of a vector together.

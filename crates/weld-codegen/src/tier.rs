@@ -23,7 +23,7 @@ pub enum Tiers {
 }
 
 /// The effort behind a kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Tier {
     Cheap,
     Full,

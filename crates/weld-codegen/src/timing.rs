@@ -17,6 +17,8 @@ use crate::options::OptLevel;
 pub struct Timing {
     /// The functions that were compiled together.
     pub part: &'static str,
+    /// Whether the code came from disk: it was only linked here.
+    pub is_stored: bool,
     /// The effort of LLVM's passes.
     pub passes_level: OptLevel,
     /// The effort of instruction selection.
@@ -43,6 +45,7 @@ impl Timing {
     pub(crate) fn new(part: &'static str, passes_level: OptLevel, select_level: OptLevel) -> Timing {
         Timing {
             part,
+            is_stored: false,
             passes_level,
             select_level,
             emitted: Size::default(),

@@ -14,7 +14,7 @@ use weld_runtime::{Run, Status};
 use super::{Code, Res};
 
 /// A place that can trap.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Site {
     /// `None` if a runtime function has noted in the run what went wrong.
     pub(crate) status: Option<Status>,

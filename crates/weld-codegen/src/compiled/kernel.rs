@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weld_core::diag::Span;
 use weld_core::ir::{Literal, build};
@@ -16,7 +16,7 @@ use crate::chunk::ColumnLayout;
 use crate::emit::{Facts, Parallel, Reuse};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
-use crate::options::OptLevel;
+use crate::options::{OptLevel, Options};
 use crate::program::{self, StreamProgram};
 use crate::target;
 use crate::tier::Tier;
@@ -30,6 +30,8 @@ pub(crate) struct Kernel {
     /// Where `process` is among the functions, if it is.
     pub(super) process: usize,
     pub(super) timing: Timing,
+    /// What it took to make, perhaps in another process.
+    pub(super) cost: Duration,
     pub(super) bytes: usize,
 }
 
@@ -44,7 +46,23 @@ pub(super) enum Part<'a> {
 }
 
 impl Part<'_> {
-    fn name(self) -> &'static str {
+    /// The names of the functions, which begin with a prefix of the kernel.
+    pub(super) fn functions(self, prefix: &str) -> Vec<String> {
+        let names: &[&str] = match self {
+            Part::Whole => &["run"],
+            Part::Ends => &["init", "finish", "combine"],
+            Part::Process(_) => &["process"],
+            Part::All(_) => &["init", "finish", "combine", "process"],
+        };
+        names.iter().map(|name| format!("{prefix}{name}")).collect()
+    }
+
+    /// Where `process` is among the functions, if it is.
+    pub(super) fn process(self) -> usize {
+        if matches!(self, Part::All(_)) { PROCESS } else { 0 }
+    }
+
+    pub(super) fn name(self) -> &'static str {
         match self {
             Part::Whole => "run",
             Part::Ends => "init, finish, combine",
@@ -61,7 +79,11 @@ pub(super) const COMBINE: usize = 2;
 const PROCESS: usize = 3;
 
 impl Compiled {
+    /// Code of a part: from disk if it is there, else made anew.
     pub(super) fn build(&self, part: Part<'_>, tier: Tier) -> Result<Arc<Kernel>, CompileError> {
+        if let Some(kernel) = self.stored(part, tier) {
+            return Ok(kernel);
+        }
         let started = Instant::now();
         crate::sanitizer::check(&self.options)?;
         let jit = Jit::shared()?;
@@ -70,14 +92,40 @@ impl Compiled {
             let mut clock = CpuClock::start();
             let object = target::object(&unit.module, machine)?;
             timing.select = clock.lap();
+            let sites = unit.sites.take();
+            self.keep(part, tier, &prefix, &timing, &sites, object.as_slice());
             let bytes = object.as_slice().len();
+            clock.lap();
             let code = jit.load(object, names)?;
             timing.link = clock.lap();
-            let process = if matches!(part, Part::All(_)) { PROCESS } else { 0 };
-            Ok(Arc::new(Kernel { code, sites: unit.sites.take(), tier, process, timing, bytes }))
+            let cost = timing.total();
+            Ok(Arc::new(Kernel { code, sites, tier, process: part.process(), timing, cost, bytes }))
         });
-        self.compile_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.note_time(started);
         kernel
+    }
+
+    /// Notes that something was compiled since then.
+    pub(super) fn note_time(&self, started: Instant) {
+        self.compile_nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The effort of LLVM's passes, and of instruction selection.
+    pub(super) fn levels(&self, part: Part<'_>, tier: Tier) -> (OptLevel, OptLevel) {
+        let (mut passes, mut selection) = (self.options.level, self.options.level);
+        if let (Part::Ends, Some(stream)) = (part, &self.stream)
+            && !stream.ends_loop()
+        {
+            // Runs once: not worth what the expensive passes cost, nor careful instruction selection, which takes ten
+            // times as long as the fast one.
+            passes = passes.min(OptLevel::O1);
+            selection = OptLevel::O0;
+        }
+        if tier == Tier::Cheap {
+            passes = OptLevel::O0;
+        }
+        passes = passes.min(self.affordable);
+        (passes, selection.min(passes))
     }
 
     /// Emits and optimises a part; `then` gets the module and the names of its entry points.
@@ -89,21 +137,9 @@ impl Compiled {
         then: impl FnOnce(&Unit<'_>, &inkwell::targets::TargetMachine, &[String], Timing) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
         let mut clock = CpuClock::start();
-        let mut options = self.options.clone();
-        let mut selection = self.options.clone();
-        if let (Part::Ends, Some(stream)) = (part, &self.stream)
-            && !stream.ends_loop()
-        {
-            // Runs once: not worth what the expensive passes cost, nor careful instruction selection, which takes ten
-            // times as long as the fast one.
-            options.level = options.level.min(OptLevel::O1);
-            selection.level = OptLevel::O0;
-        }
-        if tier == Tier::Cheap {
-            options.level = OptLevel::O0;
-        }
-        options.level = options.level.min(self.affordable);
-        selection.level = selection.level.min(options.level);
+        let (passes, selection) = self.levels(part, tier);
+        let options = Options { level: passes, ..self.options.clone() };
+        let selection = Options { level: selection, ..self.options.clone() };
         let jit = Jit::shared()?;
         let machine = jit.generators.take(&selection)?;
         let ll = inkwell::context::Context::create();
@@ -111,19 +147,15 @@ impl Compiled {
         unit.is_shared = matches!(part, Part::Whole) && self.threads.is_some();
         let facts = self.facts();
         let name = |name: &str| format!("{prefix}{name}");
-        let names = match part {
-            Part::Whole => {
-                program::emit_run(&unit, &facts, &name("run"), &self.program)?;
-                vec![name("run")]
-            }
-            Part::Ends => self.emit_ends(&unit, &facts, &name)?.to_vec(),
-            Part::Process(layouts) => vec![self.emit_process(&unit, &facts, &name, layouts)?],
+        match part {
+            Part::Whole => program::emit_run(&unit, &facts, &name("run"), &self.program)?,
+            Part::Ends => self.emit_ends(&unit, &facts, &name)?,
+            Part::Process(layouts) => self.emit_process(&unit, &facts, &name, layouts)?,
             Part::All(layouts) => {
-                let mut names = self.emit_ends(&unit, &facts, &name)?.to_vec();
-                names.push(self.emit_process(&unit, &facts, &name, layouts)?);
-                names
+                self.emit_ends(&unit, &facts, &name)?;
+                self.emit_process(&unit, &facts, &name, layouts)?;
             }
-        };
+        }
         let mut timing = Timing::new(part.name(), options.level, selection.level);
         timing.emit = clock.lap();
         timing.emitted = Size::of(&unit.module);
@@ -131,7 +163,7 @@ impl Compiled {
         target::optimize(&unit.module, &machine, &options)?;
         timing.passes = clock.lap();
         timing.optimized = Size::of(&unit.module);
-        then(&unit, &machine, &names, timing)
+        then(&unit, &machine, &part.functions(prefix), timing)
     }
 
     fn facts(&self) -> Facts {
@@ -143,17 +175,11 @@ impl Compiled {
         }
     }
 
-    fn emit_ends(
-        &self,
-        unit: &Unit<'_>,
-        facts: &Facts,
-        name: &dyn Fn(&str) -> String,
-    ) -> Result<[String; 3], CompileError> {
+    fn emit_ends(&self, unit: &Unit<'_>, facts: &Facts, name: &dyn Fn(&str) -> String) -> Result<(), CompileError> {
         let stream = self.shape()?;
         program::emit_init(unit, facts, &name("init"), &self.program, stream)?;
         program::emit_finish(unit, facts, &name("finish"), &self.program, stream)?;
-        program::emit_combine(unit, facts, &name("combine"), stream)?;
-        Ok([name("init"), name("finish"), name("combine")])
+        program::emit_combine(unit, facts, &name("combine"), stream)
     }
 
     fn emit_process(
@@ -162,15 +188,14 @@ impl Compiled {
         facts: &Facts,
         name: &dyn Fn(&str) -> String,
         layouts: &[ColumnLayout],
-    ) -> Result<String, CompileError> {
+    ) -> Result<(), CompileError> {
         let stream = self.shape()?;
         let element = self.program.params[stream.param].ty.element().cloned();
         if !element.is_some_and(|element| stream.accepts(&element, layouts)) {
             let what = format!("a stream in columns of the layouts {layouts:?}");
             return Err(CompileError::unsupported(what, self.program.body.span));
         }
-        program::emit_process(unit, facts, &name("process"), &self.program, stream, layouts)?;
-        Ok(name("process"))
+        program::emit_process(unit, facts, &name("process"), &self.program, stream, layouts)
     }
 
     fn shape(&self) -> Result<&StreamProgram, CompileError> {

@@ -7,6 +7,7 @@
 
 mod flat;
 mod kernel;
+mod stored;
 mod stream;
 mod variants;
 
@@ -26,6 +27,7 @@ pub use self::stream::{Rows, Stream};
 
 use self::flat::{FlatWords, finished};
 use self::kernel::Part;
+use self::stored::Kept;
 use crate::block::Unit;
 use crate::chunk::ColumnLayout;
 use crate::emit::{Demand, demands};
@@ -33,6 +35,7 @@ use crate::error::CompileError;
 use crate::layout;
 use crate::options::{OptLevel, Options};
 use crate::program::{self, StreamProgram};
+use crate::store::{self, Keep};
 use crate::target;
 use crate::tier::{Progress, Slot, Tier, Tiered, Tiers};
 use crate::timing::Timing;
@@ -61,6 +64,8 @@ pub struct Compiled {
     variants: Mutex<HashMap<Vec<ColumnLayout>, Arc<Tiered>>>,
     /// Of runs on cheap code.
     progress: Progress,
+    /// Where its code is kept on disk, if it is.
+    kept: Option<Kept>,
     compile_nanos: AtomicU64,
 }
 
@@ -68,9 +73,22 @@ pub struct Compiled {
 /// which come with the first chunk or with [`Compiled::prepare`]. With [`Tiers::CheapFirst`] a program with a stream is
 /// not compiled before [`Compiled::prepare`] or [`Compiled::prepare_ends`], where what is not supported shows.
 pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, CompileError> {
+    compile_keeping(program, options, None)
+}
+
+/// The same, with a place on disk for the code of a program with a stream.
+pub fn compile_keeping(
+    program: &Program,
+    options: &Options,
+    keep: Option<Keep>,
+) -> Result<Arc<Compiled>, CompileError> {
     let started = Instant::now();
     let stream = program::split(program)?;
     let nodes = program.body.size();
+    let kept = keep.zip(stream.as_ref()).and_then(|(keep, stream)| {
+        let description = store::describe(program, stream, options)?;
+        Some(Kept { keep, description })
+    });
     let compiled = Compiled {
         nodes,
         affordable: affordable(nodes),
@@ -83,6 +101,7 @@ pub fn compile(program: &Program, options: &Options) -> Result<Arc<Compiled>, Co
         ends: Tiered::default(),
         variants: Mutex::default(),
         progress: Progress::default(),
+        kept,
         compile_nanos: AtomicU64::new(started.elapsed().as_nanos() as u64),
     };
     match (&compiled.stream, options.tiers) {

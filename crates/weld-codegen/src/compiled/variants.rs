@@ -20,9 +20,7 @@ impl Compiled {
         if self.options.tiers == Tiers::Single {
             return self.full(&variant, layouts).map(drop);
         }
-        if variant.improved().is_none() {
-            self.cheap(&variant, layouts)?;
-        }
+        self.first(&variant, layouts)?;
         self.prepare_ends()
     }
 
@@ -48,6 +46,11 @@ impl Compiled {
     /// The same for code that comes again, and will more often.
     pub fn improvement_pays_when_it_returns(&self) -> bool {
         self.progress.repays_when_it_returns(self.cheap_time()) && self.claim_improvement()
+    }
+
+    /// Whether code of it was made by another process, or for another session: it comes again.
+    pub fn was_stored(&self) -> bool {
+        self.kept.is_some() && self.kernels().iter().any(|kernel| kernel.timing.is_stored)
     }
 
     /// Whether there is cheap code to improve and the caller is the one to do it.
@@ -99,7 +102,7 @@ impl Compiled {
     /// What the cheap code took to make that has no better yet.
     pub(super) fn cheap_time(&self) -> Duration {
         let kernels = self.lacking().into_iter().filter_map(|(_, variant)| variant.cheap.get()?.as_ref().ok().cloned());
-        kernels.map(|kernel| kernel.timing.total()).sum()
+        kernels.map(|kernel| kernel.cost).sum()
     }
 
     /// The best code that there is.
@@ -108,7 +111,10 @@ impl Compiled {
             return Ok(kernel.clone());
         }
         match self.options.tiers {
-            Tiers::CheapFirst => self.ends.cheap.get_or_init(|| self.build(Part::Ends, Tier::Cheap)).clone(),
+            Tiers::CheapFirst => match self.adopt(&self.ends, Part::Ends) {
+                Some(kernel) => Ok(kernel),
+                None => self.ends.cheap.get_or_init(|| self.build(Part::Ends, Tier::Cheap)).clone(),
+            },
             Tiers::Single | Tiers::Alternate => {
                 self.ends.full.get_or_init(|| self.build(Part::Ends, Tier::Full)).clone()
             }
@@ -195,6 +201,28 @@ impl Compiled {
         variant.cheap.get_or_init(build).clone()
     }
 
+    /// The code to start on: cheap code, unless there is better by now.
+    fn first(&self, variant: &Tiered, layouts: &[ColumnLayout]) -> Result<Arc<Kernel>, CompileError> {
+        if let Some(kernel) = variant.improved() {
+            return Ok(kernel.clone());
+        }
+        match self.adopt(variant, Part::Process(layouts)) {
+            Some(kernel) => Ok(kernel),
+            None => self.cheap(variant, layouts),
+        }
+    }
+
+    /// Optimised code from disk for what has no code yet.
+    fn adopt(&self, tiered: &Tiered, part: Part<'_>) -> Option<Arc<Kernel>> {
+        if self.options.tiers == Tiers::CheapFirst
+            && tiered.kernels().next().is_none()
+            && let Some(kernel) = self.stored(part, Tier::Full)
+        {
+            let _ = tiered.full.set(Ok(kernel));
+        }
+        tiered.improved().cloned()
+    }
+
     /// Code for a chunk, whose number in its run decides when tiers alternate.
     pub(super) fn code_for(
         &self,
@@ -206,10 +234,7 @@ impl Compiled {
             Tiers::Single => self.full(variant, layouts),
             Tiers::Alternate if chunk % 2 == 1 => self.full(variant, layouts),
             Tiers::Alternate => self.cheap(variant, layouts),
-            Tiers::CheapFirst => match variant.improved() {
-                Some(kernel) => Ok(kernel.clone()),
-                None => self.cheap(variant, layouts),
-            },
+            Tiers::CheapFirst => self.first(variant, layouts),
         }
     }
 }
