@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use weld_codegen::{Compiled, OptLevel, Options, Tiers};
+use weld_codegen::{CodeFolder, Compiled, Keep, OptLevel, Options, Tiers};
 use weld_core::ir::{Program, WideHasher};
 use weld_core::opt;
 
@@ -45,10 +45,12 @@ impl Code {
         self.optimize_time + self.compiled.compile_time()
     }
 
-    /// Makes better code beside the run if the rows still to come, so many, repay it.
+    /// Makes better code beside the run if the rows still to come, so many, repay it. Code from disk has come again.
     pub(crate) fn improve_if_due(&self, rows_left: Option<u64>) {
         if self.compiled.improvement_pays(rows_left) {
             self.improve(|work| work());
+        } else if self.compiled.was_stored() {
+            self.improve_what_returns();
         }
     }
 
@@ -111,7 +113,7 @@ impl Settings {
         program
     }
 
-    pub(crate) fn compile(&self, program: &Program, plan: u64) -> Result<Code, String> {
+    pub(crate) fn compile(&self, program: &Program, plan: u64, keep: Option<Keep>) -> Result<Code, String> {
         let start = Instant::now();
         let program = self.optimize(program);
         let optimize_time = start.elapsed();
@@ -126,7 +128,7 @@ impl Settings {
             TierChoice::Alternate => Tiers::Alternate,
         };
         let options = Options { level, tiers, ..Options::default() };
-        let compiled = weld_codegen::compile(&program, &options).map_err(|error| error.to_string())?;
+        let compiled = weld_codegen::compile_keeping(&program, &options, keep).map_err(|error| error.to_string())?;
         Ok(Code { compiled, plan, optimize_time })
     }
 }
@@ -305,6 +307,11 @@ impl CodeCache {
         self.kept().codes.contains_key(&key(kernel, settings))
     }
 
+    /// Whether another process has compiled a program, or this one before.
+    pub(crate) fn is_on_disk(&self, kernel: &Kernel, settings: &Settings, folder: Option<&Arc<CodeFolder>>) -> bool {
+        folder.is_some_and(|folder| folder.has(key(kernel, settings)))
+    }
+
     /// Whether a program that is not compiled has come before; it is remembered from now on.
     pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,8 +321,14 @@ impl CodeCache {
         !refused.insert(key(kernel, settings))
     }
 
-    /// The code of a program, and whether it was made just now.
-    pub(crate) fn code(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Result<(Arc<Code>, bool), String> {
+    /// The code of a program, and whether it was made just now, or linked from what is in the folder.
+    pub(crate) fn code(
+        &self,
+        kernel: &Kernel,
+        settings: &Settings,
+        plan: u64,
+        folder: Option<&Arc<CodeFolder>>,
+    ) -> Result<(Arc<Code>, bool), String> {
         let key = key(kernel, settings);
         if let Some(code) = self.kept().get(key) {
             return Ok((code, false));
@@ -324,7 +337,8 @@ impl CodeCache {
             return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
-        let code = Arc::new(settings.compile(&kernel.program, plan)?);
+        let keep = folder.map(|folder| Keep::new(Arc::clone(folder), key));
+        let code = Arc::new(settings.compile(&kernel.program, plan, keep)?);
         let mut kept = self.kept();
         // Who was faster has given its code to runs, which improve it.
         if let Some(code) = kept.get(key) {

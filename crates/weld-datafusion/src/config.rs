@@ -6,6 +6,7 @@
 //! ```
 
 use std::fmt;
+use std::str::FromStr;
 
 use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
 use datafusion::common::{Result, config_err, extensions_options};
@@ -56,6 +57,11 @@ extensions_options! {
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
         pub tiers: TierChoice, default = TierChoice::Auto
+        /// A folder where machine code is kept for other processes of the user, who alone may write into it; empty: code is
+        /// kept in memory only.
+        pub cache_dir: AtStart<String>, default = AtStart::default()
+        /// So many bytes are kept there; what was not used for longest goes first.
+        pub cache_dir_size: AtStart<u64>, default = AtStart::new(256 << 20)
         /// Names of Weld's optimizer passes to leave out, separated by commas.
         pub disabled_passes: PassNames, default = PassNames::default()
         /// Run DataFusion's own plan too, compare the results and fail with the first difference.
@@ -84,6 +90,43 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
         join_order: on && options.join_order,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
         key_filters: on && options.key_filters,
+    }
+}
+
+/// What is set when a session is built, by its host, and by no statement: code from a folder is executed.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct AtStart<T> {
+    value: T,
+    is_fixed: bool,
+}
+
+impl<T> AtStart<T> {
+    pub fn new(value: T) -> AtStart<T> {
+        AtStart { value, is_fixed: false }
+    }
+
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// From here on it stays as it is.
+    pub(crate) fn fix(&mut self) {
+        self.is_fixed = true;
+    }
+}
+
+impl<T: FromStr + fmt::Display> ConfigField for AtStart<T> {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, &self.value, description);
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        match value.trim().parse() {
+            _ if self.is_fixed => return config_err!("this is set when a session is built: it cannot become {value}"),
+            Ok(value) => self.value = value,
+            Err(_) => return config_err!("a setting of {} cannot be {value}", self.value),
+        }
+        Ok(())
     }
 }
 
@@ -257,5 +300,8 @@ mod tests {
             assert!(error.contains(value) && error.contains(name), "{error}");
         }
         assert!(config.set("weld.no_such_setting", "1").is_err());
+        config.set("weld.cache_dir", "/tmp/weld").expect("no session has it yet");
+        assert!(config.set("weld.cache_dir_size", "-1").is_err());
+        assert_eq!(WeldOptions::of(&config).cache_dir.value(), "/tmp/weld");
     }
 }

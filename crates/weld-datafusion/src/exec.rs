@@ -23,6 +23,7 @@ use datafusion::physical_plan::{
     PlanProperties, apply_expression_roots,
 };
 use tokio::sync::OnceCell;
+use weld_codegen::CodeFolder;
 use weld_plans::{KeyFilter, without_common_subplans, without_key_filters};
 use weld_window::WindowExec;
 
@@ -77,6 +78,15 @@ pub(crate) struct Pipeline {
     pub(crate) plan: u64,
     pub(crate) settings: Settings,
     pub(crate) cache: Arc<CodeCache>,
+    /// Where its code is kept on disk, if it is.
+    pub(crate) folder: Option<Arc<CodeFolder>>,
+}
+
+impl Pipeline {
+    /// The code of a program of this pipeline, and whether it was made just now.
+    pub(crate) fn code(&self, kernel: &Kernel) -> Result<(Arc<Code>, bool), String> {
+        self.cache.code(kernel, &self.settings, self.plan, self.folder.as_ref())
+    }
 }
 
 /// An operator inside a pipeline.
@@ -211,7 +221,7 @@ impl WeldExec {
     /// The native code, compiled now if it was not yet.
     pub fn compiled(&self) -> Result<Arc<weld_codegen::Compiled>, String> {
         let pipeline = &self.inner.pipeline;
-        let (code, _) = pipeline.cache.code(&pipeline.kernel, &pipeline.settings, pipeline.plan)?;
+        let (code, _) = pipeline.code(&pipeline.kernel)?;
         Ok(Arc::clone(&code.compiled))
     }
 

@@ -55,6 +55,9 @@ pub(crate) struct Rows {
 const PIPELINE_COST: Duration = Duration::from_micros(3000);
 const NODE_COST: Duration = Duration::from_micros(30);
 
+/// Code from disk takes so long: our optimizer, whose result it is found by, and linking.
+const STORED_COST: Duration = Duration::from_micros(1000);
+
 /// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes.
 const BESIDE_SHARE: usize = 20;
 
@@ -112,13 +115,17 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
         return Gate::Compile;
     }
     // Several may be of one program.
-    let mut programs = HashMap::new();
-    for Pipeline { kernel, settings, .. } in group.iter().map(|member| &*member.pipeline) {
-        if !cache.has(kernel, settings) {
-            programs.insert(kernel.fingerprint(), &kernel.program);
+    let (mut programs, mut stored) = (HashMap::new(), 0);
+    for Pipeline { kernel, settings, folder, .. } in group.iter().map(|member| &*member.pipeline) {
+        if cache.has(kernel, settings) {
+            continue;
+        }
+        match cache.is_on_disk(kernel, settings, folder.as_ref()) {
+            true => stored += 1,
+            false => drop(programs.insert(kernel.fingerprint(), &kernel.program)),
         }
     }
-    let cost = cache.rate.cost(programs.into_values());
+    let cost = cache.rate.cost(programs.into_values()) + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
     let rows: Option<Vec<Rows>> = group.iter().map(|member| rows_of(member.source())).collect();

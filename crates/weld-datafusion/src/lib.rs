@@ -32,7 +32,7 @@ mod session;
 mod verify;
 
 pub use code::{CacheStatistics, CodeCache};
-pub use config::{Effort, PassNames, TierChoice, WeldOptions};
+pub use config::{AtStart, Effort, PassNames, TierChoice, WeldOptions};
 pub use exec::{Fused, WeldExec, uncompiled};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;

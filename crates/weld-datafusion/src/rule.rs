@@ -36,6 +36,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use weld_codegen::CodeFolder;
 use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans};
 use weld_window::WindowExec;
 
@@ -54,24 +55,25 @@ use crate::verify;
 #[derive(Debug, Default)]
 pub struct WeldRule {
     cache: Arc<CodeCache>,
+    folder: Option<Arc<CodeFolder>>,
 }
 
 impl WeldRule {
-    /// A rule that keeps code in this cache.
-    pub fn sharing(cache: Arc<CodeCache>) -> WeldRule {
-        WeldRule { cache }
+    /// A rule that keeps code in this cache, and in this folder if there is one.
+    pub fn sharing(cache: Arc<CodeCache>, folder: Option<Arc<CodeFolder>>) -> WeldRule {
+        WeldRule { cache, folder }
     }
 
     /// A rule whose compiler refuses the programs that `refuses` is true of, to test what happens then.
     #[doc(hidden)]
     pub fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> WeldRule {
-        WeldRule { cache: Arc::new(CodeCache::refusing(refuses)) }
+        WeldRule { cache: Arc::new(CodeCache::refusing(refuses)), folder: None }
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan_number = self.cache.new_plan();
-        let mut rewriter =
-            Rewriter { options, cache: Arc::clone(&self.cache), plan: plan_number, declined: Vec::new() };
+        let (cache, folder) = (Arc::clone(&self.cache), self.folder.clone());
+        let mut rewriter = Rewriter { options, cache, folder, plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
         let prepared = foreign::set_apart(Arc::clone(&stock), &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
@@ -126,6 +128,7 @@ fn rewritten(
 struct Rewriter {
     options: WeldOptions,
     cache: Arc<CodeCache>,
+    folder: Option<Arc<CodeFolder>>,
     /// The number of the plan.
     plan: u64,
     declined: Vec<Declined>,
@@ -448,6 +451,7 @@ impl Rewriter {
             plan: self.plan,
             settings: Settings::of(&self.options),
             cache: Arc::clone(&self.cache),
+            folder: self.folder.clone(),
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }

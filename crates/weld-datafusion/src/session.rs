@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
+use weld_codegen::CodeFolder;
 
 use crate::code::CodeCache;
 use crate::config::{WeldOptions, plan_options};
@@ -31,10 +32,19 @@ impl WeldSessionExt for SessionStateBuilder {
         if config.options().extensions.get::<WeldOptions>().is_none() {
             config.options_mut().extensions.insert(WeldOptions::default());
         }
+        let folder = config.options_mut().extensions.get_mut::<WeldOptions>().and_then(folder);
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
-            .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache)))
+            .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))
     }
+}
+
+/// The folder for code on disk, which stays what it is from here on.
+fn folder(options: &mut WeldOptions) -> Option<Arc<CodeFolder>> {
+    options.cache_dir.fix();
+    options.cache_dir_size.fix();
+    let path = options.cache_dir.value();
+    (!path.is_empty()).then(|| Arc::new(CodeFolder::new(path, *options.cache_dir_size.value())))
 }

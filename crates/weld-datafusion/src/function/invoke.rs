@@ -129,7 +129,7 @@ fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) ->
     }
     let name = &function.name;
     let kernel = call::kernel(function, &key.0).map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
-    let code = key.1.compile(&kernel.program, 0).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;
+    let code = key.1.compile(&kernel.program, 0, None).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;
     let schema = Arc::new(kernel.schema.clone());
     let compiled = Arc::new(Compiled { kernel, schema, code });
     known().insert(key, Arc::clone(&compiled));

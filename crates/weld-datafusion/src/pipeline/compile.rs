@@ -91,7 +91,7 @@ pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
 
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
-    let (code, new) = pipeline.cache.code(kernel, &pipeline.settings, pipeline.plan)?;
+    let (code, new) = pipeline.code(kernel)?;
     prepare(inner, kernel, code, new)
 }
 
@@ -135,6 +135,8 @@ fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
 /// Where the time of compiling went, for EXPLAIN ANALYZE, and how it compares with what was expected.
 fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
     let timings = code.compiled.timings();
+    let stored = timings.iter().filter(|timing| timing.is_stored).count();
+    MetricBuilder::new(&inner.metrics).counter("disk_hits", 0).add(stored);
     let time = |name: &'static str, phase: fn(&Timing) -> Duration| {
         let spent: Duration = timings.iter().map(phase).sum();
         MetricBuilder::new(&inner.metrics).subset_time(name, 0).add_duration(spent);
@@ -143,10 +145,13 @@ fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
     time("llvm_passes_time", |timing| timing.passes);
     time("select_time", |timing| timing.select);
     time("link_time", |timing| timing.link);
-    let instructions = timings.iter().map(|timing| timing.emitted.instructions).sum();
+    let made = timings.iter().filter(|timing| !timing.is_stored);
+    let instructions = made.map(|timing| timing.emitted.instructions).sum();
     MetricBuilder::new(&inner.metrics).counter("llvm_instructions", 0).add(instructions);
-    let took: Duration = timings.iter().map(Timing::total).sum();
-    inner.pipeline.cache.rate.learn(&kernel.program, took);
+    if stored == 0 {
+        let took: Duration = timings.iter().map(Timing::total).sum();
+        inner.pipeline.cache.rate.learn(&kernel.program, took);
+    }
 }
 
 /// Compiles a pipeline and those whose tables it reads for the runs to come.
