@@ -3,7 +3,9 @@
 use clap::ValueEnum;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use weld_datafusion::WeldSessionExt;
+use weld_datafusion::{WeldOptions, WeldSessionExt};
+
+use crate::failure::Result;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Engine {
@@ -21,14 +23,25 @@ impl Engine {
 }
 
 /// A session of its own. Both engines get the same configuration: DataFusion's defaults, but for the partitions.
-pub(crate) fn session(engine: Engine, partitions: usize) -> SessionContext {
-    let config = SessionConfig::new().with_target_partitions(partitions).with_information_schema(true);
-    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
-    let builder = match engine {
-        Engine::Datafusion => builder,
-        Engine::Weld => builder.with_weld(),
+pub(crate) fn session(engine: Engine, partitions: usize) -> Result<SessionContext> {
+    session_with(engine, partitions, &[])
+}
+
+/// The same; with Weld, these settings are made before the session is built.
+pub(crate) fn session_with(engine: Engine, partitions: usize, settings: &[(String, String)]) -> Result<SessionContext> {
+    let mut config = SessionConfig::new().with_target_partitions(partitions).with_information_schema(true);
+    let builder = SessionStateBuilder::new();
+    let state = match engine {
+        Engine::Datafusion => builder.with_config(config).with_default_features(),
+        Engine::Weld => {
+            config.options_mut().extensions.insert(WeldOptions::default());
+            for (name, value) in settings {
+                config.options_mut().set(name, value)?;
+            }
+            builder.with_config(config).with_default_features().with_weld()
+        }
     };
-    SessionContext::new_with_state(builder.build())
+    Ok(SessionContext::new_with_state(state.build()))
 }
 
 /// Each worker's stack: expressions are evaluated by recursion.

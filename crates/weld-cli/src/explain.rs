@@ -128,7 +128,7 @@ fn explain_query(args: &Args) -> Result<()> {
     };
     let runtime = args.source.runtime()?;
     runtime.block_on(async {
-        let session = args.source.session(Engine::Weld, args.path.as_deref()).await?;
+        let session = args.source.session(Engine::Weld, &[], args.path.as_deref()).await?;
         // The code is what is asked for, however few rows there are.
         session.sql("SET weld.compile_min_rows = 0").await?.collect().await?;
         let mut statements = sql::parse(&text)?;

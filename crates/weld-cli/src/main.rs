@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod benchmark;
+mod cache;
 mod engine;
 mod eval;
 mod explain;
@@ -48,6 +49,9 @@ enum Command {
     Sql(sql::Args),
     /// What becomes of a query or a program: plan, Weld, optimised Weld, LLVM IR, assembly
     Explain(explain::Args),
+    /// Machine code that `weld sql` keeps on disk
+    #[command(subcommand)]
+    Cache(cache::Command),
     /// Run a program of Weld's own language
     Run(run::Args),
     /// Run programs from JSON lines on standard input, answering each with a line
@@ -91,6 +95,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Tpcds(command) => benchmark::run(benchmark::TPCDS, command),
         Command::Sql(args) => sql::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Cache(command) => cache::run(command),
         Command::Run(args) => run::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Repl(args) => repl::run(args),

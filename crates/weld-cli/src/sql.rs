@@ -12,6 +12,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
 use futures::TryStreamExt;
 
+use crate::cache;
 use crate::engine::{self, Engine};
 use crate::failure::{Failure, Result};
 use crate::output::{self, Format};
@@ -36,6 +37,8 @@ pub(crate) struct Args {
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
+    cache: cache::Use,
+    #[command(flatten)]
     source: Source,
     /// Folder whose .parquet, .csv and .json files become tables named after them
     #[arg(value_name = "DIR")]
@@ -59,8 +62,13 @@ impl Source {
     }
 
     /// A session with the tables registered, and those of a folder.
-    pub(crate) async fn session(&self, engine: Engine, folder: Option<&Path>) -> Result<SessionContext> {
-        let session = engine::session(engine, self.partitions());
+    pub(crate) async fn session(
+        &self,
+        engine: Engine,
+        settings: &[(String, String)],
+        folder: Option<&Path>,
+    ) -> Result<SessionContext> {
+        let session = engine::session_with(engine, self.partitions(), settings)?;
         let found = folder.map(tables::in_folder).transpose()?.unwrap_or_default();
         let tables = || found.iter().chain(&self.tables);
         for table in tables() {
@@ -82,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return Err(Failure::Usage("--verify compares Weld with DataFusion: it needs --engine weld".to_owned()));
     }
     let runtime = args.source.runtime()?;
-    let session = runtime.block_on(args.source.session(args.engine, args.folder.as_deref()))?;
+    let session = runtime.block_on(args.source.session(args.engine, &args.cache.settings(), args.folder.as_deref()))?;
     if args.verify {
         session.state_ref().write().config_mut().options_mut().set("weld.verify", "true")?;
     }

@@ -44,15 +44,11 @@ struct Session {
 
 /// A session for each engine, with the tables.
 async fn sessions(suite: &Suite, args: &RunArgs, folder: &Path, partitions: usize) -> Result<Vec<Session>> {
-    let sessions: Vec<Session> = (args.engine.list().iter())
-        .map(|&engine| Session { engine, context: engine::session(engine, partitions) })
-        .collect();
-    for session in sessions.iter().filter(|session| session.engine == Engine::Weld) {
-        for (name, value) in &args.settings {
-            let statement = format!("SET {name} = '{}'", value.replace('\'', "''"));
-            session.context.sql(&statement).await?.collect().await?;
-        }
-    }
+    let session = |&engine| {
+        let context = engine::session_with(engine, partitions, &args.settings)?;
+        Ok(Session { engine, context })
+    };
+    let sessions = args.engine.list().iter().map(session).collect::<Result<Vec<_>>>()?;
     for &name in suite.tables {
         let table = Table { name: name.to_owned(), path: files::file(folder, name) };
         match args.storage {
@@ -82,7 +78,7 @@ fn warm(path: &Path) -> Result<()> {
 /// Loads a table as record batches, as DataFusion decodes them, in as many equal partitions as will run.
 async fn load(table: &Table, partitions: usize) -> Result<MemTable> {
     // One partition keeps the order of the file.
-    let reader = engine::session(Engine::Datafusion, 1);
+    let reader = engine::session(Engine::Datafusion, 1)?;
     table.register(&reader).await?;
     let frame = reader.table(table.name.as_str()).await?;
     let schema = Arc::new(frame.schema().as_arrow().clone());
