@@ -8,6 +8,11 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
 use super::same::{is_repeatable, is_same};
 
+/// What a plan has more than once, by its number.
+pub(super) trait Repeats {
+    fn repeated(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<usize>;
+}
+
 /// The subplans of a plan, by what they compute.
 #[derive(Default)]
 pub(super) struct Classes {
@@ -64,9 +69,16 @@ impl Classes {
         self.by_address.get(&address(plan)).copied()
     }
 
-    /// What the plan has more than once.
-    pub(super) fn repeated(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-        self.number(plan).filter(|&number| self.all[number].is_shareable && self.all[number].count > 1)
+    /// Whether a part of the plan may be executed once for all who read it.
+    pub(super) fn is_shareable(&self, plan: &Arc<dyn ExecutionPlan>) -> bool {
+        self.number(plan).is_some_and(|number| self.all[number].is_shareable)
+    }
+
+    /// Whether all of them give the same rows in the same columns.
+    pub(super) fn are_equal(plans: &[Arc<dyn ExecutionPlan>]) -> bool {
+        let mut classes = Classes::default();
+        let numbers: Vec<usize> = plans.iter().map(|plan| classes.add(plan)).collect();
+        numbers.windows(2).all(|pair| pair[0] == pair[1])
     }
 
     pub(super) fn has_repeated(&self) -> bool {
@@ -74,6 +86,12 @@ impl Classes {
     }
 }
 
-fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
+impl Repeats for Classes {
+    fn repeated(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+        self.number(plan).filter(|&number| self.all[number].is_shareable && self.all[number].count > 1)
+    }
+}
+
+pub(super) fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
     Arc::as_ptr(plan).cast::<()>() as usize
 }

@@ -13,7 +13,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMer
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use super::classes::Classes;
+use super::classes::{Classes, Repeats, address};
 use crate::estimate::{Estimate, domain, estimate};
 use crate::key_filters::{PASSED_MAX, Path, column_of, filters_of};
 use crate::ranges::Ranges;
@@ -41,6 +41,7 @@ const SORT: f64 = 5.0;
 /// The costs of the subplans of a plan.
 pub(super) struct Costs<'a> {
     classes: &'a Classes,
+    repeats: &'a dyn Repeats,
     ranges: &'a Ranges,
     /// Less is not worth the nodes.
     saved_min: f64,
@@ -50,8 +51,9 @@ pub(super) struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    pub(super) fn new(classes: &'a Classes, ranges: &'a Ranges, saved_min: f64) -> Costs<'a> {
-        Costs { classes, ranges, saved_min, passed: HashMap::new(), estimates: HashMap::new() }
+    /// `repeats` says which places may read one execution.
+    pub(super) fn new(classes: &'a Classes, repeats: &'a dyn Repeats, ranges: &'a Ranges, saved_min: f64) -> Costs<'a> {
+        Costs { classes, repeats, ranges, saved_min, passed: HashMap::new(), estimates: HashMap::new() }
     }
 
     /// Notes which places the keys of the joins of `plan` are on their way to.
@@ -80,7 +82,7 @@ impl<'a> Costs<'a> {
         found: &mut Vec<(Arc<dyn ExecutionPlan>, usize)>,
     ) {
         let places = path.places(plan, column);
-        if !places.is_empty() && self.classes.repeated(plan).is_some() {
+        if !places.is_empty() && self.repeats.repeated(plan).is_some() {
             found.push((Arc::clone(plan), column));
         }
         for (to, path) in places {
@@ -196,8 +198,4 @@ fn makes_groups(plan: &Arc<dyn ExecutionPlan>) -> bool {
             [input] => makes_groups(input),
             _ => false,
         }
-}
-
-fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    Arc::as_ptr(plan).cast::<()>() as usize
 }

@@ -18,12 +18,15 @@
 //! filters of one reader get into what others read, since a scan of a subplan takes no filters. That costs what such filters
 //! would have dropped, which `cost` weighs.
 
+mod alike;
 mod classes;
 mod cost;
 mod exec;
 mod run;
 mod same;
 mod scan;
+mod source;
+mod widen;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,11 +43,16 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 pub use self::exec::{CommonSubplansExec, without_common_subplans};
 pub use self::scan::CommonSubplanScanExec;
 
-use self::classes::Classes;
+use self::alike::Alike;
+use self::classes::{Classes, Repeats};
 use self::cost::{Costs, computes};
 use self::scan::Subplan;
+use self::widen::widened;
 use crate::PlanOptions;
 use crate::ranges::Ranges;
+
+/// Subplans inside of others are made equal after these: so often at most.
+const WIDENED_MAX: usize = 4;
 
 /// Finds equal subplans.
 #[derive(Debug)]
@@ -73,21 +81,81 @@ impl CommonSubplans {
             let children = children.collect::<Result<_>>()?;
             return replace_children_if_necessary(plan, children);
         }
+        let weighing = Weighing { ranges: &self.ranges, saved_min, has_filters };
         let classes = Classes::of(&plan);
+        let equal = weighing.shared(&plan, &classes)?;
+        let Some(widened) = weighing.made_equal(&plan, &classes)? else {
+            return Ok(equal.map_or(plan, |shared| shared.plan));
+        };
+        let widened = weighing.shared(&widened, &Classes::of(&widened))?;
+        let rows_saved = |shared: &Option<Shared>| shared.as_ref().map_or(0.0, |shared| shared.rows_saved);
+        let better = if rows_saved(&widened) > rows_saved(&equal) { widened } else { equal };
+        Ok(better.map_or(plan, |shared| shared.plan))
+    }
+}
+
+/// How it is decided what pays.
+struct Weighing<'a> {
+    ranges: &'a Ranges,
+    saved_min: f64,
+    has_filters: bool,
+}
+
+/// A plan with common subplans.
+struct Shared {
+    plan: Arc<dyn ExecutionPlan>,
+    rows_saved: f64,
+}
+
+impl Weighing<'_> {
+    /// The plan with equal subplans executed once, where that pays.
+    fn shared(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Shared>> {
         if !classes.has_repeated() {
-            return Ok(plan);
+            return Ok(None);
         }
-        let mut costs = Costs::new(&classes, &self.ranges, saved_min);
-        if has_filters {
-            costs.note_filters(&plan);
-        }
-        let chosen = chosen(&plan, &classes, &mut costs);
+        let chosen = self.chosen(plan, classes, classes);
         if chosen.is_empty() {
-            return Ok(plan);
+            return Ok(None);
         }
-        let mut rewriter = Rewriter { classes: &classes, chosen, found: HashMap::new(), order: Vec::new() };
-        let plan = rewriter.rewrite(&plan)?;
-        Ok(Arc::new(CommonSubplansExec::new(plan, rewriter.order)))
+        let rows_saved = chosen.values().map(|chosen| chosen.rows_saved).sum();
+        let mut rewriter = Rewriter { classes, chosen, found: HashMap::new(), order: Vec::new() };
+        let plan = rewriter.rewrite(plan)?;
+        Ok(Some(Shared { plan: Arc::new(CommonSubplansExec::new(plan, rewriter.order)), rows_saved }))
+    }
+
+    /// The plan with subplans that are alike made equal, where one execution pays.
+    fn made_equal(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let mut found = self.widened(plan, classes)?;
+        for _ in 1..WIDENED_MAX {
+            let Some(plan) = &found else { break };
+            match self.widened(plan, &Classes::of(plan))? {
+                Some(wider) => found = Some(wider),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    fn widened(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let alike = Alike::of(plan, classes)?;
+        if !alike.has_repeated() {
+            return Ok(None);
+        }
+        let chosen = self.chosen(plan, classes, &alike).into_keys().collect();
+        widened(plan, &alike, classes, &chosen)
+    }
+
+    fn chosen(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        classes: &Classes,
+        repeats: &dyn Repeats,
+    ) -> HashMap<usize, Chosen> {
+        let mut costs = Costs::new(classes, repeats, self.ranges, self.saved_min);
+        if self.has_filters {
+            costs.note_filters(plan);
+        }
+        chosen(plan, repeats, &mut costs)
     }
 }
 
@@ -118,7 +186,7 @@ struct Chosen {
 }
 
 /// The largest repeated subplans that pay.
-fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &Classes, costs: &mut Costs<'_>) -> HashMap<usize, Chosen> {
+fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &dyn Repeats, costs: &mut Costs<'_>) -> HashMap<usize, Chosen> {
     let mut all = Places::new();
     note_places(plan, classes, &|_| false, &mut all);
     all.retain(|_, places| costs.saved(places).is_some());
@@ -147,7 +215,7 @@ fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &Classes, costs: &mut Costs<'_
 /// Notes the places of repeated subplans. What is inside of those that are executed once is visited once.
 fn note_places(
     plan: &Arc<dyn ExecutionPlan>,
-    classes: &Classes,
+    classes: &dyn Repeats,
     is_executed_once: &dyn Fn(usize) -> bool,
     found: &mut Places,
 ) {

@@ -44,6 +44,25 @@ pub(super) fn is_same(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) ->
         && (is_same_source(a, b) || is_same_join(a, b) || is_same_operator(a, b) || is_same_exchange(a, b))
 }
 
+/// Whether `a` and `b` do the same to the rows of their inputs, if their expressions are the same ones, whatever columns they
+/// keep.
+pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if a.name() != b.name() || a.output_partitioning().partition_count() != b.output_partitioning().partition_count() {
+        return false;
+    }
+    if let Some((a, b)) = both::<HashJoinExec>(a, b) {
+        return a.on().len() == b.on().len() && a.filter().is_some() == b.filter().is_some() && is_same_hash_join(a, b);
+    }
+    if let Some((a, b)) = both::<RepartitionExec>(a, b) {
+        let is_same_kind = std::mem::discriminant(a.partitioning()) == std::mem::discriminant(b.partitioning());
+        return is_same_kind && !a.preserve_order() && !b.preserve_order();
+    }
+    is_alike_source(a, b)
+        || both::<FilterExec>(a, b).is_some()
+        || both::<CoalescePartitionsExec>(a, b).is_some()
+        || both::<CooperativeExec>(a, b).is_some()
+}
+
 /// Whether a second execution would give the same rows.
 pub(super) fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_stable = |fun: &AggregateFunctionExpr| fun.fun().signature().volatility != Volatility::Volatile;
@@ -120,15 +139,9 @@ fn are_same(a: &[Arc<dyn PhysicalExpr>], b: &[Arc<dyn PhysicalExpr>]) -> bool {
 
 fn is_same_join(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some((a, b)) = both::<HashJoinExec>(a, b) {
-        // Filters that joins make while they run are attached later.
-        return a.dynamic_expressions_produced().is_empty()
-            && b.dynamic_expressions_produced().is_empty()
-            && a.on() == b.on()
+        return a.on() == b.on()
             && is_same_filter(a.filter(), b.filter())
-            && a.join_type() == b.join_type()
-            && a.partition_mode() == b.partition_mode()
-            && a.null_equality() == b.null_equality()
-            && a.null_aware == b.null_aware
+            && is_same_hash_join(a, b)
             && a.projection == b.projection;
     }
     if let Some((a, b)) = both::<NestedLoopJoinExec>(a, b) {
@@ -144,6 +157,16 @@ fn is_same_join(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool 
             && a.null_equality() == b.null_equality();
     }
     both::<CrossJoinExec>(a, b).is_some()
+}
+
+fn is_same_hash_join(a: &HashJoinExec, b: &HashJoinExec) -> bool {
+    // Filters that joins make while they run are attached later.
+    a.dynamic_expressions_produced().is_empty()
+        && b.dynamic_expressions_produced().is_empty()
+        && a.join_type() == b.join_type()
+        && a.partition_mode() == b.partition_mode()
+        && a.null_equality() == b.null_equality()
+        && a.null_aware == b.null_aware
 }
 
 fn is_same_filter(a: Option<&JoinFilter>, b: Option<&JoinFilter>) -> bool {
@@ -176,14 +199,31 @@ fn is_same_exchange(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> b
 
 fn is_same_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some((a, b)) = both::<DataSourceExec>(a, b) {
+        if !is_alike_source_exec(a, b) {
+            return false;
+        }
         let (a, b) = (a.data_source(), b.data_source());
-        if let (Some(a), Some(b)) = (a.downcast_ref::<MemorySourceConfig>(), b.downcast_ref::<MemorySourceConfig>()) {
-            return is_same_memory(a, b);
+        if let Some((a, b)) = a.downcast_ref::<MemorySourceConfig>().zip(b.downcast_ref::<MemorySourceConfig>()) {
+            return a.projection() == b.projection();
         }
         let files = a.downcast_ref::<FileScanConfig>().zip(b.downcast_ref::<FileScanConfig>());
-        return files.is_some_and(|(a, b)| are_same_files(a, b));
+        return files.is_some_and(|(a, b)| a.file_source().projection() == b.file_source().projection());
     }
     both::<EmptyExec>(a, b).is_some() || both::<PlaceholderRowExec>(a, b).is_some()
+}
+
+fn is_alike_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    both::<DataSourceExec>(a, b).is_some_and(|(a, b)| is_alike_source_exec(a, b))
+}
+
+/// Whether they give the same rows.
+fn is_alike_source_exec(a: &DataSourceExec, b: &DataSourceExec) -> bool {
+    let (a, b) = (a.data_source(), b.data_source());
+    if let Some((a, b)) = a.downcast_ref::<MemorySourceConfig>().zip(b.downcast_ref::<MemorySourceConfig>()) {
+        return is_same_memory(a, b);
+    }
+    let files = a.downcast_ref::<FileScanConfig>().zip(b.downcast_ref::<FileScanConfig>());
+    files.is_some_and(|(a, b)| are_same_files(a, b))
 }
 
 fn is_same_memory(a: &MemorySourceConfig, b: &MemorySourceConfig) -> bool {
@@ -194,9 +234,7 @@ fn is_same_memory(a: &MemorySourceConfig, b: &MemorySourceConfig) -> bool {
     };
     let is_same_partition =
         |(a, b): (&Vec<RecordBatch>, &Vec<RecordBatch>)| a.len() == b.len() && a.iter().zip(b).all(are_same);
-    a.projection() == b.projection()
-        && a.partitions().len() == b.partitions().len()
-        && a.partitions().iter().zip(b.partitions()).all(is_same_partition)
+    a.partitions().len() == b.partitions().len() && a.partitions().iter().zip(b.partitions()).all(is_same_partition)
 }
 
 /// Parquet alone: other formats have options that they do not show.
@@ -225,7 +263,8 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
         && a.preserve_order == b.preserve_order
         && a.batch_size == b.batch_size
         && a.file_compression_type == b.file_compression_type
-        && a_source.projection() == b_source.projection()
+        && a.output_ordering == b.output_ordering
+        && a.output_partitioning == b.output_partitioning
         && a_source.filter() == b_source.filter()
         && a_source.table_schema().table_schema() == b_source.table_schema().table_schema()
         && a_source.table_schema().file_schema() == b_source.table_schema().file_schema()

@@ -1,0 +1,87 @@
+//! Sources that can keep other columns.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+
+/// Which columns of its table a source gives, if it could give others and all rows.
+pub(super) fn source_columns(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>> {
+    let source = plan.downcast_ref::<DataSourceExec>()?.data_source();
+    if let Some(memory) = source.downcast_ref::<MemorySourceConfig>() {
+        let all = || (0..memory.original_schema().fields().len()).collect();
+        let can_change = plan.fetch().is_none() && memory.sort_information().is_empty();
+        return can_change.then(|| memory.projection().clone().unwrap_or_else(all));
+    }
+    let config = source.downcast_ref::<FileScanConfig>().filter(|config| config.limit.is_none())?;
+    let parquet = config.file_source().downcast_ref::<ParquetSource>()?;
+    if parquet.table_parquet_options().crypto != Default::default() {
+        return None;
+    }
+    let schema = config.file_source().table_schema().table_schema();
+    let columns = config.file_source().projection()?.iter().map(|projected| {
+        let column = projected.expr.downcast_ref::<Column>()?;
+        let field = schema.fields().get(column.index())?;
+        (*field.name() == projected.alias).then_some(column.index())
+    });
+    columns.collect()
+}
+
+/// The same source with these columns of its table.
+pub(super) fn with_source_columns(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(exec) = plan.downcast_ref::<DataSourceExec>() else {
+        return internal_err!("{} is no source", plan.name());
+    };
+    if let Some(memory) = exec.data_source().downcast_ref::<MemorySourceConfig>() {
+        let wide = MemorySourceConfig::try_new(memory.partitions(), memory.original_schema(), Some(columns.to_vec()))?;
+        return Ok(DataSourceExec::from_data_source(wide.with_show_sizes(memory.show_sizes())));
+    }
+    let Some(config) = exec.data_source().downcast_ref::<FileScanConfig>() else {
+        return internal_err!("{} has no files", plan.name());
+    };
+    let mut wide = config.clone();
+    wide.file_source = parquet_with_columns(config.file_source(), columns)?;
+    Ok(DataSourceExec::from_data_source(wide))
+}
+
+/// A Parquet source takes no columns that it does not have, so it is made anew.
+fn parquet_with_columns(source: &Arc<dyn FileSource>, columns: &[usize]) -> Result<Arc<dyn FileSource>> {
+    let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
+        return internal_err!("{} files are not known", source.file_type());
+    };
+    let options = parquet.table_parquet_options().clone();
+    let hint = options.global.metadata_size_hint;
+    let mut made = ParquetSource::new(source.table_schema().clone()).with_table_parquet_options(options);
+    if let Some(hint) = hint {
+        made = made.with_metadata_size_hint(hint);
+    }
+    if let Some(factory) = parquet.parquet_file_reader_factory() {
+        made = made.with_parquet_file_reader_factory(Arc::clone(factory));
+    }
+    if let Some(predicate) = source.filter() {
+        made = made.with_predicate(predicate);
+    }
+    // What else it was told, the order of its row groups for one, is to be seen only.
+    if Shown(source.as_ref()).to_string() != Shown(&made).to_string() {
+        return internal_err!("a Parquet source cannot be made anew");
+    }
+    let projection = ProjectionExprs::from_indices(columns, source.table_schema().table_schema());
+    match made.try_pushdown_projection(&projection)? {
+        Some(source) => Ok(source),
+        None => internal_err!("a Parquet source takes no projection"),
+    }
+}
+
+struct Shown<'a>(&'a dyn FileSource);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_extra(DisplayFormatType::Default, f)
+    }
+}
