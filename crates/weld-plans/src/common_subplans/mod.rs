@@ -13,6 +13,9 @@
 //! equal operators over the same files or tables in memory, without volatile functions, give the same rows each time, in
 //! partitions that are equal as a whole. `same` has the operators that can be compared.
 //!
+//! Subplans that differ in nothing but the columns that they keep are made equal first, where that pays: each keeps the
+//! columns of all (`alike` finds them, `widen` rewrites them). What may fail is computed by those who computed it before.
+//!
 //! The largest subplans that pay are taken; inside of them others may be. It stands after exchanges and sorts were put in,
 //! so a reader gets the partitions and the order that it had, and before dynamic filters are attached: neither these nor key
 //! filters of one reader get into what others read, since a scan of a subplan takes no filters. That costs what such filters

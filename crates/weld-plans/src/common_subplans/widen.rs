@@ -86,11 +86,9 @@ fn made_equal(places: &[Plan], alike: &Alike) -> Result<Option<Vec<Plan>>> {
         alike.node(place)?.columns.iter().for_each(|column| note_columns(column, &mut needed));
     }
     let wide = places.iter().map(|place| wide(place, &needed, alike)).collect::<Result<Vec<_>>>()?;
-    let classes = wide.iter().map(|wide| Arc::clone(&wide.plan)).collect::<Vec<_>>();
-    if !Classes::are_equal(&classes) {
-        for w in &wide {
-            log::debug!("UNEQUAL {}", datafusion::physical_plan::displayable(w.plan.as_ref()).indent(true));
-        }
+    let plans: Vec<Plan> = wide.iter().map(|wide| Arc::clone(&wide.plan)).collect();
+    if !Classes::are_equal(&plans) {
+        log::debug!("{} places of {} keep other columns and stay apart", places.len(), plans[0].name());
         return Ok(None);
     }
     let mut projected = Vec::new();
@@ -101,15 +99,6 @@ fn made_equal(places: &[Plan], alike: &Alike) -> Result<Option<Vec<Plan>>> {
             || !is_same_partitioning(own.output_partitioning(), place.output_partitioning())
             || own.output_ordering() != place.output_ordering()
         {
-            log::debug!(
-                "MISMATCH {:?} {:?} {:?} {:?} {:?} {:?}",
-                own.schema(),
-                place.schema(),
-                own.output_partitioning(),
-                place.output_partitioning(),
-                own.output_ordering(),
-                place.output_ordering()
-            );
             return Ok(None);
         }
         projected.push(own);
