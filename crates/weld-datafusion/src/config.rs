@@ -54,6 +54,9 @@ extensions_options! {
         /// A pipeline over fewer rows than this, for every 10 ms that compiling is expected to take, runs on the
         /// operators that it replaced, unless its code is known. 0: everything is compiled.
         pub compile_min_rows: usize, default = 4_000_000
+        /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not pay. 0, or
+        /// `compile_min_rows` of 0: no query is.
+        pub plan_min_rows: usize, default = 200_000
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
         pub tiers: TierChoice, default = TierChoice::Auto

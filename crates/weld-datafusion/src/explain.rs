@@ -25,6 +25,7 @@ use weld_window::WindowExec;
 
 use crate::code::Code;
 use crate::exec::WeldExec;
+use crate::gate::FEW_ROWS_REASON;
 use crate::lower::pipeline::Output;
 use crate::rule::foreign::EvaluateExec;
 use crate::scan::ScanExec;
@@ -92,7 +93,7 @@ impl Summary {
         let mut failed = failed.map(str::to_owned);
         if let Some(exec) = as_weld(plan) {
             let own = exec.compile_error().map(|reason| format!("its pipeline does not compile: {reason}"));
-            let few = |_| "compiling does not pay for so few rows".to_owned();
+            let few = |_| FEW_ROWS_REASON.to_owned();
             failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
             match &failed {

@@ -20,8 +20,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_core::ir::Program;
 use weld_plans::{CommonSubplanScanExec, KeyFilterExec};
 
+use crate::config::WeldOptions;
 use crate::exec::{Inner, Pipeline, WeldExec};
-use crate::explain::is_operator;
+use crate::explain::{Declined, is_operator};
 use crate::lower::pipeline::Output;
 
 /// What is to become of a pipeline.
@@ -63,6 +64,9 @@ const BESIDE_SHARE: usize = 20;
 
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
+
+/// What EXPLAIN says of them.
+pub(crate) const FEW_ROWS_REASON: &str = "compiling does not pay for so few rows";
 
 /// What `compile_min_rows` is for.
 const COST_UNIT: Duration = Duration::from_millis(10);
@@ -145,6 +149,31 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
         None if group.len() > 1 => Gate::Compile,
         None => wait(inner, rows_min),
     }
+}
+
+/// Whether all tables of a plan together have so few rows that no pipeline over them will be compiled: not even lowering pays.
+pub(crate) fn is_small(plan: &Arc<dyn ExecutionPlan>, options: &WeldOptions) -> bool {
+    options.compile_min_rows > 0 && rows_of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows)
+}
+
+/// The rows of all sources, if their statistics say.
+fn rows_of_tables(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+        return rows_of_tables(scan.subplan());
+    }
+    let children = plan.children();
+    if children.is_empty() {
+        return Some(rows_of(plan)?.count);
+    }
+    children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(rows_of_tables(child)?)))
+}
+
+/// What stands at such a plan for its operators.
+pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>) {
+    if is_operator(plan.as_ref()) {
+        found.push(Declined { operator: plan.name().to_owned(), reason: FEW_ROWS_REASON.to_owned() });
+    }
+    plan.children().into_iter().for_each(|child| declined(child, found));
 }
 
 fn wait(inner: &Inner, rows_min: usize) -> Gate {

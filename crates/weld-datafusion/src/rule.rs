@@ -45,6 +45,7 @@ use crate::config::WeldOptions;
 use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_notes};
 use crate::explain::{Declined, DeclinedExec, is_operator};
+use crate::gate;
 use crate::lower::aggregate::Aggregate;
 use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
@@ -71,6 +72,12 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if !options.verify && gate::is_small(plan, &options) {
+            let mut declined = Vec::new();
+            gate::declined(plan, &mut declined);
+            let plan = if options.scan { scan::with_scans(Arc::clone(plan))? } else { Arc::clone(plan) };
+            return Ok(Arc::new(DeclinedExec::new(plan, declined)));
+        }
         let plan_number = self.cache.new_plan();
         let (cache, folder) = (Arc::clone(&self.cache), self.folder.clone());
         let mut rewriter = Rewriter { options, cache, folder, plan: plan_number, declined: Vec::new() };

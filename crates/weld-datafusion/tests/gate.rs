@@ -128,3 +128,27 @@ async fn states_of_compiled_aggregates_are_those_of_the_operators() {
         }
     }
 }
+
+/// Queries over tables of few rows are not even lowered; what was declined is said all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_tables_are_left_to_datafusion() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 1_000_000_000).await;
+    let sql = QUERIES[3];
+    for (bound, is_lowered) in [(0, true), (20_500, true), (20_501, false)] {
+        set(&engines, "plan_min_rows", bound).await;
+        let (plan, summary) = run(&engines, sql).await;
+        assert_eq!(!pipelines(&plan).is_empty(), is_lowered, "{bound}");
+        let operators = |name: &str| summary.declined.iter().filter(|declined| declined.operator == name).count();
+        assert!(operators("AggregateExec") > 0 && operators("HashJoinExec") == 1, "{bound}: {summary:?}");
+        assert_eq!(summary.operators_compiled, 0);
+        let Run { rows, .. } = engines.run(sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{bound}");
+    }
+    // A source whose rows nobody can count is not small, nor is one where everything is to be compiled.
+    let (plan, _) = run(&engines, QUERIES[5]).await;
+    assert!(!pipelines(&plan).is_empty());
+    set(&engines, "compile_min_rows", 0).await;
+    let (plan, summary) = run(&engines, sql).await;
+    assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
+}

@@ -11,7 +11,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, IsNotNullExpr, LikeExpr};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
@@ -20,6 +21,18 @@ use super::CAST;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
+
+/// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is judged whole
+/// before anybody knows how many rows pass, and with a pattern that takes longer than all else.
+fn passes_most(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        use Operator::{IsDistinctFrom, NotEq, NotLikeMatch};
+        return matches!(binary.op(), NotEq | IsDistinctFrom | NotLikeMatch);
+    }
+    let is_negated_list = expr.downcast_ref::<InListExpr>().is_some_and(InListExpr::negated);
+    let is_negated_like = expr.downcast_ref::<LikeExpr>().is_some_and(LikeExpr::negated);
+    is_negated_list || is_negated_like || expr.is::<IsNotNullExpr>()
+}
 
 /// Conjuncts over one column.
 pub(super) struct ColumnPredicate {
@@ -39,6 +52,9 @@ impl ColumnPredicate {
             let used = collect_columns(conjunct);
             let mut used = used.iter();
             let (Some(column), None) = (used.next(), used.next()) else { continue };
+            if passes_most(conjunct) {
+                continue;
+            }
             match columns.iter_mut().find(|(index, _)| *index == column.index()) {
                 Some((_, conjuncts)) => conjuncts.push(Arc::clone(conjunct)),
                 None => columns.push((column.index(), vec![Arc::clone(conjunct)])),

@@ -34,7 +34,7 @@ pub(crate) struct Run {
 /// Everything is compiled, over however few rows.
 pub(crate) fn config(partitions: usize) -> SessionConfig {
     let mut options = WeldOptions::default();
-    options.compile_min_rows = 0;
+    (options.compile_min_rows, options.plan_min_rows) = (0, 0);
     let config = SessionConfig::new().with_target_partitions(partitions).with_information_schema(true);
     config.with_option_extension(options)
 }
