@@ -33,7 +33,7 @@ async fn tables(both: &Both) {
 const GROUPS: &str = "WITH c AS (SELECT k, g, sum(v) AS n FROM r GROUP BY k, g)";
 
 /// Queries over [`GROUPS`], and how many subplans each has and how many readers these have.
-const QUERIES: [(&str, usize, usize); 16] = [
+const QUERIES: [(&str, usize, usize); 17] = [
     ("SELECT a.k, a.n, b.n FROM c a JOIN c b ON a.k = b.k AND a.g < b.g", 1, 2),
     ("SELECT a.k, a.n, b.n FROM c a LEFT JOIN c b ON a.k = b.k AND a.n = b.n", 1, 2),
     ("SELECT a.k, a.n FROM c a FULL JOIN c b ON a.n = b.n", 1, 2),
@@ -61,6 +61,8 @@ const QUERIES: [(&str, usize, usize); 16] = [
     ("SELECT count(*) FROM c a JOIN few ON a.k = few.k JOIN c b ON b.k = few.w", 0, 0),
     // Read by few keys each, it is better computed for these.
     ("SELECT a.n FROM c a JOIN few x ON a.k = x.k UNION ALL SELECT a.n FROM c a JOIN few x ON a.k = x.k + 1", 0, 0),
+    // Another reader needs them all.
+    ("SELECT a.n FROM c a JOIN few x ON a.k = x.k UNION ALL SELECT n FROM c", 1, 2),
     ("SELECT 1 FROM c a WHERE a.k = 5 UNION ALL SELECT 1 FROM c a WHERE a.k = 6", 0, 0),
 ];
 

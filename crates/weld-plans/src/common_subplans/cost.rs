@@ -21,7 +21,7 @@ use crate::ranges::Ranges;
 /// More is not kept, as far as estimates tell.
 const BYTES_MAX: f64 = (256 << 20) as f64;
 
-/// What is saved must be this part of what it costs without.
+/// Where no filter is lost, what is saved must be this part of what it costs without.
 const SAVED_SHARE_MIN: f64 = 0.2;
 
 /// What keeping a row costs, and reading it once more.
@@ -101,7 +101,10 @@ impl<'a> Costs<'a> {
         let build = self.estimate(join.left())?;
         let rows = self.estimate(place)?;
         let column = rows.columns.get(column)?;
-        let (keys, values) = match key.and_then(|key| build.columns.get(key)) {
+        // A key without a range, of a column that has one, is computed: nothing is known of its values but their number.
+        let key = key.and_then(|key| build.columns.get(key));
+        let key = key.filter(|key| key.table_range.is_some() || column.table_range.is_none());
+        let (keys, values) = match key {
             Some(key) => (key.distinct_among(build.rows), domain([key, column])),
             None => (build.rows, column.table_distinct()),
         };
@@ -132,11 +135,27 @@ impl<'a> Costs<'a> {
         let work = self.work(plan)?;
         let part = |place| self.passed.get(&address(place)).map_or(1.0, |passed| passed.max(FILTERED_MIN));
         let apart: f64 = places.iter().map(|place| work * part(place)).sum();
-        let once = work + rows.rows * (KEEP + READ * places.len() as f64);
-        let saved = apart - once;
+        let keep = KEEP + READ * places.len() as f64;
+        let saved = apart - work - rows.rows * keep;
         log::debug!("{} of {work:.0} in {} places: {saved:.0} saved", plan.name(), places.len());
-        let pays = saved >= self.saved_min && saved >= SAVED_SHARE_MIN * apart;
+        // What filters would drop is a guess, and so is how few rows joins leave; that all of these are kept is certain.
+        let least = match places.iter().any(|place| self.passed.contains_key(&address(place))) {
+            true => self.most_rows(plan)? * keep,
+            false => SAVED_SHARE_MIN * apart,
+        };
+        let pays = saved >= self.saved_min.max(least);
         (pays && rows.rows * rows.row_bytes() <= BYTES_MAX).then_some(saved)
+    }
+
+    /// As many rows as there may be if joins and filters drop none.
+    fn most_rows(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        let mut most = self.estimate(plan)?.rows;
+        if !plan.is::<AggregateExec>() {
+            for input in plan.children() {
+                most = most.max(self.most_rows(input)?);
+            }
+        }
+        Some(most)
     }
 
     /// What it costs to execute the plan.
