@@ -1,0 +1,78 @@
+//! Rows in the place of the plan that they come from: what goes on where somebody else has begun to read.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// Stands for a plan of which some rows, or all, were read already: gives the others, once, in one partition.
+pub struct HeldExec {
+    properties: Arc<PlanProperties>,
+    partition: usize,
+    rows: Mutex<Option<SendableRecordBatchStream>>,
+}
+
+impl HeldExec {
+    /// `rows` of one partition of `plan`.
+    pub fn new(plan: &Arc<dyn ExecutionPlan>, partition: usize, rows: SendableRecordBatchStream) -> HeldExec {
+        HeldExec { properties: Arc::clone(plan.properties()), partition, rows: Mutex::new(Some(rows)) }
+    }
+}
+
+impl fmt::Debug for HeldExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldExec").field("partition", &self.partition).finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for HeldExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeldExec: partition={}", self.partition)
+    }
+}
+
+impl ExecutionPlan for HeldExec {
+    fn name(&self) -> &str {
+        "HeldExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("HeldExec has no children") }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match rows.filter(|_| partition == self.partition) {
+            Some(rows) => Ok(rows),
+            None => internal_err!("HeldExec is read once, in one partition"),
+        }
+    }
+}

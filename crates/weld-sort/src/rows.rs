@@ -1,0 +1,149 @@
+//! The rows of a sort: as they are read, and sorted.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+
+use crate::code::{Key, Layout, Rows, Start};
+use crate::column::Column;
+use crate::gather::{Source, is_decoded};
+use crate::place::{Place, Places};
+
+/// Rows that have been read.
+pub(crate) struct Unsorted {
+    schema: SchemaRef,
+    order: LexOrdering,
+    columns: Vec<Column>,
+    pub(crate) batches: Vec<RecordBatch>,
+    /// How many rows each batch has.
+    counts: Vec<usize>,
+    /// Batches of few rows, which become one.
+    small: Vec<RecordBatch>,
+    small_rows: usize,
+    batch_rows: usize,
+}
+
+impl Unsorted {
+    /// No rows, or why they are not sorted here.
+    pub(crate) fn new(schema: SchemaRef, order: &LexOrdering, batch_rows: usize) -> Result<Unsorted, String> {
+        let column = |key: &datafusion::physical_expr::PhysicalSortExpr| {
+            let data_type = key.expr.data_type(&schema).map_err(|error| error.to_string())?;
+            Column::new(&data_type, key.options)
+        };
+        let columns = order.iter().map(column).collect::<Result<_, _>>()?;
+        let order = order.clone();
+        let (batches, counts, small) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Unsorted { schema, order, columns, batches, counts, small, small_rows: 0, batch_rows })
+    }
+
+    /// Takes rows; gives by how many bytes more memory is used.
+    pub(crate) fn add(&mut self, batch: RecordBatch) -> Result<usize> {
+        if batch.num_rows() > self.batch_rows / 2 {
+            return self.push(batch);
+        }
+        self.small_rows += batch.num_rows();
+        self.small.push(batch);
+        if self.small_rows >= self.batch_rows { self.end() } else { Ok(0) }
+    }
+
+    /// Takes the batches of few rows that have not become one.
+    pub(crate) fn end(&mut self) -> Result<usize> {
+        self.small_rows = 0;
+        let small = std::mem::take(&mut self.small);
+        match small.len() {
+            0 => Ok(0),
+            1 => small.into_iter().map(|batch| self.push(batch)).sum(),
+            _ => self.push(concat_batches(&self.schema, &small)?),
+        }
+    }
+
+    fn push(&mut self, batch: RecordBatch) -> Result<usize> {
+        let rows = batch.num_rows();
+        let mut bytes = get_record_batch_memory_size(&batch) + rows * size_of::<u64>();
+        for (column, key) in self.columns.iter_mut().zip(&self.order) {
+            let array = key.expr.evaluate(&batch)?.into_array(rows)?;
+            if !key.expr.is::<ColumnExpr>() {
+                bytes += array.get_array_memory_size();
+            }
+            bytes += column.push(&array)?;
+        }
+        self.counts.push(rows);
+        self.batches.push(batch);
+        Ok(bytes)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// All batches, also those of few rows.
+    pub(crate) fn into_batches(self) -> Vec<RecordBatch> {
+        self.batches.into_iter().chain(self.small).collect()
+    }
+
+    /// How keys of all rows are made.
+    pub(crate) fn layout(&self) -> Layout {
+        let places = Places::new(self.counts.len(), self.counts.iter().copied().max().unwrap_or(0));
+        Layout::of(&self.columns, Rows::Batches(&self.counts), places, Start::default(), u128::BITS)
+    }
+
+    /// The keys of all rows, not sorted.
+    pub(crate) fn keys<K: Key>(&self, layout: &Layout) -> Vec<K> {
+        let mut keys = Vec::with_capacity(self.rows());
+        for (batch, rows) in self.counts.iter().enumerate() {
+            layout.keys_of(&self.columns, batch, *rows, &mut keys);
+        }
+        keys
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Where the values of the columns are.
+    pub(crate) fn sources(&self, layout: &Layout) -> Vec<Source> {
+        let of = |(number, field): (usize, &std::sync::Arc<arrow::datatypes::Field>)| {
+            let is_it = |key: &std::sync::Arc<dyn PhysicalExpr>| {
+                key.downcast_ref::<ColumnExpr>().is_some_and(|column| column.index() == number)
+            };
+            let key = self.order.iter().position(|key| is_it(&key.expr)).filter(|_| is_decoded(field.data_type()));
+            if let Some(whole) = key.and_then(|key| layout.whole(&self.columns, key)) {
+                return Source::Key(field.data_type().clone(), whole);
+            }
+            let arrays: Vec<ArrayRef> = self.batches.iter().map(|batch| batch.column(number).clone()).collect();
+            Source::of(arrays, field.data_type())
+        };
+        self.schema.fields().iter().enumerate().map(of).collect()
+    }
+}
+
+/// Sorted rows.
+pub(crate) struct Sorted<K> {
+    pub(crate) schema: SchemaRef,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) places: Places,
+    pub(crate) keys: Vec<K>,
+}
+
+impl<K: Key> Sorted<K> {
+    pub(crate) fn batch(&self, rows: Range<usize>) -> Result<RecordBatch> {
+        let keys = &self.keys[rows];
+        let places: Vec<Place> = keys.iter().map(|key| self.places.of(key.word(0))).collect();
+        let needs_indices = self.sources.iter().any(|source| matches!(source, Source::Arrays(_)));
+        let indices: Vec<(usize, usize)> =
+            if needs_indices { places.iter().map(|place| (place.batch, place.row)).collect() } else { Vec::new() };
+        let columns: Result<_> = self.sources.iter().map(|source| source.take(keys, &places, &indices)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(keys.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns?, &options)?)
+    }
+}
