@@ -32,6 +32,8 @@ extensions_options! {
         pub evaluate: bool, default = true
         /// Evaluate windows over sorted rows a chunk at a time, in an operator of the project's own that is not compiled.
         pub window: bool, default = true
+        /// Sort by normalised keys, in an operator of the project's own that is not compiled.
+        pub sort: bool, default = true
         /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
         pub scan: bool, default = true
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.

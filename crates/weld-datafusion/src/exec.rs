@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
 use weld_plans::{KeyFilter, without_common_subplans, without_key_filters};
+use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
 use crate::code::{Code, CodeCache, Settings};
@@ -264,6 +265,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         }
         if let Some(window) = found.downcast_ref::<WindowExec>() {
             found = Arc::clone(window.stock());
+        }
+        if let Some(sort) = found.downcast_ref::<KeySortExec>() {
+            found = Arc::clone(sort.stock());
         }
         if let Some(scan) = found.downcast_ref::<scan::ScanExec>() {
             found = Arc::clone(scan.source());

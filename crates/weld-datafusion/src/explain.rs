@@ -21,6 +21,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
+use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
 use crate::code::Code;
@@ -44,7 +45,7 @@ pub struct Declined {
 pub struct Summary {
     pub operators_total: usize,
     pub operators_compiled: usize,
-    /// Those that the project runs in its own way without compiling them: windows.
+    /// Those that the project runs in its own way without compiling them: windows and sorts.
     pub operators_native: usize,
     pub declined: Vec<Declined>,
     /// The expressions that DataFusion evaluates for compiled operators.
@@ -110,7 +111,7 @@ impl Summary {
             self.evaluated.extend(evaluated.exprs());
         } else if is_operator(plan) {
             self.operators_total += 1;
-            self.operators_native += usize::from(plan.is::<WindowExec>());
+            self.operators_native += usize::from(plan.is::<WindowExec>() || plan.is::<KeySortExec>());
         }
         plan.children().into_iter().for_each(|child| self.add(child.as_ref(), failed.as_deref()));
     }

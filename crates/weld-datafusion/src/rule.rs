@@ -38,6 +38,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans};
+use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
 use crate::code::{CodeCache, Settings};
@@ -231,7 +232,12 @@ impl Rewriter {
     /// The plan with what compiles replaced. `keep_partitioning` if somebody above relies on the partitioning.
     fn rewrite(&mut self, plan: Arc<dyn ExecutionPlan>, keep_partitioning: bool) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(window) = WindowExec::of(&plan) {
-            return self.window(plan, window.err(), keep_partitioning);
+            let reason = window.err().or_else(|| off(self.options.window, "weld.window"));
+            return self.native(plan, reason, keep_partitioning, |plan| Some(Arc::new(WindowExec::of(plan)?.ok()?)));
+        }
+        if let Some(sort) = KeySortExec::of(&plan) {
+            let reason = sort.err().or_else(|| off(self.options.sort, "weld.sort"));
+            return self.native(plan, reason, keep_partitioning, |plan| Some(Arc::new(KeySortExec::of(plan)?.ok()?)));
         }
         match self.compile(&plan, keep_partitioning)? {
             Ok(compiled) => return Ok(compiled),
@@ -240,24 +246,21 @@ impl Rewriter {
         self.rewrite_children(plan, keep_partitioning)
     }
 
-    /// A window operator, which is not compiled, but has another evaluation than DataFusion's unless there is a `reason`.
-    fn window(
+    /// An operator that is not compiled, but `made` one of the project's own unless there is a `reason`.
+    fn native(
         &mut self,
         plan: Arc<dyn ExecutionPlan>,
         reason: Option<String>,
         keep_partitioning: bool,
+        made: impl Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let reason = reason.or_else(|| (!self.options.window).then(|| "weld.window is off".to_owned()));
         if let Some(reason) = reason {
             let name = plan.name().to_owned();
             self.decline(&plan, Unsupported::new(&name, reason));
             return self.rewrite_children(plan, keep_partitioning);
         }
         let plan = self.rewrite_children(plan, keep_partitioning)?;
-        Ok(match WindowExec::of(&plan) {
-            Some(Ok(window)) => Arc::new(window),
-            _ => plan,
-        })
+        Ok(made(&plan).unwrap_or(plan))
     }
 
     fn rewrite_children(
@@ -494,6 +497,7 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<HashJoinExec>()
         || plan.is::<JoinKeysExec>()
         || plan.is::<KeyFilterExec>()
+        || plan.is::<KeySortExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<NestedLoopJoinExec>()
         || plan.is::<ProjectionExec>()
@@ -508,6 +512,11 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<WeldExec>()
         || plan.is::<WindowAggExec>()
         || plan.is::<WindowExec>()
+}
+
+/// Why an operator is not replaced whose switch is off.
+fn off(switch: bool, setting: &str) -> Option<String> {
+    (!switch).then(|| format!("{setting} is off"))
 }
 
 fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {

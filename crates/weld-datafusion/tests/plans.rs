@@ -76,9 +76,9 @@ async fn what_is_left_says_why() {
     let engines = engines(1).await;
     let sql = "SELECT upper(i_tag), o_key FROM items LEFT JOIN orders ON o_key = i_order ORDER BY i_key";
     check(&engines, sql, expect![[r#"
-        WeldDeclined: left to DataFusion: ProjectionExec (only moves columns: nothing to compile); SortExec (no lowering for this operator); ProjectionExec (upper: no lowering for this function)
+        WeldDeclined: left to DataFusion: ProjectionExec (only moves columns: nothing to compile); ProjectionExec (upper: no lowering for this function)
           ProjectionExec: expr=[upper(items.i_tag)@0 as upper(items.i_tag), o_key@1 as o_key]
-            SortExec: expr=[i_key@2 ASC NULLS LAST], preserve_partitioning=[false]
+            KeySortExec: SortExec: expr=[i_key@2 ASC NULLS LAST], preserve_partitioning=[false]
               ProjectionExec: expr=[upper(i_tag@0) as upper(items.i_tag), o_key@1 as o_key, i_key@2 as i_key]
                 WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=Right, on=[(o_key@0, i_order@1)], projection=[i_tag@3, o_key@0, i_key@1]
                   DataSourceExec: partitions=1, partition_sizes=[4]

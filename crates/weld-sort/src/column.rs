@@ -204,7 +204,11 @@ fn eight(bytes: &[u8], start: usize) -> u64 {
     let rest = bytes.get(start..).unwrap_or(&[]);
     match rest.first_chunk() {
         Some(eight) => u64::from_be_bytes(*eight),
-        None => rest.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)).checked_shl(64 - 8 * rest.len() as u32).unwrap_or(0),
+        None => rest
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
+            .checked_shl(64 - 8 * rest.len() as u32)
+            .unwrap_or(0),
     }
 }
 

@@ -16,8 +16,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
 };
 use futures::stream;
 
@@ -187,10 +186,7 @@ impl ExecutionPlan for KeySortExec {
             baseline: BaselineMetrics::new(&self.metrics, partition),
         };
         let rows =
-            stream::try_unfold(
-                sort,
-                |mut sort| async move { Ok(sort.next().await?.map(|batch| (batch, sort))) },
-            );
+            stream::try_unfold(sort, |mut sort| async move { Ok(sort.next().await?.map(|batch| (batch, sort))) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 

@@ -15,7 +15,6 @@ mod code;
 mod column;
 mod exec;
 mod gather;
-mod held;
 mod place;
 mod radix;
 mod rows;

@@ -14,9 +14,10 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use weld_plans::HeldExec;
 
 use crate::code::{Key, Layout};
-use crate::held::HeldExec;
+
 use crate::radix;
 use crate::rows::{Sorted, Unsorted};
 use crate::ties;

@@ -31,9 +31,12 @@ fn integers<T: ArrowPrimitiveType>(values: impl IntoIterator<Item = T::Native>, 
 }
 
 fn texts() -> Vec<Option<&'static str>> {
-    let mut texts: Vec<_> = ["", "a", "b", "ab", "a\0", "a\0\0", "\0", "abcdefgh", "abcdefghi", "abcdefghij", "zz"].map(Some).into();
+    let mut texts: Vec<_> =
+        ["", "a", "b", "ab", "a\0", "a\0\0", "\0", "abcdefgh", "abcdefghi", "abcdefghij", "zz"].map(Some).into();
     texts.extend(["a common prefix of a few words", "a common prefix of a few worde", "a common prefix"].map(Some));
-    texts.extend(["a common prefix of a few words, and then some", "\u{10ffff}", "twelve bytes", "twelve bytesX"].map(Some));
+    texts.extend(
+        ["a common prefix of a few words, and then some", "\u{10ffff}", "twelve bytes", "twelve bytesX"].map(Some),
+    );
     texts.push(None);
     texts
 }
@@ -47,7 +50,8 @@ fn columns() -> Vec<ArrayRef> {
     let floats: ArrayRef = Arc::new(floats.into_iter().map(Some).chain([None]).collect::<Float64Array>());
     let wide = [i128::MIN, i128::MAX, 0, -1, 1, i64::MAX.into(), i64::MIN.into(), 1 << 64, -1 << 64];
     let longs = [i64::MIN, i64::MAX, 0, -1, 1, 4711, -4711];
-    let text = |data_type| cast(&(Arc::new(StringArray::from(texts())) as ArrayRef), data_type).expect("a cast of text");
+    let text =
+        |data_type| cast(&(Arc::new(StringArray::from(texts())) as ArrayRef), data_type).expect("a cast of text");
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([
         Some(vec![Some(1), None]),
         Some(vec![]),
@@ -58,12 +62,16 @@ fn columns() -> Vec<ArrayRef> {
     let flags: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]));
     let pairs: ArrayRef = Arc::new(StructArray::from(vec![
         (Arc::new(Field::new("a", DataType::Boolean, true)), flags.clone()),
-        (Arc::new(Field::new("b", DataType::Int8, true)), Arc::new(Int8Array::from(vec![Some(1), None, Some(-1)])) as _),
+        (
+            Arc::new(Field::new("b", DataType::Int8, true)),
+            Arc::new(Int8Array::from(vec![Some(1), None, Some(-1)])) as _,
+        ),
     ]));
     let fixed = [Some(*b"abc"), Some([0; 3]), None, Some([255; 3])].map(|value| value.map(|value| value.to_vec()));
     let fixed = FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed.into_iter(), 3).expect("three bytes each");
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let days = IntervalDayTimeArray::from(vec![Some(IntervalDayTime::new(1, 2)), None, Some(IntervalDayTime::new(-1, 2))]);
+    let days =
+        IntervalDayTimeArray::from(vec![Some(IntervalDayTime::new(1, 2)), None, Some(IntervalDayTime::new(-1, 2))]);
     vec![
         integers::<Int8Type>([i8::MIN, i8::MAX, 0, -1, 1], &DataType::Int8),
         integers::<Int16Type>([i16::MIN, i16::MAX, 0, -1, 1], &DataType::Int16),
@@ -109,8 +117,11 @@ fn columns() -> Vec<ArrayRef> {
 /// Batches of many lengths, some of them slices, one of them empty, of these columns and the number of the row.
 fn batches(columns: &[ArrayRef], rows: usize, seed: u64) -> Vec<RecordBatch> {
     let mut numbers = Numbers(seed);
-    let mut named: Vec<(String, ArrayRef, bool)> =
-        columns.iter().enumerate().map(|(number, values)| (format!("k{number}"), numbers.pick(values, rows), true)).collect();
+    let mut named: Vec<(String, ArrayRef, bool)> = columns
+        .iter()
+        .enumerate()
+        .map(|(number, values)| (format!("k{number}"), numbers.pick(values, rows), true))
+        .collect();
     named.push(("row".to_owned(), Arc::new(Int64Array::from_iter_values(0..rows as i64)), false));
     let all = RecordBatch::try_from_iter_with_nullable(named).expect("columns of one length");
     let mut batches = vec![all.slice(0, 0)];
@@ -152,7 +163,8 @@ async fn several_keys_of_any_type() {
 #[tokio::test]
 async fn long_strings_that_share_much() {
     let mut numbers = Numbers(3);
-    let words = ["", "x", "a prefix of more than sixteen bytes ", "another prefix of about the same length ", "zzzzzzzz"];
+    let words =
+        ["", "x", "a prefix of more than sixteen bytes ", "another prefix of about the same length ", "zzzzzzzz"];
     let texts: Vec<Option<String>> = (0..200)
         .map(|_| (numbers.below(20) > 0).then(|| (0..4).map(|_| words[numbers.below(words.len())]).collect()))
         .collect();

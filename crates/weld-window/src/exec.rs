@@ -10,10 +10,10 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -83,8 +83,7 @@ impl WindowExec {
 
 /// Whether no row comes before the last of the inputs has been read, so that a limit above saves nothing.
 fn reads_all_first(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<SortExec>()
-        || plan.downcast_ref::<SortPreservingMergeExec>().is_some_and(|merge| reads_all_first(merge.input()))
+    plan.pipeline_behavior() == EmissionType::Final
 }
 
 impl DisplayAs for WindowExec {

@@ -66,6 +66,7 @@ fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> (&Arc<dyn ExecutionPlan>, bool)
         let moves = matches!(
             node.name(),
             "SortPreservingMergeExec"
+                | "KeySortExec"
                 | "SortExec"
                 | "SortExec(TopK)"
                 | "GlobalLimitExec"
