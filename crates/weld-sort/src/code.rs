@@ -10,6 +10,7 @@
 use std::fmt::Debug;
 
 use crate::column::Column;
+use crate::parallel;
 use crate::place::{Place, Places, bits_of, low_bits};
 
 /// An integer that keys are made in.
@@ -107,32 +108,45 @@ pub(crate) struct Layout {
 /// The rows that a layout is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'a> {
-    /// Batches of so many rows.
-    Batches(&'a [usize]),
+    /// Batches of so many rows, looked at by so many threads.
+    Batches(&'a [usize], usize),
     Places(&'a [Place]),
 }
 
 impl Rows<'_> {
-    /// Calls `f` with one source's values of all rows, piece by piece.
-    fn for_each(self, column: &Column, source: Source, absent: Option<u64>, mut f: impl FnMut(usize, &[u64], bool)) {
-        let mut values = Vec::new();
+    /// What is known of the values of one source.
+    fn range(self, column: &Column, source: Source) -> Option<Range> {
         match self {
-            Rows::Batches(batches) => {
-                for batch in 0..batches.len() {
-                    fill(column, source, batch, batches[batch], absent, &mut values);
-                    f(batch, &values, false);
-                }
+            Rows::Batches(counts, threads) => {
+                let ranges = parallel::each(parallel::runs(counts, threads), |batches| {
+                    let mut values = Vec::new();
+                    let mut range = None;
+                    for batch in batches {
+                        fill(column, source, batch, counts[batch], None, &mut values);
+                        match column.nulls(batch).filter(|_| source != Source::Null) {
+                            Some(nulls) => Range::add(&mut range, nulls.valid_indices().map(|row| values[row])),
+                            None => Range::add(&mut range, values.iter().copied()),
+                        }
+                    }
+                    range
+                });
+                ranges.into_iter().flatten().reduce(Range::and)
             }
             Rows::Places(places) => {
-                let value = |place: &Place| match source {
-                    Source::Null => u64::from(column.is_null(*place) != column.options.nulls_first),
-                    Source::Ordinal(_) if column.is_null(*place) => absent.unwrap_or(0),
-                    Source::Ordinal(number) => column.ordinal(*place, number),
-                };
-                values.extend(places.iter().map(value));
-                f(0, &values, true);
+                let mut range = None;
+                let places = places.iter().filter(|place| source == Source::Null || !column.is_null(**place));
+                Range::add(&mut range, places.map(|place| value(column, source, *place)));
+                range
             }
         }
+    }
+}
+
+/// A value of a row that is not null, or whether it is.
+fn value(column: &Column, source: Source, place: Place) -> u64 {
+    match source {
+        Source::Null => u64::from(column.is_null(place) != column.options.nulls_first),
+        Source::Ordinal(number) => column.ordinal(place, number),
     }
 }
 
@@ -150,33 +164,39 @@ fn fill(column: &Column, source: Source, batch: usize, rows: usize, absent: Opti
 }
 
 /// What is known of the values of a part.
+#[derive(Clone, Copy)]
 struct Range {
     min: u64,
     max: u64,
-    /// Bits that are not the same in all.
-    varying: u64,
+    ones: u64,
+    zeros: u64,
 }
 
-fn range(column: &Column, source: Source, rows: Rows) -> Option<Range> {
-    let (mut min, mut max, mut ones, mut zeros) = (u64::MAX, 0, 0, 0);
-    let mut any = false;
-    rows.for_each(column, source, None, |batch, values, by_place| {
-        let add = |value: u64| {
-            (min, max) = (min.min(value), max.max(value));
-            (ones, zeros) = (ones | value, zeros | !value);
-            any = true;
-        };
-        let nulls = if source == Source::Null || by_place { None } else { column.nulls(batch) };
-        match (nulls, rows) {
-            (Some(nulls), _) => nulls.valid_indices().map(|row| values[row]).for_each(add),
-            (None, Rows::Places(places)) if source != Source::Null && column.has_nulls => {
-                let valid = values.iter().zip(places).filter(|(_, place)| !column.is_null(**place));
-                valid.map(|(value, _)| *value).for_each(add);
-            }
-            (None, _) => values.iter().copied().for_each(add),
+impl Range {
+    fn add(range: &mut Option<Range>, values: impl Iterator<Item = u64>) {
+        let mut values = values.peekable();
+        let Some(first) = values.peek().copied() else { return };
+        let mut all = range.unwrap_or(Range { min: first, max: first, ones: first, zeros: !first });
+        for value in values {
+            (all.min, all.max) = (all.min.min(value), all.max.max(value));
+            (all.ones, all.zeros) = (all.ones | value, all.zeros | !value);
         }
-    });
-    any.then_some(Range { min, max, varying: ones & zeros })
+        *range = Some(all);
+    }
+
+    fn and(self, other: Range) -> Range {
+        Range {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            ones: self.ones | other.ones,
+            zeros: self.zeros | other.zeros,
+        }
+    }
+
+    /// Bits that are not the same in all values.
+    fn varying(self) -> u64 {
+        self.ones & self.zeros
+    }
 }
 
 impl Layout {
@@ -191,16 +211,15 @@ impl Layout {
                 if source == Source::Null && !column.has_nulls {
                     continue;
                 }
-                let Some(range) = range(column, source, rows) else { continue };
-                if range.varying == 0 {
+                let Some(range) = rows.range(column, source).filter(|range| range.varying() != 0) else {
                     continue;
-                }
+                };
                 let resume = Start { column: number, part };
                 if left == 0 {
                     layout.resume = Some(resume);
                     return layout.placed();
                 }
-                let shared = range.varying.trailing_zeros();
+                let shared = range.varying().trailing_zeros();
                 let bits = bits_of((range.max - range.min) >> shared);
                 let cut = bits.saturating_sub(left);
                 let downwards = column.options.descending && source != Source::Null;
@@ -237,15 +256,13 @@ impl Layout {
         self.bits + self.places.bits()
     }
 
-    /// Appends the keys of a batch.
-    pub(crate) fn keys_of<K: Key>(&self, columns: &[Column], batch: usize, rows: usize, keys: &mut Vec<K>) {
+    /// Makes the keys of a batch. `values` is room that is used again.
+    pub(crate) fn keys_of<K: Key>(&self, columns: &[Column], batch: usize, keys: &mut [K], values: &mut Vec<u64>) {
         let first = self.places.first(batch);
-        let start = keys.len();
-        keys.extend((0..rows as u64).map(|row| K::ZERO.with(first + row, 0)));
-        let mut values = Vec::new();
+        keys.iter_mut().zip(first..).for_each(|(key, place)| *key = K::ZERO.with(place, 0));
         for part in &self.parts {
-            fill(&columns[part.column], part.source, batch, rows, Some(part.base), &mut values);
-            part.put(&values, &mut keys[start..]);
+            fill(&columns[part.column], part.source, batch, keys.len(), Some(part.base), values);
+            part.put(values, keys);
         }
     }
 
@@ -255,8 +272,11 @@ impl Layout {
         let mut keys: Vec<K> = places.iter().map(packed).collect();
         for part in &self.parts {
             let column = &columns[part.column];
-            let rows = Rows::Places(places);
-            rows.for_each(column, part.source, Some(part.base), |_, values, _| part.put(values, &mut keys));
+            let value = |place: &Place| match part.source {
+                Source::Ordinal(_) if column.is_null(*place) => part.base,
+                source => value(column, source, *place),
+            };
+            part.put(&places.iter().map(value).collect::<Vec<u64>>(), &mut keys);
         }
         keys
     }

@@ -96,6 +96,14 @@ impl Column {
         Ok(bytes)
     }
 
+    /// Takes the values of other batches, which come after those that are here.
+    pub(crate) fn append(&mut self, other: Column) {
+        self.chunks.extend(other.chunks);
+        self.has_nulls |= other.has_nulls;
+        self.is_short &= other.is_short;
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// How many ordinals a value has.
     pub(crate) fn ordinals(&self) -> usize {
         match self.chunks.first() {

@@ -9,10 +9,13 @@ use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, LexOrdering, OrderingRequirements, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+};
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -21,29 +24,46 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use crate::rows::Unsorted;
-use crate::stream::{Sort, State};
+use crate::stream::{Input, Sort, State, Stop};
 
-/// A sort by normalised keys. It promises and requires what the operator does that it stands for.
+/// A sort by normalised keys. It promises and requires what the operators do that it stands for: a sort, or a sort of each
+/// partition and their merge.
 #[derive(Debug)]
 pub struct KeySortExec {
+    /// The merge, if there is one.
     stock: Arc<dyn ExecutionPlan>,
+    sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl KeySortExec {
-    /// Stands for `plan`; `None` if it is no sort of DataFusion's, a reason if it is not sorted here.
+    /// Stands for `plan`; `None` if it is no sort of DataFusion's and no merge of sorted partitions, a reason if it is a sort
+    /// that is left to DataFusion.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<KeySortExec, String>> {
-        let sort = plan.downcast_ref::<SortExec>()?;
-        Some(KeySortExec::over(plan, sort))
+        if let Some(sort) = plan.downcast_ref::<SortExec>() {
+            return Some(KeySortExec::over(plan, plan, sort));
+        }
+        let merge = plan.downcast_ref::<SortPreservingMergeExec>().filter(|merge| merge.fetch().is_none())?;
+        let below = match merge.input().downcast_ref::<KeySortExec>() {
+            Some(exec) => exec.stock(),
+            None => merge.input(),
+        };
+        let sort = below.downcast_ref::<SortExec>().filter(|sort| sort.expr() == merge.expr())?;
+        let stock = replace_children_if_necessary(Arc::clone(plan), vec![Arc::clone(below)]).ok()?;
+        Some(Ok(KeySortExec::over(&stock, below, sort).ok()?))
     }
 
-    /// DataFusion's operator.
+    /// DataFusion's operators.
     pub fn stock(&self) -> &Arc<dyn ExecutionPlan> {
         &self.stock
     }
 
-    fn over(plan: &Arc<dyn ExecutionPlan>, sort: &SortExec) -> Result<KeySortExec, String> {
+    fn over(
+        stock: &Arc<dyn ExecutionPlan>,
+        plan: &Arc<dyn ExecutionPlan>,
+        sort: &SortExec,
+    ) -> Result<KeySortExec, String> {
         if sort.fetch().is_some() {
             return Err("it keeps the first rows only".to_owned());
         }
@@ -56,7 +76,21 @@ impl KeySortExec {
         }
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(KeySortExec { stock: Arc::clone(plan), order: sort.expr().clone(), metrics })
+        Ok(KeySortExec { stock: Arc::clone(stock), sort: Arc::clone(plan), order: sort.expr().clone(), metrics })
+    }
+
+    fn merges(&self) -> bool {
+        !Arc::ptr_eq(&self.stock, &self.sort)
+    }
+
+    /// The same over other operators of DataFusion's, or these if they are not sorted here.
+    fn again(&self, sort: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock =
+            if self.merges() { replace_children_if_necessary(Arc::clone(&self.stock), vec![sort])? } else { sort };
+        match KeySortExec::of(&stock) {
+            Some(Ok(exec)) => Ok(Arc::new(exec)),
+            _ => Ok(stock),
+        }
     }
 }
 
@@ -82,46 +116,46 @@ impl ExecutionPlan for KeySortExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
+        self.sort.children()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
+        self.sort.input_distribution_requirements()
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
-        self.stock.input_distribution_requirements().into_per_child()
+        self.sort.input_distribution_requirements().into_per_child()
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        self.stock.required_input_ordering()
+        self.sort.required_input_ordering()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        self.stock.maintains_input_order()
+        self.sort.maintains_input_order()
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        self.stock.benefits_from_input_partitioning()
+        self.sort.benefits_from_input_partitioning()
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
-        self.stock.cardinality_effect()
+        self.sort.cardinality_effect()
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
+        self.sort.child_stats_requests(if self.merges() { None } else { partition })
     }
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(inputs, args)
+        self.sort.statistics_from_inputs(inputs, args)
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
+        self.sort.apply_expressions(f)
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -138,7 +172,7 @@ impl ExecutionPlan for KeySortExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        self.stock.gather_filters_for_pushdown(phase, parent_filters, config)
+        self.sort.gather_filters_for_pushdown(phase, parent_filters, config)
     }
 
     fn replace_children(
@@ -146,11 +180,7 @@ impl ExecutionPlan for KeySortExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let stock = Arc::clone(&self.stock).replace_children(children, options)?;
-        match KeySortExec::of(&stock) {
-            Some(Ok(exec)) => Ok(Arc::new(exec)),
-            _ => Ok(stock),
-        }
+        self.again(Arc::clone(&self.sort).replace_children(children, options)?)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -158,32 +188,38 @@ impl ExecutionPlan for KeySortExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let stock = Arc::clone(&self.stock).reset_state()?;
-        match KeySortExec::of(&stock) {
-            Some(Ok(exec)) => Ok(Arc::new(exec)),
-            _ => Ok(stock),
-        }
+        self.again(Arc::clone(&self.sort).reset_state()?)
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let [input] = self.children()[..] else { return internal_err!("a sort has one input") };
-        let input = input.execute(partition, Arc::clone(&context))?;
         let schema = self.schema();
         let batch_rows = context.session_config().batch_size().max(1);
-        let Ok(rows) = Unsorted::new(Arc::clone(&schema), &self.order, batch_rows) else {
-            return internal_err!("its keys were looked at");
+        let reserve = |partition: usize| {
+            let consumer = MemoryConsumer::new(format!("KeySortExec[{partition}]")).with_can_spill(true);
+            consumer.register(context.memory_pool())
         };
-        let consumer = MemoryConsumer::new(format!("KeySortExec[{partition}]")).with_can_spill(true);
+        let count = input.output_partitioning().partition_count();
+        let mut inputs = Vec::new();
+        for partition in if self.merges() { 0..count } else { partition..partition + 1 } {
+            let Ok(rows) = Unsorted::new(Arc::clone(&schema), &self.order, batch_rows) else {
+                return internal_err!("its keys were looked at");
+            };
+            let stream = Some(input.execute(partition, Arc::clone(&context))?);
+            inputs.push(Input { partition, stream, rows, reservation: reserve(partition), is_refused: false });
+        }
         let sort = Sort {
             schema: Arc::clone(&schema),
+            order: self.order.clone(),
             batch_rows,
-            reservation: consumer.register(context.memory_pool()),
-            state: State::Reading(input, rows),
-            stock: Arc::clone(&self.stock),
+            reservation: reserve(partition),
+            partitions: Vec::new(),
+            state: State::Reading(inputs),
+            stock: Arc::clone(&self.sort),
             context,
-            partition,
             handovers: MetricBuilder::new(&self.metrics).counter("handovers", partition),
             baseline: BaselineMetrics::new(&self.metrics, partition),
+            stop: Stop::default(),
         };
         let rows =
             stream::try_unfold(sort, |mut sort| async move { Ok(sort.next().await?.map(|batch| (batch, sort))) });
@@ -193,7 +229,7 @@ impl ExecutionPlan for KeySortExec {
     /// Those of DataFusion's operator are there if it went on with a sort.
     fn metrics(&self) -> Option<MetricsSet> {
         let mut metrics = self.metrics.clone_inner();
-        let stock = self.stock.metrics().unwrap_or_default();
+        let stock = self.sort.metrics().unwrap_or_default();
         stock.iter().for_each(|metric| metrics.push(Arc::clone(metric)));
         Some(metrics)
     }

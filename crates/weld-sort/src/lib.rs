@@ -15,6 +15,7 @@ mod code;
 mod column;
 mod exec;
 mod gather;
+mod parallel;
 mod place;
 mod radix;
 mod rows;

@@ -13,6 +13,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use crate::code::{Key, Layout, Rows, Start};
 use crate::column::Column;
 use crate::gather::{Source, is_decoded};
+use crate::parallel;
 use crate::place::{Place, Places};
 
 /// Rows that have been read.
@@ -87,19 +88,37 @@ impl Unsorted {
         self.batches.into_iter().chain(self.small).collect()
     }
 
+    /// Takes the rows of another partition.
+    pub(crate) fn append(&mut self, other: Unsorted) {
+        self.columns.iter_mut().zip(other.columns).for_each(|(column, other)| column.append(other));
+        self.batches.extend(other.batches);
+        self.counts.extend(other.counts);
+        self.small.extend(other.small);
+    }
+
     /// How keys of all rows are made.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self, threads: usize) -> Layout {
         let places = Places::new(self.counts.len(), self.counts.iter().copied().max().unwrap_or(0));
-        Layout::of(&self.columns, Rows::Batches(&self.counts), places, Start::default(), u128::BITS)
+        Layout::of(&self.columns, Rows::Batches(&self.counts, threads), places, Start::default(), u128::BITS)
     }
 
     /// The keys of all rows, not sorted.
-    pub(crate) fn keys<K: Key>(&self, layout: &Layout) -> Vec<K> {
-        let mut keys = Vec::with_capacity(self.rows());
-        for (batch, rows) in self.counts.iter().enumerate() {
-            layout.keys_of(&self.columns, batch, *rows, &mut keys);
-        }
+    pub(crate) fn keys<K: Key>(&self, layout: &Layout, threads: usize) -> Vec<K> {
+        let mut keys = vec![K::ZERO; self.rows()];
+        let runs = parallel::runs(&self.counts, threads);
+        let slices = parallel::cut(&mut keys, runs.iter().map(|run| self.counts[run.clone()].iter().sum()));
+        parallel::each(runs.into_iter().zip(slices).collect(), |(run, slice)| {
+            let mut values = Vec::new();
+            let slices = parallel::cut(slice, self.counts[run.clone()].iter().copied());
+            for (batch, keys) in run.zip(slices) {
+                layout.keys_of(&self.columns, batch, keys, &mut values);
+            }
+        });
         keys
+    }
+
+    pub(crate) fn batch_rows(&self) -> usize {
+        self.batch_rows
     }
 
     pub(crate) fn schema(&self) -> SchemaRef {
@@ -133,6 +152,9 @@ pub(crate) struct Sorted<K> {
     pub(crate) sources: Vec<Source>,
     pub(crate) places: Places,
     pub(crate) keys: Vec<K>,
+    pub(crate) batch_rows: usize,
+    /// So many make batches of them.
+    pub(crate) threads: usize,
 }
 
 impl<K: Key> Sorted<K> {

@@ -1,23 +1,31 @@
-//! Reads a partition's rows, sorts them, and gives them in batches.
+//! Reads rows, sorts them, and gives them in batches.
+//!
+//! One partition is sorted by the task that asks for its rows, which lets others have a turn now and then. Several, which
+//! become one, are read by a task each; as many threads sort, and as many tasks make the batches of the result.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
+use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use weld_plans::HeldExec;
 
 use crate::code::{Key, Layout};
-
+use crate::parallel;
 use crate::radix;
 use crate::rows::{Sorted, Unsorted};
 use crate::ties;
@@ -25,26 +33,73 @@ use crate::ties;
 /// After so many keys others get a turn, and it is seen whether anybody waits for the rows.
 const KEYS_AT_ONCE: usize = 1 << 20;
 
-/// One partition of the plan.
+/// So few rows are sorted by one thread.
+const FEW: usize = 1 << 16;
+
+/// What is sorted: one partition of the plan, or all of them.
 pub(crate) struct Sort {
     pub(crate) schema: SchemaRef,
+    pub(crate) order: LexOrdering,
     pub(crate) batch_rows: usize,
+    /// Memory for keys of 128 bits, and what the partitions have.
     pub(crate) reservation: MemoryReservation,
+    pub(crate) partitions: Vec<MemoryReservation>,
     pub(crate) state: State,
-    /// DataFusion's operator, which goes on if memory is refused.
+    /// DataFusion's sort, which goes on if memory is refused.
     pub(crate) stock: Arc<dyn ExecutionPlan>,
     pub(crate) context: Arc<TaskContext>,
-    pub(crate) partition: usize,
     pub(crate) handovers: Count,
     pub(crate) baseline: BaselineMetrics,
+    pub(crate) stop: Stop,
 }
 
 pub(crate) enum State {
-    Reading(SendableRecordBatchStream, Unsorted),
-    Narrow(Sorted<u64>, usize),
-    Wide(Sorted<u128>, usize),
+    Reading(Vec<Input>),
+    Narrow(Giving<u64>),
+    Wide(Giving<u128>),
     Stock(SendableRecordBatchStream),
     Done,
+}
+
+/// A partition, as it is read.
+pub(crate) struct Input {
+    pub(crate) partition: usize,
+    pub(crate) stream: Option<SendableRecordBatchStream>,
+    pub(crate) rows: Unsorted,
+    pub(crate) reservation: MemoryReservation,
+    pub(crate) is_refused: bool,
+}
+
+/// Tells threads that nobody waits for them.
+#[derive(Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Input {
+    async fn read(mut self, compute: Time) -> Result<Input> {
+        while let Some(stream) = &mut self.stream {
+            let Some(batch) = stream.next().await.transpose()? else {
+                self.stream = None;
+                break;
+            };
+            let _timer = compute.timer();
+            if batch.num_rows() > 0 {
+                let bytes = self.rows.add(batch)?;
+                self.is_refused = self.reservation.try_grow(bytes).is_err();
+            }
+            if self.is_refused {
+                return Ok(self);
+            }
+        }
+        let bytes = self.rows.end()?;
+        self.is_refused = self.reservation.try_grow(bytes).is_err();
+        Ok(self)
+    }
 }
 
 impl Sort {
@@ -55,103 +110,185 @@ impl Sort {
         let compute = self.baseline.elapsed_compute().clone();
         let batch = match &mut self.state {
             State::Stock(stock) => return stock.next().await.transpose(),
-            State::Narrow(sorted, given) => {
-                let _timer = compute.timer();
-                give(sorted, given, self.batch_rows)?
-            }
-            State::Wide(sorted, given) => {
-                let _timer = compute.timer();
-                give(sorted, given, self.batch_rows)?
-            }
+            State::Narrow(giving) => giving.next(&compute).await?,
+            State::Wide(giving) => giving.next(&compute).await?,
             State::Reading(..) | State::Done => None,
         };
         if batch.is_none() {
             self.state = State::Done;
             self.reservation.free();
+            self.partitions.clear();
         }
         Ok(batch.map(|batch| batch.record_output(&self.baseline)))
     }
 
     async fn read(&mut self) -> Result<State> {
-        let State::Reading(mut input, mut rows) = std::mem::replace(&mut self.state, State::Done) else {
+        let State::Reading(inputs) = std::mem::replace(&mut self.state, State::Done) else {
             return internal_err!("rows are read once");
         };
         let compute = self.baseline.elapsed_compute().clone();
-        while let Some(batch) = input.next().await.transpose()? {
-            let _timer = compute.timer();
-            if batch.num_rows() == 0 {
-                continue;
+        let mut threads = inputs.len();
+        let mut read = Vec::new();
+        if threads == 1 {
+            for input in inputs {
+                read.push(input.read(compute.clone()).await?);
             }
-            let bytes = rows.add(batch)?;
-            if self.reservation.try_grow(bytes).is_err() {
-                return self.hand_over(rows, Some(input));
+        } else {
+            let spawn = |input: Input| SpawnedTask::spawn(input.read(compute.clone()));
+            let tasks: Vec<_> = inputs.into_iter().map(spawn).collect();
+            for task in tasks {
+                read.push(task.join_unwind().await.map_err(ended)??);
             }
         }
-        drop(input);
-        let bytes = rows.end()?;
-        if self.reservation.try_grow(bytes).is_err() {
-            return self.hand_over(rows, None);
+        let rows: usize = read.iter().map(|input| input.rows.rows()).sum();
+        if read.iter().any(|input| input.is_refused) {
+            return self.hand_over(read);
         }
-        if rows.rows() == 0 {
+        if rows == 0 {
             return Ok(State::Done);
         }
-        let layout = {
-            let _timer = compute.timer();
-            rows.layout()
+        // Keys of 64 bits are paid for.
+        if self.reservation.try_grow(rows * (size_of::<u128>() - size_of::<u64>())).is_err() {
+            return self.hand_over(read);
+        }
+        let mut inputs = read.into_iter();
+        let Some(mut all) = inputs.next() else { return Ok(State::Done) };
+        for input in inputs {
+            all.rows.append(input.rows);
+            self.partitions.push(input.reservation);
+        }
+        self.partitions.push(all.reservation);
+        if rows <= FEW {
+            threads = 1;
+        }
+        self.sorted(all.rows, threads, compute).await
+    }
+
+    async fn sorted(&mut self, rows: Unsorted, threads: usize, compute: Time) -> Result<State> {
+        let count = rows.rows();
+        let stop = Arc::clone(&self.stop.0);
+        let sorts = async move {
+            let layout = timed(&compute, || rows.layout(threads));
+            turn().await;
+            Ok(if layout.bits() <= u64::BITS {
+                State::Narrow(Giving::of(sort(rows, layout, threads, &compute, &stop).await))
+            } else {
+                State::Wide(Giving::of(sort(rows, layout, threads, &compute, &stop).await))
+            })
         };
-        turn().await;
-        if layout.bits() <= u64::BITS {
-            return Ok(State::Narrow(sort(rows, layout, &compute).await, 0));
+        let state =
+            if threads == 1 { sorts.await } else { SpawnedTask::spawn(sorts).join_unwind().await.map_err(ended)? };
+        if matches!(state, Ok(State::Narrow(_))) {
+            self.reservation.shrink(count * (size_of::<u128>() - size_of::<u64>()));
         }
-        // Room for keys of 64 bits is there.
-        if self.reservation.try_grow(rows.rows() * (size_of::<u128>() - size_of::<u64>())).is_err() {
-            return self.hand_over(rows, None);
-        }
-        Ok(State::Wide(sort(rows, layout, &compute).await, 0))
+        state
     }
 
     /// DataFusion's operator, over the rows that are there and those to come.
-    fn hand_over(&mut self, rows: Unsorted, input: Option<SendableRecordBatchStream>) -> Result<State> {
+    fn hand_over(&mut self, inputs: Vec<Input>) -> Result<State> {
         log::debug!("a sort was refused memory, DataFusion's operator goes on");
         self.handovers.add(1);
-        let schema = Arc::clone(&self.schema);
-        let held = stream::iter(rows.into_batches().into_iter().map(Ok));
-        let rest = held.chain(stream::iter(input).flatten());
         self.reservation.free();
         let [child] = self.stock.children()[..] else { return internal_err!("a sort has one input") };
-        let rest = Box::pin(RecordBatchStreamAdapter::new(schema, rest));
-        let rest: Arc<dyn ExecutionPlan> = Arc::new(HeldExec::new(child, self.partition, rest));
-        let stock = replace_children_if_necessary(Arc::clone(&self.stock), vec![rest])?;
-        Ok(State::Stock(stock.execute(self.partition, Arc::clone(&self.context))?))
-    }
-}
-
-async fn sort<K: Key>(rows: Unsorted, layout: Layout, compute: &Time) -> Sorted<K> {
-    let mut timer = compute.timer();
-    let mut keys: Vec<K> = rows.keys(&layout);
-    timer.done();
-    turn().await;
-    timer = compute.timer();
-    let mut done = 0;
-    for part in radix::split(&mut keys) {
-        if part.end - done > KEYS_AT_ONCE {
-            timer.done();
-            turn().await;
-            timer = compute.timer();
-            done = part.start;
+        let mut streams = Vec::new();
+        for input in inputs {
+            input.reservation.free();
+            let held = stream::iter(input.rows.into_batches().into_iter().map(Ok));
+            let rest = held.chain(stream::iter(input.stream).flatten());
+            let rest = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rest));
+            let rest: Arc<dyn ExecutionPlan> = Arc::new(HeldExec::new(child, input.partition, rest));
+            let stock = replace_children_if_necessary(Arc::clone(&self.stock), vec![rest])?;
+            streams.push(stock.execute(input.partition, Arc::clone(&self.context))?);
         }
-        radix::sort(&mut keys[part]);
+        if streams.len() == 1 {
+            return Ok(streams.pop().map_or(State::Done, State::Stock));
+        }
+        let merged = StreamingMergeBuilder::new()
+            .with_streams(streams)
+            .with_schema(Arc::clone(&self.schema))
+            .with_expressions(&self.order)
+            .with_metrics(self.baseline.clone())
+            .with_batch_size(self.batch_rows)
+            .with_reservation(self.reservation.new_empty());
+        Ok(State::Stock(merged.build()?))
     }
-    ties::resolve(&mut keys, &layout, rows.columns());
-    timer.done();
-    let sources = rows.sources(&layout);
-    Sorted { schema: rows.schema(), sources, places: layout.places(), keys }
 }
 
-fn give<K: Key>(sorted: &Sorted<K>, given: &mut usize, batch_rows: usize) -> Result<Option<RecordBatch>> {
-    let start = *given;
-    *given = (start + batch_rows).min(sorted.keys.len());
-    if start == *given { Ok(None) } else { sorted.batch(start..*given).map(Some) }
+async fn sort<K: Key>(rows: Unsorted, layout: Layout, threads: usize, time: &Time, stop: &AtomicBool) -> Sorted<K> {
+    let mut keys: Vec<K> = timed(time, || rows.keys(&layout, threads));
+    turn().await;
+    let parts = timed(time, || radix::split(&mut keys));
+    if threads > 1 {
+        let slices = parallel::cut(&mut keys, parts.iter().map(ExactSizeIterator::len));
+        let work = parallel::shares(slices, threads);
+        timed(time, || {
+            parallel::each(work, |slices| {
+                let wanted = slices.into_iter().take_while(|_| !stop.load(Ordering::Relaxed));
+                wanted.for_each(radix::sort);
+            })
+        });
+    } else {
+        let mut done = 0;
+        for part in parts {
+            if part.end - done > KEYS_AT_ONCE {
+                turn().await;
+                done = part.start;
+            }
+            timed(time, || radix::sort(&mut keys[part]));
+        }
+    }
+    timed(time, || ties::resolve(&mut keys, &layout, rows.columns()));
+    let sources = rows.sources(&layout);
+    Sorted { schema: rows.schema(), sources, places: layout.places(), keys, batch_rows: rows.batch_rows(), threads }
+}
+
+fn timed<R>(time: &Time, work: impl FnOnce() -> R) -> R {
+    let _timer = time.timer();
+    work()
+}
+
+/// Sorted rows, and how many of them were given.
+pub(crate) struct Giving<K> {
+    sorted: Arc<Sorted<K>>,
+    given: usize,
+    /// Batches that are being made, in the order of the result.
+    ahead: VecDeque<SpawnedTask<Result<RecordBatch>>>,
+}
+
+impl<K: Key> Giving<K> {
+    fn of(sorted: Sorted<K>) -> Giving<K> {
+        Giving { sorted: Arc::new(sorted), given: 0, ahead: VecDeque::new() }
+    }
+
+    async fn next(&mut self, compute: &Time) -> Result<Option<RecordBatch>> {
+        let threads = self.sorted.threads;
+        if threads == 1 {
+            let rows = self.rows();
+            return timed(compute, || if rows.is_empty() { Ok(None) } else { self.sorted.batch(rows).map(Some) });
+        }
+        while self.ahead.len() < 2 * threads {
+            let rows = self.rows();
+            if rows.is_empty() {
+                break;
+            }
+            let (sorted, compute) = (Arc::clone(&self.sorted), compute.clone());
+            self.ahead.push_back(SpawnedTask::spawn(async move { timed(&compute, || sorted.batch(rows)) }));
+        }
+        match self.ahead.pop_front() {
+            Some(task) => task.join_unwind().await.map_err(ended)?.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn rows(&mut self) -> std::ops::Range<usize> {
+        let start = self.given;
+        self.given = (start + self.sorted.batch_rows).min(self.sorted.keys.len());
+        start..self.given
+    }
+}
+
+fn ended(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 /// Lets others have a turn.

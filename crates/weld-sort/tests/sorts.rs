@@ -5,9 +5,9 @@ mod common;
 use std::sync::Arc;
 
 use arrow::array::*;
-use arrow::compute::{cast, take};
+use arrow::compute::{cast, take, take_record_batch};
 use arrow::datatypes::{DataType, Int32Type, IntervalUnit, TimeUnit, i256};
-use common::{OPTIONS, assert_same, check, context, ours, rows, stock};
+use common::{OPTIONS, assert_same, check, context, merged, ours, rows, stock};
 
 /// Numbers without a pattern.
 struct Numbers(u64);
@@ -155,7 +155,8 @@ async fn several_keys_of_any_type() {
         let names = ["k0", "k1", "k2", "k3"].map(|name| (name, OPTIONS[numbers.below(4)]));
         let batches = batches(&picked, 500, seed);
         check(&[batches.clone()], &names, 64).await;
-        check(&[batches], &names[..2], 8192).await;
+        check(&[batches.clone()], &names[..2], 8192).await;
+        check(&[batches.clone(), batches[..1].to_vec(), batches], &names[..2], 100).await;
     }
 }
 
@@ -185,16 +186,32 @@ async fn many_rows() {
     for distinct in [1_i64, 2, 1000, i64::MAX] {
         let mut numbers = Numbers(11);
         let mut value = || (numbers.below(1 << 31) as i64) << 31 | numbers.below(1 << 31) as i64;
-        let values = Int64Array::from_iter_values((0..20_000).map(|_| value() % distinct));
-        let rows = Int64Array::from_iter_values(0..20_000);
+        let values = Int64Array::from_iter_values((0..6_000).map(|_| value() % distinct));
+        let rows = Int64Array::from_iter_values(0..6_000);
         let all = RecordBatch::try_from_iter([("k0", Arc::new(values) as ArrayRef), ("row", Arc::new(rows) as _)]);
         let all = all.expect("columns of one length");
-        let batches: Vec<_> = (0..20_000).step_by(8192).map(|at| all.slice(at, 8192.min(20_000 - at))).collect();
+        let batches: Vec<_> = (0..6_000).step_by(8192).map(|at| all.slice(at, 8192.min(6_000 - at))).collect();
         for options in OPTIONS {
             check(&[batches.clone()], &[("k0", options)], 8192).await;
             check(&[batches.clone(), batches.clone()], &[("k0", options), ("row", OPTIONS[2])], 8192).await;
         }
         check(&[vec![all]], &[("k0", OPTIONS[3])], 8192).await;
+    }
+}
+
+/// Enough for several threads, of several digits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_are_sorted_by_threads() {
+    let mut numbers = Numbers(11);
+    let rows = 40_000;
+    let mut column = |values| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|_| (numbers.below(values) * 1009) as i64)))
+    };
+    let named = [("k0", column(7)), ("k1", column(1 << 30)), ("row", column(1 << 30))];
+    let all = RecordBatch::try_from_iter(named).expect("columns of one length");
+    let batches: Vec<_> = (0..rows).step_by(8192).map(|at| all.slice(at, 8192.min(rows - at))).collect();
+    for options in OPTIONS {
+        check(&[batches.clone(), batches.clone()], &[("k0", options), ("k1", OPTIONS[0])], 8192).await;
     }
 }
 
@@ -241,6 +258,33 @@ async fn who_is_refused_memory_gives_way_to_stock() {
         assert_eq!(context.memory_pool().reserved(), 0);
     }
     assert!(spilled > 0 && in_memory > 0, "{spilled} {in_memory}");
+}
+
+#[tokio::test]
+async fn a_merge_that_is_refused_memory_gives_way_to_stock() {
+    let slices = batches(&[columns()[3].clone(), columns()[27].clone()], 10_000, 1);
+    let copy = |slice: &RecordBatch| {
+        take_record_batch(slice, &UInt32Array::from_iter_values(0..slice.num_rows() as u32)).expect("its rows")
+    };
+    let batches: Vec<_> = slices.iter().map(copy).collect();
+    let keys = [("k0", OPTIONS[0]), ("k1", OPTIONS[2])];
+    let plan = stock(&[batches.clone(), batches[..20].to_vec(), batches], &keys, None);
+    let expected = rows(&plan, &keys, &context(32, None)).await.expect("it sorts");
+    let mut spilled = 0;
+    for kilobytes in [900, 1100, 1_000_000] {
+        let context = context(32, Some(kilobytes << 10));
+        let sort = ours(&merged(&plan, &keys));
+        if let Ok(found) = datafusion::physical_plan::collect(sort.clone(), context.clone()).await {
+            let found = arrow::compute::concat_batches(&sort.schema(), &found).expect("one schema");
+            assert_same(&found, &expected, &keys, false);
+            let handed_over = sort.metrics().and_then(|metrics| metrics.sum_by_name("handovers"));
+            spilled += handed_over.map_or(0, |value| value.as_usize());
+        } else {
+            rows(&plan, &keys, &context).await.expect_err("ours failed");
+        }
+        assert_eq!(context.memory_pool().reserved(), 0);
+    }
+    assert!(spilled > 0);
 }
 
 #[tokio::test]

@@ -67,15 +67,19 @@ pub(crate) async fn rows(
     keys: &[(&str, SortOptions)],
     context: &Arc<TaskContext>,
 ) -> Result<RecordBatch> {
+    let batches = collect(merged(sort, keys), Arc::clone(context)).await?;
+    Ok(concat_batches(&sort.schema(), &batches)?)
+}
+
+/// DataFusion's merge of sorted partitions.
+pub(crate) fn merged(sort: &Arc<dyn ExecutionPlan>, keys: &[(&str, SortOptions)]) -> Arc<dyn ExecutionPlan> {
     let schema = sort.schema();
     let key = |(name, options): &(&str, SortOptions)| PhysicalSortExpr {
         expr: col(name, &schema).expect("a column"),
         options: *options,
     };
     let order = LexOrdering::new(keys.iter().map(key)).expect("keys");
-    let merged = Arc::new(SortPreservingMergeExec::new(order, Arc::clone(sort)).with_fetch(sort.fetch()));
-    let batches = collect(merged, Arc::clone(context)).await?;
-    Ok(concat_batches(&schema, &batches)?)
+    Arc::new(SortPreservingMergeExec::new(order, Arc::clone(sort)).with_fetch(sort.fetch()))
 }
 
 /// Fails unless the keys come in the same order and all rows are there. Which of equal rows comes first is open, and so is
@@ -110,4 +114,13 @@ pub(crate) async fn check(partitions: &[Vec<RecordBatch>], keys: &[(&str, SortOp
     let plan = ours(&plan);
     let found = rows(&plan, keys, &context).await.expect("it sorts");
     assert_same(&found, &expected, keys, false);
+    if partitions.len() > 1 {
+        // One operator for the sorts and the merge.
+        let plan = ours(&merged(&plan, keys));
+        assert_eq!(plan.children().len(), 1);
+        assert!(plan.children()[0].children().is_empty(), "the sort is part of it");
+        let found = collect(Arc::clone(&plan), Arc::clone(&context)).await.expect("it sorts");
+        let found = concat_batches(&plan.schema(), &found).expect("one schema");
+        assert_same(&found, &expected, keys, false);
+    }
 }
