@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, UInt64Array, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::interleave;
+use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use datafusion::common::Result;
 
@@ -17,6 +17,8 @@ pub(crate) enum Source {
     Key(DataType, Whole),
     Batches(DataType, Fixed, Vec<Option<NullBuffer>>),
     Arrays(Vec<ArrayRef>),
+    /// One array, and where the rows of each batch begin in it.
+    Array(ArrayRef, Vec<usize>),
 }
 
 /// Values of one width. What they mean does not matter to who moves them.
@@ -31,8 +33,15 @@ pub(crate) enum Fixed {
 
 impl Source {
     /// The values of a column in all batches.
-    pub(crate) fn of(arrays: Vec<ArrayRef>, data_type: &DataType) -> Source {
-        let Some(width) = data_type.primitive_width() else { return Source::Arrays(arrays) };
+    pub(crate) fn of(arrays: Vec<ArrayRef>, data_type: &DataType) -> Result<Source> {
+        if matches!(data_type, DataType::Utf8View | DataType::BinaryView) {
+            // Their text stays where it is.
+            let starts = arrays.iter().scan(0, |next, array| Some(std::mem::replace(next, *next + array.len())));
+            let starts = starts.collect();
+            let references: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+            return Ok(Source::Array(concat(&references)?, starts));
+        }
+        let Some(width) = data_type.primitive_width() else { return Ok(Source::Arrays(arrays)) };
         let fixed = match width {
             1 => Fixed::Bits8(buffers(&arrays)),
             2 => Fixed::Bits16(buffers(&arrays)),
@@ -40,14 +49,14 @@ impl Source {
             8 => Fixed::Bits64(buffers(&arrays)),
             16 if is_aligned(data_type) => Fixed::Bits128(buffers(&arrays)),
             32 => Fixed::Bits256(buffers(&arrays)),
-            _ => return Source::Arrays(arrays),
+            _ => return Ok(Source::Arrays(arrays)),
         };
         let nulls = |array: &ArrayRef| array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         let mut nulls: Vec<_> = arrays.iter().map(nulls).collect();
         if nulls.iter().all(Option::is_none) {
             nulls.clear();
         }
-        Source::Batches(data_type.clone(), fixed, nulls)
+        Ok(Source::Batches(data_type.clone(), fixed, nulls))
     }
 
     /// The values of these rows, whose places are also there in pairs of indices.
@@ -63,6 +72,10 @@ impl Source {
                     NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid))
                 });
                 primitive(data_type, places.len(), fixed.take(places), nulls)
+            }
+            Source::Array(array, starts) => {
+                let rows = places.iter().map(|place| (starts[place.batch] + place.row) as u64);
+                Ok(take(array, &UInt64Array::from_iter_values(rows), None)?)
             }
             Source::Arrays(arrays) => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();

@@ -1,60 +1,94 @@
-//! Sorts keys in place: by the eight highest bits in which they differ, again within these, and what is few by comparison.
+//! Sorts keys by the highest bits in which they differ, again within these, until few are left.
 //!
-//! The first step brings ten million keys into parts that fit a processor's cache; nothing is copied aside.
-
-use std::ops::Range;
+//! Keys go to an array aside and back: exchanging them in place takes three times as long. So that this array is small, keys
+//! are made in ranges that fit a processor's cache ([`Digit::highest`]).
 
 use crate::code::Key;
 
 const DIGIT_BITS: u32 = 8;
-const DIGITS: usize = 1 << DIGIT_BITS;
-/// So few keys are sorted by comparison. Measured: 256 to 4096 make no difference.
-const FEW: usize = 1024;
+/// Ranges of more keys than this fit no cache.
+const CACHED: usize = 1 << 14;
+/// More ranges than this cannot be written to at once.
+const TOP_BITS: u32 = 9;
+/// So few keys are sorted by comparison.
+const FEW: usize = 20;
 
-/// Sorts keys.
-pub(crate) fn sort<K: Key>(keys: &mut [K]) {
+/// Sorts keys. `aside` is room that is used again.
+pub(crate) fn sort<K: Key>(keys: &mut [K], aside: &mut Vec<K>) {
     if keys.len() <= FEW {
         return keys.sort_unstable();
     }
-    let parts = split(keys);
-    if parts.len() > 1 {
-        parts.into_iter().for_each(|part| sort(&mut keys[part]));
+    if keys.is_sorted() {
+        return;
+    }
+    let digit = Digit::of(keys, keys.len().ilog2().min(DIGIT_BITS));
+    let mut ends = [0; 1 << DIGIT_BITS];
+    keys.iter().for_each(|key| ends[digit.of_key(*key)] += 1);
+    let most = ends.iter().copied().max().unwrap_or(0);
+    let mut end = 0;
+    for count in &mut ends {
+        end += std::mem::replace(count, end);
+    }
+    aside.clear();
+    aside.extend_from_slice(keys);
+    for key in aside.iter() {
+        let at = &mut ends[digit.of_key(*key)];
+        keys[*at] = *key;
+        *at += 1;
+    }
+    if most <= FEW {
+        return insert(keys);
+    }
+    let mut start = 0;
+    for end in ends {
+        if end - start > 1 {
+            sort(&mut keys[start..end], aside);
+        }
+        start = end;
     }
 }
 
-/// Brings keys into an order of ranges: no key of a range is above one of the next. There is one range only if all are the
-/// same.
-pub(crate) fn split<K: Key>(keys: &mut [K]) -> Vec<Range<usize>> {
-    let Some(first) = keys.first().copied() else { return Vec::new() };
-    let varying = keys.iter().fold(K::ZERO, |varying, key| varying.or(key.xor(first)));
-    let shift = varying.used().saturating_sub(DIGIT_BITS);
-    let digit = |key: K| (key.word(shift) as usize) & (DIGITS - 1);
-    let mut counts = [0_usize; DIGITS];
-    keys.iter().for_each(|key| counts[digit(*key)] += 1);
-    let (mut heads, mut ends) = ([0; DIGITS], [0; DIGITS]);
-    let mut end = 0;
-    for number in 0..DIGITS {
-        heads[number] = end;
-        end += counts[number];
-        ends[number] = end;
-    }
-    let parts = (0..DIGITS).map(|number| heads[number]..ends[number]).filter(|part| !part.is_empty()).collect();
-    for number in 0..DIGITS {
-        while heads[number] < ends[number] {
-            let mut key = keys[heads[number]];
-            loop {
-                let to = digit(key);
-                let head = heads[to];
-                heads[to] += 1;
-                if to == number {
-                    keys[head] = key;
-                    break;
-                }
-                std::mem::swap(&mut keys[head], &mut key);
-            }
+/// Sorts keys that are near their places.
+fn insert<K: Key>(keys: &mut [K]) {
+    for number in 1..keys.len() {
+        let key = keys[number];
+        let mut at = number;
+        while at > 0 && keys[at - 1] > key {
+            keys[at] = keys[at - 1];
+            at -= 1;
         }
+        keys[at] = key;
     }
-    parts
+}
+
+/// The highest bits in which keys differ.
+#[derive(Clone, Copy)]
+pub(crate) struct Digit {
+    shift: u32,
+    mask: usize,
+}
+
+impl Digit {
+    fn of<K: Key>(keys: &[K], bits: u32) -> Digit {
+        let first = keys[0];
+        let varying = keys.iter().fold(K::ZERO, |varying, key| varying.or(key.xor(first)));
+        Digit { shift: varying.used().saturating_sub(bits), mask: (1 << bits) - 1 }
+    }
+
+    /// The highest bits of so many keys, which have so many bits.
+    pub(crate) fn highest(bits: u32, keys: usize) -> Digit {
+        let digit = (keys / CACHED).checked_ilog2().map_or(0, |bits| bits + 1).min(TOP_BITS).min(bits);
+        Digit { shift: bits - digit, mask: (1 << digit) - 1 }
+    }
+
+    /// How many values it has.
+    pub(crate) fn values(self) -> usize {
+        self.mask + 1
+    }
+
+    pub(crate) fn of_key<K: Key>(self, key: K) -> usize {
+        key.word(self.shift) as usize & self.mask
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +108,8 @@ mod tests {
             let (mut wide_sorted, mut narrow_sorted) = (wide.clone(), narrow.clone());
             wide_sorted.sort();
             narrow_sorted.sort();
-            sort(&mut wide);
-            sort(&mut narrow);
+            sort(&mut wide, &mut Vec::new());
+            sort(&mut narrow, &mut Vec::new());
             assert_eq!(wide, wide_sorted);
             assert_eq!(narrow, narrow_sorted);
         }

@@ -15,6 +15,7 @@ use crate::column::Column;
 use crate::gather::{Source, is_decoded};
 use crate::parallel;
 use crate::place::{Place, Places};
+use crate::radix;
 
 /// Rows that have been read.
 pub(crate) struct Unsorted {
@@ -102,19 +103,42 @@ impl Unsorted {
         Layout::of(&self.columns, Rows::Batches(&self.counts, threads), places, Start::default(), u128::BITS)
     }
 
-    /// The keys of all rows, not sorted.
-    pub(crate) fn keys<K: Key>(&self, layout: &Layout, threads: usize) -> Vec<K> {
-        let mut keys = vec![K::ZERO; self.rows()];
+    /// The keys of all rows, in an order of ranges: no key of a range is above one of the next. They are made twice, to count
+    /// how many each range has and to put them there: that takes half as long as exchanging them afterwards.
+    pub(crate) fn keys<K: Key>(&self, layout: &Layout, threads: usize) -> (Vec<K>, Vec<usize>) {
         let runs = parallel::runs(&self.counts, threads);
-        let slices = parallel::cut(&mut keys, runs.iter().map(|run| self.counts[run.clone()].iter().sum()));
-        parallel::each(runs.into_iter().zip(slices).collect(), |(run, slice)| {
-            let mut values = Vec::new();
-            let slices = parallel::cut(slice, self.counts[run.clone()].iter().copied());
-            for (batch, keys) in run.zip(slices) {
-                layout.keys_of(&self.columns, batch, keys, &mut values);
-            }
+        let rows = self.rows();
+        let digit = radix::Digit::highest(layout.bits(), rows);
+        let counts: Vec<Vec<usize>> = parallel::each(runs.clone(), |run| {
+            let mut counts = vec![0; digit.values()];
+            self.for_each_key(layout, run, |key: K| counts[digit.of_key(key)] += 1);
+            counts
         });
-        keys
+        let mut keys = vec![K::ZERO; rows];
+        let cells = (0..digit.values()).flat_map(|value| counts.iter().map(move |counts| counts[value]));
+        let mut places: Vec<Vec<_>> = runs.iter().map(|_| Vec::with_capacity(digit.values())).collect();
+        for (number, cell) in parallel::cut(&mut keys, cells).into_iter().enumerate() {
+            places[number % runs.len()].push(cell.iter_mut());
+        }
+        parallel::each(runs.into_iter().zip(places).collect(), |(run, mut places)| {
+            self.for_each_key(layout, run, |key: K| {
+                if let Some(place) = places[digit.of_key(key)].next() {
+                    *place = key;
+                }
+            });
+        });
+        let lengths = (0..digit.values()).map(|value| counts.iter().map(|counts| counts[value]).sum()).collect();
+        (keys, lengths)
+    }
+
+    fn for_each_key<K: Key>(&self, layout: &Layout, run: Range<usize>, mut f: impl FnMut(K)) {
+        let (mut values, mut keys) = (Vec::new(), Vec::new());
+        for batch in run {
+            keys.clear();
+            keys.resize(self.counts[batch], K::ZERO);
+            layout.keys_of(&self.columns, batch, &mut keys, &mut values);
+            keys.iter().for_each(|key| f(*key));
+        }
     }
 
     pub(crate) fn batch_rows(&self) -> usize {
@@ -130,14 +154,14 @@ impl Unsorted {
     }
 
     /// Where the values of the columns are.
-    pub(crate) fn sources(&self, layout: &Layout) -> Vec<Source> {
+    pub(crate) fn sources(&self, layout: &Layout) -> Result<Vec<Source>> {
         let of = |(number, field): (usize, &std::sync::Arc<arrow::datatypes::Field>)| {
             let is_it = |key: &std::sync::Arc<dyn PhysicalExpr>| {
                 key.downcast_ref::<ColumnExpr>().is_some_and(|column| column.index() == number)
             };
             let key = self.order.iter().position(|key| is_it(&key.expr)).filter(|_| is_decoded(field.data_type()));
             if let Some(whole) = key.and_then(|key| layout.whole(&self.columns, key)) {
-                return Source::Key(field.data_type().clone(), whole);
+                return Ok(Source::Key(field.data_type().clone(), whole));
             }
             let arrays: Vec<ArrayRef> = self.batches.iter().map(|batch| batch.column(number).clone()).collect();
             Source::of(arrays, field.data_type())

@@ -171,9 +171,9 @@ impl Sort {
             let layout = timed(&compute, || rows.layout(threads));
             turn().await;
             Ok(if layout.bits() <= u64::BITS {
-                State::Narrow(Giving::of(sort(rows, layout, threads, &compute, &stop).await))
+                State::Narrow(Giving::of(sort(rows, layout, threads, &compute, &stop).await?))
             } else {
-                State::Wide(Giving::of(sort(rows, layout, threads, &compute, &stop).await))
+                State::Wide(Giving::of(sort(rows, layout, threads, &compute, &stop).await?))
             })
         };
         let state =
@@ -214,32 +214,39 @@ impl Sort {
     }
 }
 
-async fn sort<K: Key>(rows: Unsorted, layout: Layout, threads: usize, time: &Time, stop: &AtomicBool) -> Sorted<K> {
-    let mut keys: Vec<K> = timed(time, || rows.keys(&layout, threads));
+async fn sort<K: Key>(
+    rows: Unsorted,
+    layout: Layout,
+    threads: usize,
+    time: &Time,
+    stop: &AtomicBool,
+) -> Result<Sorted<K>> {
+    let (mut keys, lengths): (Vec<K>, _) = timed(time, || rows.keys(&layout, threads));
     turn().await;
-    let parts = timed(time, || radix::split(&mut keys));
+    let ranges = parallel::cut(&mut keys, lengths);
     if threads > 1 {
-        let slices = parallel::cut(&mut keys, parts.iter().map(ExactSizeIterator::len));
-        let work = parallel::shares(slices, threads);
+        let work = parallel::shares(ranges, threads);
         timed(time, || {
-            parallel::each(work, |slices| {
-                let wanted = slices.into_iter().take_while(|_| !stop.load(Ordering::Relaxed));
-                wanted.for_each(radix::sort);
+            parallel::each(work, |ranges| {
+                let mut aside = Vec::new();
+                let wanted = ranges.into_iter().take_while(|_| !stop.load(Ordering::Relaxed));
+                wanted.for_each(|range| radix::sort(range, &mut aside));
             })
         });
     } else {
-        let mut done = 0;
-        for part in parts {
-            if part.end - done > KEYS_AT_ONCE {
+        let (mut aside, mut done) = (Vec::new(), 0);
+        for range in ranges {
+            done += range.len();
+            timed(time, || radix::sort(range, &mut aside));
+            if done > KEYS_AT_ONCE {
                 turn().await;
-                done = part.start;
+                done = 0;
             }
-            timed(time, || radix::sort(&mut keys[part]));
         }
     }
     timed(time, || ties::resolve(&mut keys, &layout, rows.columns()));
-    let sources = rows.sources(&layout);
-    Sorted { schema: rows.schema(), sources, places: layout.places(), keys, batch_rows: rows.batch_rows(), threads }
+    let sources = timed(time, || rows.sources(&layout))?;
+    Ok(Sorted { schema: rows.schema(), sources, places: layout.places(), keys, batch_rows: rows.batch_rows(), threads })
 }
 
 fn timed<R>(time: &Time, work: impl FnOnce() -> R) -> R {

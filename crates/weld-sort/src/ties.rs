@@ -47,7 +47,7 @@ fn order<K: Key>(run: &mut [K], layout: &Layout, columns: &[Column]) {
     let finer = Layout::of(columns, Rows::Places(&rows), places, start, u128::BITS);
     let mut keys: Vec<u128> = finer.keys_at(columns, &rows);
     drop(rows);
-    radix::sort(&mut keys);
+    radix::sort(&mut keys, &mut Vec::new());
     resolve(&mut keys, &finer, columns);
     run.iter_mut().zip(&keys).for_each(|(key, finer)| *key = key.with_low(places.bits(), finer.word(0)));
 }
