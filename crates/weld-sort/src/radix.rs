@@ -78,7 +78,7 @@ impl Digit {
     /// The highest bits of so many keys, which have so many bits.
     pub(crate) fn highest(bits: u32, keys: usize) -> Digit {
         let digit = (keys / CACHED).checked_ilog2().map_or(0, |bits| bits + 1).min(TOP_BITS).min(bits);
-        Digit { shift: bits - digit, mask: (1 << digit) - 1 }
+        Digit { shift: if digit == 0 { 0 } else { bits - digit }, mask: (1 << digit) - 1 }
     }
 
     /// How many values it has.

@@ -271,7 +271,7 @@ async fn a_merge_that_is_refused_memory_gives_way_to_stock() {
     let plan = stock(&[batches.clone(), batches[..20].to_vec(), batches], &keys, None);
     let expected = rows(&plan, &keys, &context(32, None)).await.expect("it sorts");
     let mut spilled = 0;
-    for kilobytes in [900, 1100, 1_000_000] {
+    for kilobytes in [700, 1300, 1500, 1_000_000] {
         let context = context(32, Some(kilobytes << 10));
         let sort = ours(&merged(&plan, &keys));
         if let Ok(found) = datafusion::physical_plan::collect(sort.clone(), context.clone()).await {
