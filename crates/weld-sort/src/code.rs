@@ -8,14 +8,18 @@
 //! the same are ordered by what is left.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::column::Column;
 use crate::parallel;
 use crate::place::{Place, Places, bits_of, low_bits};
+use crate::ranks::Ranks;
+
+/// Strings whose codes would take more bits than this have ranks instead, if these are few.
+const RANKED_BITS: u32 = 12;
 
 /// An integer that keys are made in.
 pub(crate) trait Key: Copy + Ord + Debug + Send + Sync + 'static {
-    const BITS: u32;
     const ZERO: Self;
     fn with(self, code: u64, shift: u32) -> Self;
     /// 64 bits of it from `shift` on.
@@ -32,7 +36,6 @@ pub(crate) trait Key: Copy + Ord + Debug + Send + Sync + 'static {
 macro_rules! key {
     ($type:ty) => {
         impl Key for $type {
-            const BITS: u32 = <$type>::BITS;
             const ZERO: $type = 0;
 
             fn with(self, code: u64, shift: u32) -> $type {
@@ -91,6 +94,8 @@ struct Part {
     downwards: bool,
     /// Low bits of the distance that are left out: all zeros, unless the part is the last one and does not fit.
     drop: u32,
+    /// The code of a value is its rank instead, or how many are above it if `downwards`.
+    ranks: Option<Arc<Ranks>>,
     bits: u32,
     shift: u32,
 }
@@ -114,6 +119,23 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The ranks of the values of a source, where these are few.
+    fn ranks(self, column: &Column, source: Source) -> Option<Ranks> {
+        let Rows::Batches(counts, threads) = self else { return None };
+        let ranks = parallel::each(parallel::runs(counts, threads), |batches| {
+            let (mut ranks, mut values) = (Ranks::new(), Vec::new());
+            for batch in batches {
+                fill(column, source, batch, counts[batch], None, &mut values);
+                match column.nulls(batch) {
+                    Some(nulls) => nulls.valid_indices().try_for_each(|row| ranks.add(values[row]))?,
+                    None => values.iter().try_for_each(|value| ranks.add(*value))?,
+                }
+            }
+            Some(ranks)
+        });
+        Some(ranks.into_iter().reduce(|all, ranks| all?.and(ranks?))??.ranked())
+    }
+
     /// What is known of the values of one source.
     fn range(self, column: &Column, source: Source) -> Option<Range> {
         match self {
@@ -219,13 +241,27 @@ impl Layout {
                     layout.resume = Some(resume);
                     return layout.placed();
                 }
-                let shared = range.varying().trailing_zeros();
-                let bits = bits_of((range.max - range.min) >> shared);
+                let mut shared = range.varying().trailing_zeros();
+                let mut bits = bits_of((range.max - range.min) >> shared);
+                let ranked = column.is_text() && source != Source::Null && bits > RANKED_BITS;
+                let ranks = if ranked { rows.ranks(column, source).map(Arc::new) } else { None };
+                if let Some(ranks) = &ranks {
+                    (shared, bits) = (0, bits_of(ranks.last()));
+                }
                 let cut = bits.saturating_sub(left);
                 let downwards = column.options.descending && source != Source::Null;
                 let base = if downwards { range.max } else { range.min };
                 let drop = shared + cut;
-                layout.parts.push(Part { column: number, source, base, downwards, drop, bits: bits - cut, shift: 0 });
+                layout.parts.push(Part {
+                    column: number,
+                    source,
+                    base,
+                    downwards,
+                    drop,
+                    ranks,
+                    bits: bits - cut,
+                    shift: 0,
+                });
                 layout.bits += bits - cut;
                 left -= bits - cut;
                 if cut > 0 {
@@ -256,11 +292,18 @@ impl Layout {
         self.bits + self.places.bits()
     }
 
-    /// Makes the keys of a batch. `values` is room that is used again.
-    pub(crate) fn keys_of<K: Key>(&self, columns: &[Column], batch: usize, keys: &mut [K], values: &mut Vec<u64>) {
+    /// Makes the keys of a batch, or what of them is above the lowest so many bits. `values` is room that is used again.
+    pub(crate) fn keys_of<K: Key>(
+        &self,
+        columns: &[Column],
+        batch: usize,
+        above: u32,
+        keys: &mut [K],
+        values: &mut Vec<u64>,
+    ) {
         let first = self.places.first(batch);
         keys.iter_mut().zip(first..).for_each(|(key, place)| *key = K::ZERO.with(place, 0));
-        for part in &self.parts {
+        for part in self.parts.iter().filter(|part| part.shift + part.bits > above) {
             fill(&columns[part.column], part.source, batch, keys.len(), Some(part.base), values);
             part.put(values, keys);
         }
@@ -305,7 +348,10 @@ impl Layout {
 impl Part {
     fn put<K: Key>(&self, values: &[u64], keys: &mut [K]) {
         let pairs = keys.iter_mut().zip(values);
-        if self.downwards {
+        if let Some(ranks) = &self.ranks {
+            let last = if self.downwards { ranks.last() } else { 0 };
+            pairs.for_each(|(key, value)| *key = key.with(last.abs_diff(ranks.of(*value)) >> self.drop, self.shift));
+        } else if self.downwards {
             pairs.for_each(|(key, value)| *key = key.with((self.base - value) >> self.drop, self.shift));
         } else {
             pairs.for_each(|(key, value)| *key = key.with((value - self.base) >> self.drop, self.shift));

@@ -5,6 +5,7 @@
 //! then its length, which tells apart what ends in zeros. Floats are in the total order that Arrow's kernels sort by.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -75,7 +76,7 @@ impl Column {
     pub(crate) fn push(&mut self, array: &ArrayRef) -> Result<usize> {
         let made = if let Some(rows) = &self.rows {
             let binary = rows.convert_columns(std::slice::from_ref(array));
-            Some(std::sync::Arc::new(binary?.try_into_binary()?) as ArrayRef)
+            Some(Arc::new(binary?.try_into_binary()?) as ArrayRef)
         } else if let Some(to) = &self.cast {
             Some(cast(array, to)?)
         } else {
@@ -102,6 +103,11 @@ impl Column {
         self.has_nulls |= other.has_nulls;
         self.is_short &= other.is_short;
         self.longest = self.longest.max(other.longest);
+    }
+
+    /// Whether values are bytes.
+    pub(crate) fn is_text(&self) -> bool {
+        self.chunks.first().is_some_and(|(chunk, _)| chunk.is_text())
     }
 
     /// How many ordinals a value has.

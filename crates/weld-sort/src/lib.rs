@@ -18,6 +18,7 @@ mod gather;
 mod parallel;
 mod place;
 mod radix;
+mod ranks;
 mod rows;
 mod stream;
 mod ties;

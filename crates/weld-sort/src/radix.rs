@@ -81,6 +81,11 @@ impl Digit {
         Digit { shift: if digit == 0 { 0 } else { bits - digit }, mask: (1 << digit) - 1 }
     }
 
+    /// How many bits are below it.
+    pub(crate) fn shift(self) -> u32 {
+        self.shift
+    }
+
     /// How many values it has.
     pub(crate) fn values(self) -> usize {
         self.mask + 1

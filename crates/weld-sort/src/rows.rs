@@ -1,10 +1,11 @@
 //! The rows of a sort: as they are read, and sorted.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::Result;
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
@@ -29,6 +30,8 @@ pub(crate) struct Unsorted {
     small: Vec<RecordBatch>,
     small_rows: usize,
     batch_rows: usize,
+    /// How many columns have views, which are copied into one array.
+    views: usize,
 }
 
 impl Unsorted {
@@ -40,8 +43,10 @@ impl Unsorted {
         };
         let columns = order.iter().map(column).collect::<Result<_, _>>()?;
         let order = order.clone();
+        let is_view = |field: &&Arc<Field>| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+        let views = schema.fields().iter().filter(is_view).count();
         let (batches, counts, small) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Unsorted { schema, order, columns, batches, counts, small, small_rows: 0, batch_rows })
+        Ok(Unsorted { schema, order, columns, batches, counts, small, small_rows: 0, batch_rows, views })
     }
 
     /// Takes rows; gives by how many bytes more memory is used.
@@ -67,7 +72,8 @@ impl Unsorted {
 
     fn push(&mut self, batch: RecordBatch) -> Result<usize> {
         let rows = batch.num_rows();
-        let mut bytes = get_record_batch_memory_size(&batch) + rows * size_of::<u64>();
+        let mut bytes =
+            get_record_batch_memory_size(&batch) + rows * (size_of::<u64>() + self.views * size_of::<u128>());
         for (column, key) in self.columns.iter_mut().zip(&self.order) {
             let array = key.expr.evaluate(&batch)?.into_array(rows)?;
             if !key.expr.is::<ColumnExpr>() {
@@ -109,9 +115,10 @@ impl Unsorted {
         let runs = parallel::runs(&self.counts, threads);
         let rows = self.rows();
         let digit = radix::Digit::highest(layout.bits(), rows);
+        let above = if digit.values() == 1 { u32::MAX } else { digit.shift() };
         let counts: Vec<Vec<usize>> = parallel::each(runs.clone(), |run| {
             let mut counts = vec![0; digit.values()];
-            self.for_each_key(layout, run, |key: K| counts[digit.of_key(key)] += 1);
+            self.for_each_key(layout, run, above, |key: K| counts[digit.of_key(key)] += 1);
             counts
         });
         let mut keys = vec![K::ZERO; rows];
@@ -121,7 +128,7 @@ impl Unsorted {
             places[number % runs.len()].push(cell.iter_mut());
         }
         parallel::each(runs.into_iter().zip(places).collect(), |(run, mut places)| {
-            self.for_each_key(layout, run, |key: K| {
+            self.for_each_key(layout, run, 0, |key: K| {
                 if let Some(place) = places[digit.of_key(key)].next() {
                     *place = key;
                 }
@@ -131,12 +138,12 @@ impl Unsorted {
         (keys, lengths)
     }
 
-    fn for_each_key<K: Key>(&self, layout: &Layout, run: Range<usize>, mut f: impl FnMut(K)) {
+    fn for_each_key<K: Key>(&self, layout: &Layout, run: Range<usize>, above: u32, mut f: impl FnMut(K)) {
         let (mut values, mut keys) = (Vec::new(), Vec::new());
         for batch in run {
             keys.clear();
             keys.resize(self.counts[batch], K::ZERO);
-            layout.keys_of(&self.columns, batch, &mut keys, &mut values);
+            layout.keys_of(&self.columns, batch, above, &mut keys, &mut values);
             keys.iter().for_each(|key| f(*key));
         }
     }
@@ -155,8 +162,8 @@ impl Unsorted {
 
     /// Where the values of the columns are.
     pub(crate) fn sources(&self, layout: &Layout) -> Result<Vec<Source>> {
-        let of = |(number, field): (usize, &std::sync::Arc<arrow::datatypes::Field>)| {
-            let is_it = |key: &std::sync::Arc<dyn PhysicalExpr>| {
+        let of = |(number, field): (usize, &Arc<Field>)| {
+            let is_it = |key: &Arc<dyn PhysicalExpr>| {
                 key.downcast_ref::<ColumnExpr>().is_some_and(|column| column.index() == number)
             };
             let key = self.order.iter().position(|key| is_it(&key.expr)).filter(|_| is_decoded(field.data_type()));
