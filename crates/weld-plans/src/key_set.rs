@@ -283,6 +283,10 @@ impl KeySetExpr {
         KeySetExpr { value, set }
     }
 
+    pub fn value(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.value
+    }
+
     pub fn set(&self) -> &Arc<KeySet> {
         &self.set
     }

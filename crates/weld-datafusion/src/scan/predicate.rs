@@ -1,26 +1,31 @@
-//! A source's predicate, as far as it can rule out rows by one column at a time.
+//! A source's predicate, as far as it rules out rows by one column at a time.
 //!
 //! The predicate is a hint: the plan above filters again. So whatever cannot be judged here passes, an error
 //! included, which then shows where it always did.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::cast_with_options;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::compute::{and, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, IsNotNullExpr, LikeExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, IsNotNullExpr, LikeExpr, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use weld_plans::{KeySet, KeySetExpr};
 
 use super::CAST;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
+
+/// So many keys are expected to let half of the rows pass.
+const MANY_KEYS: f64 = 1e6;
 
 /// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is judged whole
 /// before anybody knows how many rows pass, and with a pattern that takes longer than all else.
@@ -37,7 +42,10 @@ fn passes_most(expr: &Arc<dyn PhysicalExpr>) -> bool {
 /// Conjuncts over one column.
 pub(super) struct ColumnPredicate {
     pub(super) name: String,
-    expr: Arc<dyn PhysicalExpr>,
+    /// Sets of keys that the column is looked up in, as it was decoded: they hold integers of any width.
+    sets: Vec<Arc<KeySet>>,
+    /// The other conjuncts, over the column in the table's type.
+    expr: Option<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
     seen: usize,
     passed: usize,
@@ -47,35 +55,55 @@ impl ColumnPredicate {
     /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column.
     pub(super) fn of(predicate: &Arc<dyn PhysicalExpr>, table: &Schema) -> Result<Vec<ColumnPredicate>> {
         let now = snapshot_physical_expr(Arc::clone(predicate))?;
-        let mut columns: Vec<(usize, Vec<Arc<dyn PhysicalExpr>>)> = Vec::new();
-        for conjunct in split_conjunction(&now) {
-            let used = collect_columns(conjunct);
-            let mut used = used.iter();
-            let (Some(column), None) = (used.next(), used.next()) else { continue };
-            if passes_most(conjunct) {
-                continue;
-            }
-            match columns.iter_mut().find(|(index, _)| *index == column.index()) {
-                Some((_, conjuncts)) => conjuncts.push(Arc::clone(conjunct)),
-                None => columns.push((column.index(), vec![Arc::clone(conjunct)])),
+        let mut columns = Vec::new();
+        for (index, mut conjuncts) in by_column(&now) {
+            conjuncts.retain(|conjunct| !passes_most(conjunct));
+            if !conjuncts.is_empty() {
+                columns.push(ColumnPredicate::new(table.field(index), conjuncts)?);
             }
         }
-        let make = |(index, conjuncts): (usize, Vec<Arc<dyn PhysicalExpr>>)| {
-            let field = table.field(index).clone();
-            let name = field.name().clone();
-            let expr = conjunction(conjuncts)
-                .transform(|expr| match expr.downcast_ref::<Column>() {
-                    Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _)),
-                    None => Ok(Transformed::no(expr)),
-                })
-                .data()?;
-            Ok(ColumnPredicate { name, expr, schema: Arc::new(Schema::new(vec![field])), seen: 0, passed: 0 })
+        put_in_order(&mut columns);
+        Ok(columns)
+    }
+
+    fn new(field: &Field, conjuncts: Vec<Arc<dyn PhysicalExpr>>) -> Result<ColumnPredicate> {
+        let is_set = |conjunct: &Arc<dyn PhysicalExpr>| match conjunct.downcast_ref::<KeySetExpr>() {
+            Some(among) if among.value().is::<Column>() && field.data_type().is_integer() => {
+                Ok(Arc::clone(among.set()))
+            }
+            _ => Err(Arc::clone(conjunct)),
         };
-        columns.into_iter().map(make).collect()
+        let (mut sets, mut others) = (Vec::new(), Vec::new());
+        for conjunct in &conjuncts {
+            match is_set(conjunct) {
+                Ok(set) => sets.push(set),
+                Err(other) => others.push(other),
+            }
+        }
+        // A set says more than the bounds of its keys.
+        others.retain(|conjunct| !is_bound_of(&sets, conjunct));
+        let expr = match others.is_empty() {
+            true => None,
+            false => Some(conjunction(others).transform(first_column).data()?),
+        };
+        let schema = Arc::new(Schema::new(vec![field.clone()]));
+        Ok(ColumnPredicate { name: field.name().clone(), sets, expr, schema, seen: 0, passed: 0 })
     }
 
     /// The verdict on each value of the column, in whatever type it was decoded to.
     pub(super) fn judge(&self, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+        let is_integer = values.data_type().is_integer();
+        let by_sets = self.sets.iter().filter(|_| is_integer).filter_map(|set| set.test(values.as_ref()));
+        let by_sets = by_sets.map(Ok).reduce(|all, verdict| and(&all?, &verdict?)).transpose()?;
+        let by_expr = self.expr.as_ref().map(|expr| self.evaluate(expr, values)).transpose()?;
+        match (by_sets, by_expr) {
+            (Some(by_sets), Some(by_expr)) => and(&by_sets, &by_expr),
+            (Some(verdict), None) | (None, Some(verdict)) => Ok(verdict),
+            (None, None) => Ok(BooleanArray::from(vec![true; values.len()])),
+        }
+    }
+
+    fn evaluate(&self, expr: &Arc<dyn PhysicalExpr>, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
         let everything = || BooleanArray::from(vec![true; values.len()]);
         let Ok(column) = cast_with_options(values, self.schema.field(0).data_type(), &CAST) else {
             return Ok(everything());
@@ -83,7 +111,7 @@ impl ColumnPredicate {
         // Null stands for absent values, also where the table says that there are none.
         let field = self.schema.field(0).clone().with_nullable(true);
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])?;
-        let verdict = self.expr.evaluate(&batch).and_then(|verdict| verdict.into_array(values.len()));
+        let verdict = expr.evaluate(&batch).and_then(|verdict| verdict.into_array(values.len()));
         Ok(verdict.ok().and_then(|v| v.as_boolean_opt().cloned()).unwrap_or_else(everything))
     }
 
@@ -95,6 +123,127 @@ impl ColumnPredicate {
 
     /// Whether it drops enough rows to be asked first.
     pub(super) fn pays(&self) -> bool {
-        self.seen == 0 || self.passed as f64 <= self.seen as f64 * PASSED_MAX
+        self.seen == 0 || self.passed_share() <= PASSED_MAX
+    }
+
+    /// The share of rows that pass. Before it was asked a few keys are expected to drop more rows than many, and these more
+    /// than what is no set of keys.
+    fn passed_share(&self) -> f64 {
+        if self.seen > 0 {
+            return self.passed as f64 / self.seen as f64;
+        }
+        let keys = self.sets.iter().map(|set| set.keys()).min();
+        keys.map_or(1.0, |keys| keys as f64 / (keys as f64 + MANY_KEYS))
+    }
+}
+
+/// Those first that drop most rows: other columns are decoded only where they let rows pass.
+pub(super) fn put_in_order(predicates: &mut [ColumnPredicate]) {
+    predicates.sort_by(|a, b| a.passed_share().total_cmp(&b.passed_share()));
+}
+
+/// For columns the conjuncts that a predicate has of them, or implies.
+///
+/// ```text
+/// a > 1 AND (a = 2 AND b = 'x' OR a = 3 AND b = 'y')        a: a > 1, a = 2 OR a = 3        b: b = 'x' OR b = 'y'
+/// ```
+fn by_column(predicate: &Arc<dyn PhysicalExpr>) -> BTreeMap<usize, Vec<Arc<dyn PhysicalExpr>>> {
+    let mut columns: BTreeMap<usize, Vec<Arc<dyn PhysicalExpr>>> = BTreeMap::new();
+    for conjunct in split_conjunction(predicate) {
+        let used = collect_columns(conjunct);
+        let mut used = used.iter();
+        match (used.next(), used.next(), conjunct.downcast_ref::<BinaryExpr>()) {
+            (Some(column), None, _) => columns.entry(column.index()).or_default().push(Arc::clone(conjunct)),
+            (_, Some(_), Some(either)) if *either.op() == Operator::Or => {
+                let (mut left, right) = (by_column(either.left()), by_column(either.right()));
+                for (column, right) in right {
+                    let Some(left) = left.remove(&column) else { continue };
+                    let either = BinaryExpr::new(conjunction(left), Operator::Or, conjunction(right));
+                    columns.entry(column).or_default().push(Arc::new(either));
+                }
+            }
+            _ => {}
+        }
+    }
+    columns
+}
+
+/// Whether it compares the column with a constant that no key of a set is beyond.
+fn is_bound_of(sets: &[Arc<KeySet>], conjunct: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(binary) = conjunct.downcast_ref::<BinaryExpr>().filter(|binary| binary.left().is::<Column>()) else {
+        return false;
+    };
+    let value =
+        binary.right().downcast_ref::<Literal>().and_then(|literal| literal.value().cast_to(&DataType::Int64).ok());
+    let Some(ScalarValue::Int64(Some(value))) = value else { return false };
+    sets.iter().filter_map(|set| set.bounds()).any(|(min, max)| match binary.op() {
+        Operator::GtEq => value <= min,
+        Operator::LtEq => value >= max,
+        _ => false,
+    })
+}
+
+/// The expression over the only column of a batch.
+fn first_column(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
+    match expr.downcast_ref::<Column>() {
+        Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), 0)))),
+        None => Ok(Transformed::no(expr)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use datafusion::physical_expr::expressions::{col, lit};
+    use weld_plans::KeySetBuilder;
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::new(["a", "b", "c"].map(|name| Field::new(name, DataType::Int64, true)).to_vec())
+    }
+
+    fn compare(column: &str, op: Operator, value: i64) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(col(column, &schema()).expect("a column"), op, lit(value)))
+    }
+
+    fn both(left: Arc<dyn PhysicalExpr>, op: Operator, right: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(left, op, right))
+    }
+
+    fn shown(predicate: &Arc<dyn PhysicalExpr>) -> Vec<String> {
+        let columns = ColumnPredicate::of(predicate, &schema()).expect("columns of the schema");
+        columns.iter().map(|column| column.expr.as_ref().expect("an expression").to_string()).collect()
+    }
+
+    #[test]
+    fn alternatives_of_several_columns_imply_alternatives_of_each() {
+        use Operator::{And, Eq, Gt, Lt, Or};
+        let one = both(compare("a", Eq, 2), And, both(compare("b", Eq, 20), And, compare("c", Lt, 1)));
+        let other = both(compare("b", Eq, 30), And, compare("a", Eq, 3));
+        let predicate = both(compare("a", Gt, 1), And, both(one, Or, other));
+        assert_eq!(shown(&predicate), ["a@0 > 1 AND (a@0 = 2 OR a@0 = 3)", "b@0 = 20 OR b@0 = 30"]);
+        // An alternative that says nothing of a column lets all of its values pass.
+        assert!(shown(&both(compare("a", Eq, 1), Or, compare("b", Eq, 1))).is_empty());
+    }
+
+    #[test]
+    fn sets_of_keys_are_asked_alone() {
+        let mut set = KeySetBuilder::new(2, 5, 9).expect("a set");
+        [5, 9].into_iter().for_each(|key| set.insert(key));
+        let among: Arc<dyn PhysicalExpr> =
+            Arc::new(KeySetExpr::new(col("a", &schema()).expect("a column"), Arc::new(set.finish())));
+        let bounds = both(compare("a", Operator::GtEq, 5), Operator::And, compare("a", Operator::LtEq, 9));
+        let narrower = both(both(bounds, Operator::And, among), Operator::And, compare("a", Operator::LtEq, 8));
+        let columns = ColumnPredicate::of(&narrower, &schema()).expect("columns of the schema");
+        assert_eq!(columns[0].expr.as_ref().expect("the narrower bound").to_string(), "a@0 <= 8");
+        for values in [
+            Arc::new(Int64Array::from(vec![Some(5), None, Some(9), Some(7), Some(8)])) as ArrayRef,
+            Arc::new(arrow::array::Int8Array::from(vec![Some(5), None, Some(9), Some(7), Some(8)])),
+        ] {
+            let verdict = columns[0].judge(&values).expect("integers");
+            let passed: Vec<bool> = verdict.iter().map(|passes| passes == Some(true)).collect();
+            assert_eq!(passed, [true, false, false, false, false]);
+        }
     }
 }

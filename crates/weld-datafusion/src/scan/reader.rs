@@ -31,7 +31,7 @@ use super::DeclinedColumns;
 use super::columns::Columns;
 use super::file::OpenFile;
 use super::files::Files;
-use super::predicate::ColumnPredicate;
+use super::predicate::{self, ColumnPredicate};
 use super::prune::Allowed;
 
 /// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
@@ -182,6 +182,7 @@ impl Place {
                 predicate.note(before, after);
             }
         }
+        predicate::put_in_order(&mut self.predicates);
         let wanted = all(&scans, RowGroupScan::column_ranges)?;
         file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
         let ranges = file.fetcher.fetch(wanted).await?;
