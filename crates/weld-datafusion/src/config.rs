@@ -38,6 +38,8 @@ extensions_options! {
         pub scan: bool, default = true
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
         pub plans: bool, default = true
+        /// Make inner and anti joins of outer joins whose added rows, or only these, are dropped above.
+        pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
         /// Execute equal parts of a plan once, and keep their rows for all who read them.
@@ -92,6 +94,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
     let options = WeldOptions::of(config);
     let on = options.enabled && options.plans;
     PlanOptions {
+        outer_joins: on && options.outer_joins,
         join_order: on && options.join_order,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
         key_filters: on && options.key_filters,

@@ -267,6 +267,17 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
         JoinType::LeftMark => left.rows,
         JoinType::RightMark => right.rows,
     };
+    let (mut left, mut right) = (left, right);
+    // What has no match gets NULL for the other side's columns.
+    let fill = |side: &mut Estimate, unmatched: f64| {
+        let share = unmatched / rows.max(1.0);
+        side.columns.iter_mut().for_each(|column| column.null_share = column.null_share.max(share.min(1.0)));
+    };
+    match join.join_type() {
+        JoinType::Left => fill(&mut right, unmatched(&left)),
+        JoinType::Right => fill(&mut left, unmatched(&right)),
+        _ => {}
+    }
     let mut columns = match join.join_type() {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.columns,
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.columns,

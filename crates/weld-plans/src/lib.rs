@@ -12,6 +12,7 @@ mod held;
 mod join_order;
 mod key_filters;
 mod key_set;
+mod outer_joins;
 mod ranges;
 mod selectivity;
 
@@ -21,6 +22,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use guard::Guarded;
+use outer_joins::OuterJoins;
 
 pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
 pub use held::HeldExec;
@@ -35,6 +37,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// Which rewrites are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanOptions {
+    pub outer_joins: bool,
     pub join_order: bool,
     /// With how many rows that operators must be spared at least.
     pub common_subplans: Option<usize>,
@@ -47,7 +50,8 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     let ranges = Arc::new(ranges::Ranges::default());
     let place_of = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
-        rules.insert(selection + 1, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
+        rules.insert(selection + 1, Arc::new(Guarded(OuterJoins::new(options))));
+        rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
     }
     // Once dynamic filters are attached, no two subplans are equal.
     let attach = place_of(&rules, "FilterPushdown(Post)");

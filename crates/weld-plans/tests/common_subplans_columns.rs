@@ -15,7 +15,12 @@ use weld_plans::{PlanOptions, without_common_subplans};
 
 fn both(partitions: usize) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
-    Both::new(config, |_| PlanOptions { join_order: false, common_subplans: Some(2000), key_filters: true })
+    Both::new(config, |_| PlanOptions {
+        outer_joins: false,
+        join_order: false,
+        common_subplans: Some(2000),
+        key_filters: true,
+    })
 }
 
 /// 6,000 rows of 300 keys with nulls and duplicates.

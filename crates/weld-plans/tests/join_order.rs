@@ -10,7 +10,12 @@ use weld_plans::PlanOptions;
 
 fn both(partitions: usize) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions);
-    Both::new(config, |_| PlanOptions { join_order: true, common_subplans: None, key_filters: false })
+    Both::new(config, |_| PlanOptions {
+        outer_joins: false,
+        join_order: true,
+        common_subplans: None,
+        key_filters: false,
+    })
 }
 
 /// A fact table of 20,000 rows, two dimensions of 1,000, one of 10 behind the first.

@@ -9,7 +9,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 12] = [
+const SWITCHES: [&str; 13] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -19,6 +19,7 @@ const SWITCHES: [&str; 12] = [
     "weld.scan",
     "weld.drop_exchanges",
     "weld.plans",
+    "weld.outer_joins",
     "weld.join_order",
     "weld.common_subplans",
     "weld.key_filters",

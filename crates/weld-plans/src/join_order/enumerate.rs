@@ -11,7 +11,7 @@ use std::sync::Arc;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
-use super::graph::{Graph, Member, Reducer, Set, Tree};
+use super::graph::{Attached, Graph, Kind, Member, Set, Tree};
 use crate::estimate::{ColumnEstimate, Estimate, domain};
 use crate::selectivity::selectivity;
 
@@ -24,7 +24,13 @@ const BUILD_COST: f64 = 1.0;
 /// What probing with a row costs.
 const PROBE_COST: f64 = 0.1;
 
-/// A semi or anti join builds the side that it keeps only if that has so many times fewer rows: matches must be marked then
+/// What a row takes in a hash table besides its columns: hash, link and room that stays free.
+const ENTRY_BYTES: f64 = 16.0;
+
+/// Sides that were written change where the other table is so many times smaller.
+const SIDES_GAIN_MIN: f64 = 1.25;
+
+/// A semi, anti or left join builds the side that it keeps only if that has so many times fewer rows: matches must be marked then
 /// and rows come last.
 const KEPT_BUILD_RATIO: f64 = 8.0;
 
@@ -43,6 +49,11 @@ pub(super) struct Joined {
 impl Joined {
     pub(super) fn bytes(&self) -> f64 {
         self.rows * self.row_bytes
+    }
+
+    /// Of a hash table of its rows.
+    fn table_bytes(&self) -> f64 {
+        self.rows * (self.row_bytes + ENTRY_BYTES)
     }
 }
 
@@ -82,8 +93,8 @@ impl<'a> Costs<'a> {
         for (class, members) in self.graph.classes.iter().enumerate() {
             let mut all: Set = members.iter().map(|member| 1 << member.relation).fold(0, |a, b: Set| a | b);
             for (index, other) in self.graph.relations.iter().enumerate() {
-                let compares = |reducer: &Reducer| reducer.keys.iter().any(|(key, _)| *key == class);
-                if other.reducer.as_ref().is_some_and(compares) {
+                let compares = |attached: &Attached| attached.keys.iter().any(|(key, _)| *key == class);
+                if other.attached.as_ref().is_some_and(compares) {
                     all |= 1 << index;
                 }
             }
@@ -107,24 +118,37 @@ impl<'a> Costs<'a> {
         }
     }
 
+    /// The joins as a tree has them, inner joins with the smaller side built; `None` if they are none of this graph's.
+    pub(super) fn with_sides(&self, tree: &Tree) -> Option<Joined> {
+        let (build, probe) = match tree {
+            Tree::Relation(relation) => return Some(self.relation(*relation)),
+            Tree::Join(build, probe) => (self.with_sides(build)?, self.with_sides(probe)?),
+        };
+        let is_inner = self.attached(&build).is_none() && self.attached(&probe).is_none();
+        match is_inner && probe.table_bytes() * SIDES_GAIN_MIN < build.table_bytes() {
+            true => self.join(&probe, &build),
+            false => self.join(&build, &probe),
+        }
+    }
+
     /// The cheaper of both ways to join two sets.
     fn join_either(&self, a: &Joined, b: &Joined) -> Option<Joined> {
-        let (smaller, larger) = if a.bytes() <= b.bytes() { (a, b) } else { (b, a) };
-        let (by_reducer, kept) = match (self.reducer_of(smaller), self.reducer_of(larger)) {
+        let (smaller, larger) = if a.table_bytes() <= b.table_bytes() { (a, b) } else { (b, a) };
+        let (attached, kept) = match (self.attached(smaller), self.attached(larger)) {
             (None, None) => return self.join(smaller, larger),
             (Some(_), Some(_)) => return None,
             (Some(_), None) => (smaller, larger),
             (None, Some(_)) => (larger, smaller),
         };
-        match kept.rows * KEPT_BUILD_RATIO < by_reducer.rows {
-            true => self.join(kept, by_reducer),
-            false => self.join(by_reducer, kept),
+        match kept.rows * KEPT_BUILD_RATIO < attached.rows {
+            true => self.join(kept, attached),
+            false => self.join(attached, kept),
         }
     }
 
-    fn reducer_of(&self, joined: &Joined) -> Option<&'a Reducer> {
+    fn attached(&self, joined: &Joined) -> Option<&'a Attached> {
         match joined.tree {
-            Tree::Relation(relation) => self.graph.relations[relation].reducer.as_ref(),
+            Tree::Relation(relation) => self.graph.relations[relation].attached.as_ref(),
             Tree::Join(..) => None,
         }
     }
@@ -132,10 +156,10 @@ impl<'a> Costs<'a> {
     /// `build` joined with `probe`; `None` if nothing joins them.
     pub(super) fn join(&self, build: &Joined, probe: &Joined) -> Option<Joined> {
         let (left, right) = (build.tree.relations(), probe.tree.relations());
-        let (rows, row_bytes) = match (self.reducer_of(build), self.reducer_of(probe)) {
+        let (rows, row_bytes) = match (self.attached(build), self.attached(probe)) {
             (Some(_), Some(_)) => return None,
-            (Some(reducer), None) => (self.reduced(probe, right, reducer, build)?, probe.row_bytes),
-            (None, Some(reducer)) => (self.reduced(build, left, reducer, probe)?, build.row_bytes),
+            (Some(attached), None) => self.with_attached(probe, right, attached, build)?,
+            (None, Some(attached)) => self.with_attached(build, left, attached, probe)?,
             (None, None) => (build.rows * probe.rows / self.divisor(left, right)?, build.row_bytes + probe.row_bytes),
         };
         let rows = (rows * self.filtered(left, right)).max(1.0);
@@ -190,27 +214,36 @@ impl<'a> Costs<'a> {
         estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
     }
 
-    /// Rows of `kept` that a semi or anti join keeps; `None` if what it compares is not there yet.
-    fn reduced(&self, kept: &Joined, relations: Set, reducer: &Reducer, by: &Joined) -> Option<f64> {
+    /// Rows, and bytes a row, of `kept` after a semi, anti or left join with `other`; `None` if what it compares is not
+    /// there yet.
+    fn with_attached(&self, kept: &Joined, relations: Set, attached: &Attached, other: &Joined) -> Option<(f64, f64)> {
         let is_there = |class: usize| self.graph.classes[class].iter().any(|m| relations & (1 << m.relation) != 0);
-        let reads = reducer.filter.as_ref().map_or(0, |(_, reads)| *reads);
-        if !reducer.keys.iter().all(|(class, _)| is_there(*class)) || reads & !relations != 0 {
+        let reads = attached.filter.as_ref().map_or(0, |(_, reads)| *reads);
+        if !attached.keys.iter().all(|(class, _)| is_there(*class)) || reads & !relations != 0 {
             return None;
         }
-        let values: f64 = reducer.keys.iter().map(|(class, _)| self.domains[*class]).product();
-        let distinct = match &reducer.keys[..] {
-            [(_, key)] => match (key.downcast_ref::<Column>(), &by.tree) {
+        let values: f64 = attached.keys.iter().map(|(class, _)| self.domains[*class]).product();
+        let distinct = match &attached.keys[..] {
+            [(_, key)] => match (key.downcast_ref::<Column>(), &other.tree) {
                 (Some(column), Tree::Relation(relation)) => {
                     let index = column.index() - self.graph.relations[*relation].first;
-                    self.estimates[*relation].columns[index].distinct_among(by.rows)
+                    self.estimates[*relation].columns[index].distinct_among(other.rows)
                 }
-                _ => by.rows,
+                _ => other.rows,
             },
-            _ => by.rows,
+            _ => other.rows,
         };
         let matching = (distinct / values.min(kept.rows.max(distinct))).min(1.0);
-        let matching = if reducer.filter.is_some() { matching * 0.5 } else { matching };
-        Some(kept.rows * if reducer.anti { (1.0 - matching).max(ANTI_SHARE_MIN) } else { matching })
+        let matching = if attached.filter.is_some() { matching * 0.5 } else { matching };
+        Some(match attached.kind {
+            Kind::Semi => (kept.rows * matching, kept.row_bytes),
+            Kind::Anti => (kept.rows * (1.0 - matching).max(ANTI_SHARE_MIN), kept.row_bytes),
+            // A row that matches has as many matches as a key has rows.
+            Kind::Left => {
+                let matches = matching * other.rows / distinct.max(1.0);
+                (kept.rows * (matches + 1.0 - matching), kept.row_bytes + other.row_bytes)
+            }
+        })
     }
 
     /// The cheapest order that was found; `None` if the graph is not connected.

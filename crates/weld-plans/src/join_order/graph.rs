@@ -1,11 +1,12 @@
-//! The graph of a tree of joins: relations, classes of columns that are equal, filters, and semi and anti joins.
+//! The graph of a tree of joins: relations, classes of columns that are equal, filters, and semi, anti and left joins.
 //!
 //! ```text
 //! a JOIN b ON a.x = b.x JOIN c ON b.x = c.y WHERE a.u < c.v     relations a b c, class {a.x b.x c.y}, filter a.u < c.v
 //! ```
 //!
 //! Inner joins may come in any order. A semi or anti join keeps or drops rows of one side and adds no columns, so it
-//! commutes with inner joins as long as the columns that it compares are there: its other side is a relation that reduces.
+//! commutes with inner joins as long as the columns that it compares are there. So does a left join, which keeps all rows
+//! of one side, as long as no inner join compares the columns that it adds. Their other side is a relation that is attached.
 //! Columns are numbered through all relations; expressions of the graph refer to them by these numbers.
 
 use std::sync::Arc;
@@ -40,22 +41,45 @@ pub(super) struct Graph {
     pub(super) output: Vec<usize>,
     /// The joins as they were written.
     pub(super) tree: Tree,
+    /// Whether left joins are part of the graph, or relations of it.
+    with_left: bool,
 }
 
 pub(super) struct Relation {
     pub(super) plan: Arc<dyn ExecutionPlan>,
     /// The number of its first column.
     pub(super) first: usize,
-    pub(super) reducer: Option<Reducer>,
+    pub(super) attached: Option<Attached>,
 }
 
-/// The other side of a semi or anti join.
-pub(super) struct Reducer {
-    pub(super) anti: bool,
+/// The other side of a semi, anti or left join.
+pub(super) struct Attached {
+    pub(super) kind: Kind,
     /// The class that each key of its own is compared with.
     pub(super) keys: Vec<(usize, Expr)>,
     /// What else must hold of a pair, and which relations but this it reads.
     pub(super) filter: Option<(Expr, Set)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Keeps rows that have a match.
+    Semi,
+    /// Keeps rows that have none.
+    Anti,
+    /// Keeps all rows and adds the columns of their matches, or NULL.
+    Left,
+}
+
+impl Kind {
+    fn of(join_type: JoinType) -> Option<Kind> {
+        match join_type {
+            JoinType::LeftSemi | JoinType::RightSemi => Some(Kind::Semi),
+            JoinType::LeftAnti | JoinType::RightAnti => Some(Kind::Anti),
+            JoinType::Left | JoinType::Right => Some(Kind::Left),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -92,10 +116,18 @@ type Flat = (Vec<usize>, Tree);
 impl Graph {
     /// The graph of the joins at and below `plan`; `None` if there is no join that may be ordered.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Graph>> {
-        if !is_ordered(plan) {
+        match Graph::with(plan, true)? {
+            Some(graph) => Ok(Some(graph)),
+            None => Graph::with(plan, false),
+        }
+    }
+
+    fn with(plan: &Arc<dyn ExecutionPlan>, with_left: bool) -> Result<Option<Graph>> {
+        if !is_ordered(plan, with_left) {
             return Ok(None);
         }
         let mut graph = Graph {
+            with_left,
             relations: Vec::new(),
             classes: Vec::new(),
             filters: Vec::new(),
@@ -122,7 +154,7 @@ impl Graph {
     }
 
     fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Flat>> {
-        if !is_ordered(plan) {
+        if !is_ordered(plan, self.with_left) {
             return Ok(self.add_relation(plan));
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -141,7 +173,10 @@ impl Graph {
         }
         match plan.downcast_ref::<HashJoinExec>() {
             Some(join) if *join.join_type() == JoinType::Inner => self.add_inner(join),
-            Some(join) => self.add_reducing(join),
+            Some(join) => match Kind::of(*join.join_type()) {
+                Some(kind) => self.add_attaching(join, kind),
+                None => Ok(self.add_relation(plan)),
+            },
             None => Ok(self.add_relation(plan)),
         }
     }
@@ -156,7 +191,7 @@ impl Graph {
         if columns == 0 {
             return None;
         }
-        self.relations.push(Relation { plan: Arc::clone(plan), first, reducer: None });
+        self.relations.push(Relation { plan: Arc::clone(plan), first, attached: None });
         Some(((first..first + columns).collect(), Tree::Relation(self.relations.len() - 1)))
     }
 
@@ -169,9 +204,9 @@ impl Graph {
             if l != r {
                 let other = std::mem::take(&mut self.classes[l.max(r)]);
                 self.classes[l.min(r)].extend(other);
-                // An empty class stays in its place, so that the numbers of the others hold; reducers follow.
-                for reducer in self.relations.iter_mut().filter_map(|relation| relation.reducer.as_mut()) {
-                    reducer.keys.iter_mut().filter(|key| key.0 == l.max(r)).for_each(|key| key.0 = l.min(r));
+                // An empty class stays in its place, so that the numbers of the others hold; attached relations follow.
+                for attached in self.relations.iter_mut().filter_map(|relation| relation.attached.as_mut()) {
+                    attached.keys.iter_mut().filter(|key| key.0 == l.max(r)).for_each(|key| key.0 = l.min(r));
                 }
             }
         }
@@ -184,13 +219,12 @@ impl Graph {
         Ok(Some((projected(columns, join), tree)))
     }
 
-    /// A semi or anti join.
-    fn add_reducing(&mut self, join: &HashJoinExec) -> Result<Option<Flat>> {
-        let keeps_left = matches!(join.join_type(), JoinType::LeftSemi | JoinType::LeftAnti);
-        let anti = matches!(join.join_type(), JoinType::LeftAnti | JoinType::RightAnti);
-        let (kept, reducing) = if keeps_left { (join.left(), join.right()) } else { (join.right(), join.left()) };
+    /// A semi, anti or left join.
+    fn add_attaching(&mut self, join: &HashJoinExec, kind: Kind) -> Result<Option<Flat>> {
+        let keeps_left = matches!(join.join_type(), JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left);
+        let (kept, other) = if keeps_left { (join.left(), join.right()) } else { (join.right(), join.left()) };
         let Some((columns, tree)) = self.add(kept)? else { return Ok(None) };
-        let Some((own, reducer_tree)) = self.add_relation(reducing) else { return Ok(None) };
+        let Some((own, other_tree)) = self.add_relation(other) else { return Ok(None) };
         let relation = self.relations.len() - 1;
         let mut keys = Vec::new();
         for (l, r) in join.on() {
@@ -210,27 +244,37 @@ impl Graph {
             }
             None => None,
         };
-        self.relations[relation].reducer = Some(Reducer { anti, keys, filter });
+        self.relations[relation].attached = Some(Attached { kind, keys, filter });
+        let columns = match (kind, keeps_left) {
+            (Kind::Semi | Kind::Anti, _) => columns,
+            (Kind::Left, true) => columns.into_iter().chain(own).collect(),
+            (Kind::Left, false) => own.into_iter().chain(columns).collect(),
+        };
         let tree = match keeps_left {
-            true => Tree::Join(Box::new(tree), Box::new(reducer_tree)),
-            false => Tree::Join(Box::new(reducer_tree), Box::new(tree)),
+            true => Tree::Join(Box::new(tree), Box::new(other_tree)),
+            false => Tree::Join(Box::new(other_tree), Box::new(tree)),
         };
         Ok(Some((projected(columns, join), tree)))
     }
 
-    /// A filter over what has been joined so far. One that may fail waits for all of it: on other rows it might fail.
+    /// A filter over what has been joined so far. One that may fail waits for all of it: on other rows it might fail. So does
+    /// one over a single relation, since filters are asked where relations meet.
     fn add_filter(&mut self, predicate: &Expr, joined: Set) {
         for conjunct in split_conjunction(predicate) {
-            let needs = if cannot_fail(conjunct) { self.relations_of(conjunct) } else { joined };
-            let needs = if needs == 0 { joined } else { needs };
+            let reads = self.relations_of(conjunct);
+            let needs = if cannot_fail(conjunct) && reads.count_ones() > 1 { reads } else { joined };
             self.filters.push(Filter { predicate: Arc::clone(conjunct), needs });
         }
     }
 
-    /// The class of an expression over one relation; `None` if it is over several, or may fail.
+    /// The class of an expression over one relation; `None` if it is over several, over one whose columns may be NULL by a
+    /// left join, or may fail.
     fn class_of(&mut self, expr: &Expr) -> Option<usize> {
         let relations = self.relations_of(expr);
         if relations.count_ones() != 1 || !cannot_fail(expr) {
+            return None;
+        }
+        if self.relations[relations.trailing_zeros() as usize].attached.is_some() {
             return None;
         }
         let is_same = |member: &Member| member.expr.eq(expr);
@@ -244,19 +288,20 @@ impl Graph {
 }
 
 /// Whether a node is part of a graph, not a relation of it.
-fn is_ordered(plan: &Arc<dyn ExecutionPlan>) -> bool {
+fn is_ordered(plan: &Arc<dyn ExecutionPlan>, with_left: bool) -> bool {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return projection.expr().iter().all(|projected| projected.expr.is::<Column>())
-            && is_ordered(projection.input());
+            && is_ordered(projection.input(), with_left);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return filter.fetch().is_none() && is_ordered(filter.input());
+        return filter.fetch().is_none() && is_ordered(filter.input(), with_left);
     }
     plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
-        let is_known = matches!(
-            join.join_type(),
-            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi | JoinType::LeftAnti | JoinType::RightAnti
-        );
+        let is_known = match Kind::of(*join.join_type()) {
+            Some(Kind::Left) => with_left,
+            Some(Kind::Semi | Kind::Anti) => true,
+            None => *join.join_type() == JoinType::Inner,
+        };
         is_known
             && join.fetch().is_none()
             && !join.null_aware

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! It stands after DataFusion's choice of join sides and before distributions are enforced: there are no exchanges yet and
-//! nothing after it changes sides. Inner joins commute; semi and anti joins commute with inner joins that preserve the
+//! nothing after it changes sides. Inner joins commute; semi, anti and left joins commute with inner joins that preserve the
 //! side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats may differ in
-//! the last bits, as with any other order of rows. The order stays as written where the estimate of it is not at least
-//! [`GAIN_MIN`] times the best one's, where a table has no statistics, and where a condition is more than columns.
+//! the last bits, as with any other order of rows. The order stays as written, but for the sides of inner joins, where the
+//! estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no statistics, and where a
+//! condition is more than columns.
 
 mod enumerate;
 mod graph;
@@ -92,9 +93,15 @@ impl JoinOrder {
         let Some(written) = costs.of_tree(&graph.tree) else { return Ok(None) };
         let Some(best) = costs.best() else { return Ok(None) };
         log::debug!("joins as written cost {:.0}, {:.0} in the best order", written.cost, best.cost);
-        if best.cost * GAIN_MIN > written.cost {
-            return Ok(None);
-        }
+        let best = if best.cost * GAIN_MIN <= written.cost {
+            best
+        } else {
+            // Who is built is a matter of two sizes; an order is one of many estimates.
+            match costs.with_sides(&graph.tree) {
+                Some(sided) if sided.cost < written.cost => sided,
+                _ => return Ok(None),
+            }
+        };
         let ordered = Rebuild { graph, costs: &costs, config }.plan(&best.tree, &plan.schema())?;
         // Nothing above may notice: neither names nor types, nor what they are annotated with.
         Ok((ordered.schema() == plan.schema()).then_some(ordered))

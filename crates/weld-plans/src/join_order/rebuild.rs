@@ -17,7 +17,7 @@ use datafusion::physical_plan::joins::{HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::enumerate::{Costs, Joined};
-use super::graph::{Graph, Reducer, Set, Tree};
+use super::graph::{Attached, Graph, Kind, Set, Tree};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -75,7 +75,8 @@ impl Rebuild<'_> {
         };
         let join = self.conditions(build, probe);
         let mut below = needed.clone();
-        below.extend(join.on.iter().flat_map(|(l, r)| [l, r]).chain(&join.filter).flat_map(columns_of));
+        let conditions = join.on.iter().flat_map(|(l, r)| [l, r]).chain(&join.filter).chain(&join.after);
+        below.extend(conditions.flat_map(columns_of));
         let (build, probe) = (self.build(build, &below)?, self.build(probe, &below)?);
         self.join(build, probe, join, needed)
     }
@@ -83,49 +84,55 @@ impl Rebuild<'_> {
     /// What two sets of relations are joined on.
     fn conditions(&self, build: &Tree, probe: &Tree) -> Conditions {
         let (left, right) = (build.relations(), probe.relations());
-        match (self.reducer(build), self.reducer(probe)) {
-            (Some(reducer), _) => self.reducing(reducer, right, false),
-            (_, Some(reducer)) => self.reducing(reducer, left, true),
+        match (self.attached(build), self.attached(probe)) {
+            (Some(attached), _) => self.attaching(attached, right, left, false),
+            (_, Some(attached)) => self.attaching(attached, left, right, true),
             (None, None) => {
                 let spanning = self.graph.classes.iter().filter_map(|class| {
                     let member = |set: Set| class.iter().find(|member| set & (1 << member.relation) != 0);
                     Some((Arc::clone(&member(left)?.expr), Arc::clone(&member(right)?.expr)))
                 });
-                let filters = self.graph.filters.iter().filter(|filter| {
-                    let needs = filter.needs;
-                    needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0
-                });
-                let filter: Vec<Expr> = filters.map(|filter| Arc::clone(&filter.predicate)).collect();
-                let filter = (!filter.is_empty()).then(|| conjunction(filter));
-                Conditions { join_type: JoinType::Inner, on: spanning.collect(), filter }
+                let filters = self.filters(left, right);
+                let filter = (!filters.is_empty()).then(|| conjunction(filters));
+                Conditions { join_type: JoinType::Inner, on: spanning.collect(), filter, after: Vec::new() }
             }
         }
     }
 
-    fn reducer(&self, tree: &Tree) -> Option<&Reducer> {
+    /// The filters that can be asked once both sets are joined, and not before.
+    fn filters(&self, left: Set, right: Set) -> Vec<Expr> {
+        let waited = |needs: Set| needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0;
+        let filters = self.graph.filters.iter().filter(|filter| waited(filter.needs));
+        filters.map(|filter| Arc::clone(&filter.predicate)).collect()
+    }
+
+    fn attached(&self, tree: &Tree) -> Option<&Attached> {
         match tree {
-            Tree::Relation(relation) => self.graph.relations[*relation].reducer.as_ref(),
+            Tree::Relation(relation) => self.graph.relations[*relation].attached.as_ref(),
             Tree::Join(..) => None,
         }
     }
 
-    /// A semi or anti join that keeps rows of `kept`, which are those of the build side if `keeps_build`.
-    fn reducing(&self, reducer: &Reducer, kept: Set, keeps_build: bool) -> Conditions {
-        let on = reducer.keys.iter().filter_map(|(class, own)| {
+    /// A semi, anti or left join that keeps rows of `kept`, which are those of the build side if `keeps_build`.
+    fn attaching(&self, attached: &Attached, kept: Set, other: Set, keeps_build: bool) -> Conditions {
+        let on = attached.keys.iter().filter_map(|(class, own)| {
             let member = self.graph.classes[*class].iter().find(|member| kept & (1 << member.relation) != 0)?;
             let (kept, own) = (Arc::clone(&member.expr), Arc::clone(own));
             Some(if keeps_build { (kept, own) } else { (own, kept) })
         });
-        let join_type = match (reducer.anti, keeps_build) {
-            (false, true) => JoinType::LeftSemi,
-            (false, false) => JoinType::RightSemi,
-            (true, true) => JoinType::LeftAnti,
-            (true, false) => JoinType::RightAnti,
+        let join_type = match (attached.kind, keeps_build) {
+            (Kind::Semi, true) => JoinType::LeftSemi,
+            (Kind::Semi, false) => JoinType::RightSemi,
+            (Kind::Anti, true) => JoinType::LeftAnti,
+            (Kind::Anti, false) => JoinType::RightAnti,
+            (Kind::Left, true) => JoinType::Left,
+            (Kind::Left, false) => JoinType::Right,
         };
         Conditions {
             join_type,
             on: on.collect(),
-            filter: reducer.filter.as_ref().map(|(filter, _)| Arc::clone(filter)),
+            filter: attached.filter.as_ref().map(|(filter, _)| Arc::clone(filter)),
+            after: self.filters(kept, other),
         }
     }
 
@@ -140,7 +147,9 @@ impl Rebuild<'_> {
             JoinType::RightSemi | JoinType::RightAnti => probe.columns.clone(),
             _ => build.columns.iter().chain(&probe.columns).copied().collect(),
         };
-        let kept: Vec<usize> = (0..columns.len()).filter(|index| needed.contains(&columns[*index])).collect();
+        let after: Vec<usize> = join.after.iter().flat_map(columns_of).collect();
+        let is_read = |column: &usize| needed.contains(column) || after.contains(column);
+        let kept: Vec<usize> = (0..columns.len()).filter(|index| is_read(&columns[*index])).collect();
         let mode = self.mode(&build.joined);
         let plan = HashJoinExecBuilder::new(build.plan, probe.plan, on, join.join_type)
             .with_filter(filter)
@@ -149,23 +158,11 @@ impl Rebuild<'_> {
             .build_exec()?;
         let columns: Vec<usize> = kept.into_iter().map(|index| columns[index]).collect();
         let mut built = Built { plan, columns, joined };
-        if join.join_type != JoinType::Inner {
-            self.filter_reduced(&mut built)?;
+        let after = join.after.iter().map(|filter| built.placed(filter)).collect::<Result<Vec<_>>>()?;
+        if !after.is_empty() {
+            built.plan = Arc::new(FilterExec::try_new(conjunction(after), Arc::clone(&built.plan))?);
         }
         Ok(built)
-    }
-
-    /// Filters of which a semi or anti join was the last thing that they waited for.
-    fn filter_reduced(&self, built: &mut Built) -> Result<()> {
-        let Tree::Join(build, probe) = &built.joined.tree else { return Ok(()) };
-        let (left, right) = (build.relations(), probe.relations());
-        let waited = |needs: Set| needs & !(left | right) == 0 && needs & !left != 0 && needs & !right != 0;
-        let filters = self.graph.filters.iter().filter(|filter| waited(filter.needs));
-        let filters = filters.map(|filter| built.placed(&filter.predicate)).collect::<Result<Vec<_>>>()?;
-        if !filters.is_empty() {
-            built.plan = Arc::new(FilterExec::try_new(conjunction(filters), Arc::clone(&built.plan))?);
-        }
-        Ok(())
     }
 
     /// As DataFusion's join selection decides: a small build side is collected, a large one partitioned.
@@ -183,7 +180,10 @@ impl Rebuild<'_> {
 struct Conditions {
     join_type: JoinType,
     on: Vec<(Expr, Expr)>,
+    /// Of the pairs that match.
     filter: Option<Expr>,
+    /// Of the rows that come out.
+    after: Vec<Expr>,
 }
 
 fn columns_of(expr: &Expr) -> Vec<usize> {
