@@ -34,6 +34,9 @@ const SIDES_GAIN_MIN: f64 = 1.25;
 /// and rows come last.
 const KEPT_BUILD_RATIO: f64 = 8.0;
 
+/// The same where that side is itself a join, of which estimates are rougher.
+const KEPT_JOIN_BUILD_RATIO: f64 = 64.0;
+
 /// At least this share of rows survives an anti join: estimates of what a join keeps are too rough for less.
 const ANTI_SHARE_MIN: f64 = 0.2;
 
@@ -140,7 +143,11 @@ impl<'a> Costs<'a> {
             (Some(_), None) => (smaller, larger),
             (None, Some(_)) => (larger, smaller),
         };
-        match kept.rows * KEPT_BUILD_RATIO < attached.rows {
+        let ratio = match kept.tree {
+            Tree::Relation(_) => KEPT_BUILD_RATIO,
+            Tree::Join(..) => KEPT_JOIN_BUILD_RATIO,
+        };
+        match kept.rows * ratio < attached.rows {
             true => self.join(kept, attached),
             false => self.join(attached, kept),
         }
