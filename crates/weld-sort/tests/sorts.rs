@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::compute::{cast, take, take_record_batch};
-use arrow::datatypes::{DataType, Int32Type, IntervalUnit, TimeUnit, i256};
+use arrow::datatypes::DataType;
 use common::{OPTIONS, assert_same, check, context, merged, ours, rows, stock};
 
 /// Numbers without a pattern.
