@@ -55,8 +55,8 @@ mod tests {
     fn runs_have_about_the_same_number_of_rows() {
         assert_eq!(runs(&[10, 10, 10, 10], 2), [0..2, 2..4]);
         assert_eq!(runs(&[100, 1, 1], 2), [0..1, 1..3]);
-        assert_eq!(runs(&[1], 4), [0..1]);
-        assert_eq!(runs(&[5, 5, 5], 1), [0..3]);
+        assert_eq!(runs(&[1], 4), vec![Range { start: 0, end: 1 }]);
+        assert_eq!(runs(&[5, 5, 5], 1), vec![Range { start: 0, end: 3 }]);
         assert!(runs(&[], 2).is_empty());
         assert_eq!(each(vec![1, 2, 3], |number| number * 2), [2, 4, 6]);
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -154,8 +155,8 @@ async fn several_keys_of_any_type() {
         let picked: Vec<ArrayRef> = (0..4).map(|_| all[numbers.below(all.len())].clone()).collect();
         let names = ["k0", "k1", "k2", "k3"].map(|name| (name, OPTIONS[numbers.below(4)]));
         let batches = batches(&picked, 500, seed);
-        check(&[batches.clone()], &names, 64).await;
-        check(&[batches.clone()], &names[..2], 8192).await;
+        check(from_ref(&batches), &names, 64).await;
+        check(from_ref(&batches), &names[..2], 8192).await;
         check(&[batches.clone(), batches[..1].to_vec(), batches], &names[..2], 100).await;
     }
 }
@@ -174,9 +175,9 @@ async fn long_strings_that_share_much() {
         let other = integers::<arrow::datatypes::Int64Type>([i64::MIN, 0, i64::MAX], &DataType::Int64);
         let batches = batches(&[values.clone(), other, values], 3000, 5);
         for options in OPTIONS {
-            check(&[batches.clone()], &[("k0", options)], 1000).await;
-            check(&[batches.clone()], &[("k0", options), ("k1", options), ("k2", OPTIONS[0])], 8192).await;
-            check(&[batches.clone()], &[("k1", OPTIONS[1]), ("k2", options), ("k0", OPTIONS[2])], 8192).await;
+            check(from_ref(&batches), &[("k0", options)], 1000).await;
+            check(from_ref(&batches), &[("k0", options), ("k1", options), ("k2", OPTIONS[0])], 8192).await;
+            check(from_ref(&batches), &[("k1", OPTIONS[1]), ("k2", options), ("k0", OPTIONS[2])], 8192).await;
         }
     }
 }
@@ -192,7 +193,7 @@ async fn many_rows() {
         let all = all.expect("columns of one length");
         let batches: Vec<_> = (0..6_000).step_by(8192).map(|at| all.slice(at, 8192.min(6_000 - at))).collect();
         for options in OPTIONS {
-            check(&[batches.clone()], &[("k0", options)], 8192).await;
+            check(from_ref(&batches), &[("k0", options)], 8192).await;
             check(&[batches.clone(), batches.clone()], &[("k0", options), ("row", OPTIONS[2])], 8192).await;
         }
         check(&[vec![all]], &[("k0", OPTIONS[3])], 8192).await;
