@@ -26,6 +26,7 @@ impl<'c> Emitter<'c, '_> {
             }
             (Intrinsic::Magnitude, [a], Some(kind)) => self.magnitude(a.clone().into_int()?, kind.bits())?.into(),
             (Intrinsic::OrderKey, [a], Some(kind)) => self.order_key(kind, a.scalar()?)?.into(),
+            (Intrinsic::FromOrderKey, [key], Some(kind)) => self.from_order_key(kind, key.clone().into_int()?)?,
             (Intrinsic::MayContain, [dict, key], _) => {
                 self.dict_may_contain(dict.dict()?, &args[0].ty, key, span)?.into()
             }
@@ -117,6 +118,20 @@ impl<'c> Emitter<'c, '_> {
         let flipped = self.b.build_xor(bits, max, "")?;
         let negative = self.cmp(IntPredicate::SLT, bits, ty.const_zero())?;
         self.choose_int(negative, flipped, bits)
+    }
+
+    /// The inverse of [`Emitter::order_key`].
+    fn from_order_key(&self, kind: ScalarKind, key: IntValue<'c>) -> Res<BasicValueEnum<'c>> {
+        let ty = key.get_type();
+        let max = self.b.build_right_shift(ty.const_all_ones(), ty.const_int(1, false), false, "")?;
+        let flipped = self.b.build_xor(key, max, "")?;
+        let negative = self.cmp(IntPredicate::SLT, key, ty.const_zero())?;
+        let bits = self.choose_int(negative, flipped, key)?;
+        let float = match kind {
+            ScalarKind::I32 => self.unit.ll.f32_type(),
+            _ => self.unit.ll.f64_type(),
+        };
+        Ok(self.b.build_bit_cast(bits, float, "")?)
     }
 
     /// Year, month or day of a day number: Hinnant's `civil_from_days`, whose years begin in March, in unsigned 64-bit

@@ -22,6 +22,12 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         }
         (Intrinsic::OrderKey, [Value::Scalar(Literal::F32(v))]) => Ok(Value::i32(order_key_f32(*v))),
         (Intrinsic::OrderKey, [Value::Scalar(Literal::F64(v))]) => Ok(Value::i64(order_key_f64(*v))),
+        (Intrinsic::FromOrderKey, [Value::Scalar(Literal::I32(key))]) => {
+            Ok(Value::Scalar(Literal::F32(f32::from_bits(magnitude_bits(*key, i32::MAX) as u32))))
+        }
+        (Intrinsic::FromOrderKey, [Value::Scalar(Literal::I64(key))]) => {
+            Ok(Value::Scalar(Literal::F64(f64::from_bits(magnitude_bits(*key, i64::MAX) as u64))))
+        }
         (Intrinsic::MayContain, [Value::Dict(dict), key]) => Ok(Value::bool(dict.get(key).is_some())),
         (Intrinsic::FirstRow, [Value::Dict(dict), Value::Vec(group)]) => Ok(Value::i64(first_row(dict, group))),
         (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [text, part]) => {
@@ -120,6 +126,11 @@ fn round_div(a: Literal, b: Literal) -> Result<Value, RuntimeErrorKind> {
 fn order_key_f32(v: f32) -> i32 {
     let bits = if v == 0.0 { 0 } else { v.to_bits() as i32 };
     if bits < 0 { bits ^ i32::MAX } else { bits }
+}
+
+/// The bits of the float that has this order key: those of a negative one are flipped, but for the sign.
+fn magnitude_bits<T: PartialOrd + Default + std::ops::BitXor<Output = T>>(key: T, all_but_sign: T) -> T {
+    if key < T::default() { key ^ all_but_sign } else { key }
 }
 
 fn order_key_f64(v: f64) -> i64 {

@@ -21,6 +21,8 @@ pub enum Intrinsic {
     /// `(F) -> i32 | i64` for floats `F` of the same width: an integer that orders as IEEE 754's `totalOrder`, but -0
     /// equals 0. A NaN is largest, or smallest if its sign is set: what DataFusion's comparisons do.
     OrderKey,
+    /// `(i32) -> f32`, `(i64) -> f64`: the float of which this is the order key.
+    FromOrderKey,
     /// `(dict[K,V], K) -> bool`: false only if the key is absent. May be true for an absent key; the interpreter
     /// answers exactly. A prefilter (Bloom filter, bitmap) before a lookup.
     MayContain,
@@ -56,13 +58,14 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
-    pub const ALL: [Intrinsic; 19] = [
+    pub const ALL: [Intrinsic; 20] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
         Intrinsic::RoundDiv,
         Intrinsic::Magnitude,
         Intrinsic::OrderKey,
+        Intrinsic::FromOrderKey,
         Intrinsic::MayContain,
         Intrinsic::FirstRow,
         Intrinsic::StartsWith,
@@ -86,6 +89,7 @@ impl Intrinsic {
             Intrinsic::RoundDiv => "round_div",
             Intrinsic::Magnitude => "magnitude",
             Intrinsic::OrderKey => "order_key",
+            Intrinsic::FromOrderKey => "from_order_key",
             Intrinsic::MayContain => "may_contain",
             Intrinsic::FirstRow => "first_row",
             Intrinsic::StartsWith => "starts_with",
@@ -112,6 +116,8 @@ impl Intrinsic {
             (Intrinsic::Magnitude, [a]) => a.as_scalar()?.is_signed().then(|| a.clone()),
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F32)]) => Some(Type::I32),
             (Intrinsic::OrderKey, [Type::Scalar(ScalarKind::F64)]) => Some(Type::I64),
+            (Intrinsic::FromOrderKey, [Type::Scalar(ScalarKind::I32)]) => Some(Type::Scalar(ScalarKind::F32)),
+            (Intrinsic::FromOrderKey, [Type::Scalar(ScalarKind::I64)]) => Some(Type::Scalar(ScalarKind::F64)),
             (Intrinsic::MayContain, [Type::Dict(key, _), k]) => (**key == *k).then_some(Type::BOOL),
             (Intrinsic::FirstRow, [Type::Dict(_, values), group]) => {
                 (**values == *group && !group.is_bytes() && group.element().is_some()).then_some(Type::I64)

@@ -19,7 +19,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use weld_core::ir::{Expr, build as ir};
-use weld_core::op::{MergeOp, ReduceOp};
+use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, can_fail, lower};
@@ -115,7 +115,8 @@ impl Aggregate {
 
     /// The input's columns that are keys as they are.
     pub(crate) fn key_columns(&self) -> Vec<usize> {
-        self.group.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index())).collect()
+        let columns = self.group.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index()));
+        columns.filter(|column| !self.input.field(*column).data_type().is_floating()).collect()
     }
 
     pub(crate) fn lower(&self, lowering: &mut Lowering, input: &Rows) -> Result<Rows> {
@@ -176,7 +177,7 @@ impl Aggregate {
     ) -> Result<Rows> {
         let id_kind = self.id_kind()?;
         let types = self.output.fields().iter().take(nullable.len());
-        let types = types.map(|field| value_type(field.data_type())).collect::<Result<Vec<_>>>()?;
+        let types = types.map(|field| key_type(field.data_type())).collect::<Result<Vec<_>>>()?;
         let (mut filled, mut columns) = (None, Vec::new());
         for (id, groups) in sets.lower(lowering, groups, nullable, merging)? {
             let entries = ir::to_vec(groups.data.clone());
@@ -233,12 +234,22 @@ impl Aggregate {
     fn lower_group(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Sql>> {
         let lower_key = |expr: &Arc<dyn PhysicalExpr>| {
             let key = lower(block, scope, expr)?;
-            if key.value.ty.as_scalar().is_some_and(ScalarKind::is_float) {
-                return Err(Unsupported::new("GROUP BY", "groups of floats tell NaNs apart by their bits"));
-            }
-            Ok(key)
+            // Floats of one group have the same bits, but for the two zeros.
+            let is_float = key.value.ty.as_scalar().is_some_and(ScalarKind::is_float);
+            let value = if is_float { ir::intrinsic(Intrinsic::OrderKey, [key.value]) } else { key.value };
+            Ok(Sql { value, ..key })
         };
         self.group.iter().map(lower_key).collect()
+    }
+
+    /// A group's keys as they are in the output.
+    fn output_keys(&self, keys: Vec<Sql>) -> Vec<Sql> {
+        let floats = self.output.fields().iter().map(|field| field.data_type().is_floating());
+        let column = |(key, is_float): (Sql, bool)| {
+            let value = if is_float { ir::intrinsic(Intrinsic::FromOrderKey, [key.value]) } else { key.value };
+            Sql { value, ..key }
+        };
+        keys.into_iter().zip(floats).map(column).collect()
     }
 
     /// The columns of a group's output row.
@@ -249,7 +260,7 @@ impl Aggregate {
         state: &Expr,
         calls: &[Output],
     ) -> Result<Vec<Option<Sql>>> {
-        let mut columns = keys;
+        let mut columns = self.output_keys(keys);
         for (call, output) in self.calls.iter().zip(calls) {
             let at = columns.len();
             let result_type = self.output.field(at).data_type();
@@ -266,6 +277,15 @@ impl Aggregate {
         }
         Ok(columns.into_iter().map(Some).collect())
     }
+}
+
+/// The type of a group's key of this type.
+fn key_type(data_type: &DataType) -> Result<Type> {
+    Ok(match data_type {
+        DataType::Float32 => Type::I32,
+        DataType::Float64 => Type::I64,
+        other => value_type(other)?,
+    })
 }
 
 /// The keys of a dictionary's entry `e`; a `single` one is not in a struct.

@@ -2,11 +2,13 @@
 //!
 //! Those of numbers are in `math`, of text in `text`, of dates and times in `date`.
 
+use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
 
 use super::expr::Scope;
+use super::logic::lower_nullif;
 use super::math::lower_math;
 use super::text::lower_text;
 use super::{Block, Result, Sql, Unsupported, date};
@@ -18,6 +20,9 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     let function = call.fun().inner();
     if let Some(function) = function.downcast_ref::<WeldFunction>() {
         return lower_function(block, scope, call, function);
+    }
+    if function.is::<NullIfFunc>() {
+        return lower_nullif(block, scope, call);
     }
     if function.is::<DatePartFunc>() {
         return date::lower_part(block, scope, call);

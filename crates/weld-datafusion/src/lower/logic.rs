@@ -1,11 +1,11 @@
-//! Logic: AND, OR and NOT by Kleene's rules, CASE, IN.
+//! Logic: AND, OR and NOT by Kleene's rules, CASE, NULLIF, IN.
 //!
 //! What SQL evaluates for some rows only, and can fail, stays behind the condition.
 
 use std::sync::Arc;
 
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, InListExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, build as ir};
 use weld_core::ty::Type;
 
@@ -108,6 +108,19 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
     let value = ir::field(value, 0);
     let value = if ty == Type::BOOL && nullable { ir::and(valid.clone(), value) } else { value };
     Ok(Sql { value, valid: nullable.then_some(valid) })
+}
+
+/// NULLIF: the first value, unless the second is the same.
+pub(crate) fn lower_nullif(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
+    let [left, right] = call.args() else { return Err(Unsupported::new(call.name(), "not two arguments")) };
+    let (left_type, right_type) = (data_type(scope, left.as_ref())?, data_type(scope, right.as_ref())?);
+    let (left, right) = (lower(block, scope, left)?, lower(block, scope, right)?);
+    let (left, right) = (block.share_sql("x", left), block.share_sql("y", right));
+    let same = identical(&left_type, &right_type, left.value.clone(), right.value.clone())?;
+    let same = both_valid(&left, &right).map_or(same.clone(), |valid| ir::and(valid, same));
+    let valid = block.share("valid", ir::and(left.valid(), ir::not(same)));
+    let value = if left.value.ty == Type::BOOL { ir::and(valid.clone(), left.value) } else { left.value };
+    Ok(Sql { value, valid: Some(valid) })
 }
 
 pub(crate) fn lower_in_list(block: &mut Block<'_>, scope: &Scope<'_>, list: &InListExpr) -> Result<Sql> {

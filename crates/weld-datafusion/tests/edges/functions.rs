@@ -28,8 +28,9 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "round(a, 2)",
         "round(a, -1)",
         "signum(a)",
+        "nullif(a, b)",
     ];
-    let of_integer = vec!["abs(a)"];
+    let of_integer = vec!["abs(a)", "nullif(a, b)"];
     let of_text = vec![
         "starts_with(a, 'th')",
         "ends_with(a, b)",
@@ -43,6 +44,7 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "substr(a, 30, 2)",
         "left(a, 2)",
         "left(a, 0)",
+        "nullif(a, b)",
     ];
     let of_time = vec![
         "date_part('year', a)",
@@ -62,7 +64,8 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         (Int8, of_integer.clone()),
         (Int64, [of_integer.clone(), vec!["round(a)"]].concat()),
         (UInt32, of_integer),
-        (Decimal128(18, 4), vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)"]),
+        (Decimal128(18, 4), vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)", "nullif(a, b)"]),
+        (Boolean, vec!["nullif(a, b)"]),
         (Utf8, of_text.clone()),
         (Utf8View, of_text.clone()),
         (LargeUtf8, of_text),

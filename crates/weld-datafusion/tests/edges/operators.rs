@@ -170,6 +170,9 @@ async fn operators() {
             "SELECT k, a IN (b, a), CASE a WHEN b THEN 1 ELSE 0 END, coalesce(a, b), CASE WHEN a < b THEN a ELSE b END
              FROM {t} WHERE a IS NOT NULL OR b IS NULL",
             "SELECT a, count(*), count(b), min(b), max(b) FROM {t} GROUP BY a",
+            "SELECT a, count(*), sum(k) FROM {t} GROUP BY a HAVING count(*) > 1",
+            "SELECT a, b, count(*) FROM {t} WHERE k > 2 GROUP BY CUBE (a, b)",
+            "SELECT count(DISTINCT a) FROM {t} WHERE k > 2",
             "SELECT count(*), min(a), max(b), count(b) FILTER (WHERE a < b) FROM {t} WHERE k > 2",
             "SELECT count(*), sum(x.k) FROM {t} x JOIN {t} y ON x.a = y.b WHERE x.k + y.k > 3",
             "SELECT count(*), sum(x.k) FROM {t} x JOIN {t} y ON x.a IS NOT DISTINCT FROM y.b WHERE x.k + y.k > 3",
