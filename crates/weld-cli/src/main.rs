@@ -1,6 +1,7 @@
 //! The `weld` command: SQL through Weld, the TPC-H benchmark, and tools for programs in Weld's own language.
 //!
-//! `weld tpch run --scale-factor 1` measures, `weld sql data/` asks, `weld explain` shows. One file a subcommand.
+//! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` asks, `weld explain`
+//! shows. One file a subcommand.
 //! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
 #![forbid(unsafe_code)]
 
@@ -45,6 +46,8 @@ enum Command {
     /// The TPC-DS queries, with and without Weld, answers compared
     #[command(subcommand)]
     Tpcds(benchmark::Command),
+    /// Queries of your own over files of your own, with and without Weld, answers compared
+    Bench(benchmark::FolderArgs),
     /// SQL over Parquet, CSV and JSON files; a shell when run at a terminal
     Sql(sql::Args),
     /// What becomes of a query or a program: plan, Weld, optimised Weld, LLVM IR, assembly
@@ -93,6 +96,7 @@ fn dispatch(command: Command) -> Result<()> {
     match command {
         Command::Tpch(command) => benchmark::run(benchmark::TPCH, command),
         Command::Tpcds(command) => benchmark::run(benchmark::TPCDS, command),
+        Command::Bench(args) => benchmark::run_folder(&args),
         Command::Sql(args) => sql::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Cache(command) => cache::run(command),

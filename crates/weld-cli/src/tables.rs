@@ -161,7 +161,8 @@ pub(crate) fn is_bad_data(error: &DataFusionError) -> bool {
     }
 }
 
-fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+/// What is in a folder, by name.
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| Failure::new(format!("cannot read {}: {error}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use parquet::errors::Result as ParquetResult;
 
-use super::suite::Suite;
+use super::generated::Generated;
 use crate::failure::{Doing, Failure, Result};
 
 /// Makes the files unless they are there.
-pub(super) fn ensure(suite: &Suite, folder: &Path, scale_factor: f64) -> Result<()> {
+pub(super) fn ensure(benchmark: &Generated, folder: &Path, scale_factor: f64) -> Result<()> {
     let shown = folder.display();
-    let Some(missing) = missing(suite, folder) else { return Ok(()) };
+    let Some(missing) = missing(benchmark, folder) else { return Ok(()) };
     let is_empty = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
@@ -26,32 +26,32 @@ pub(super) fn ensure(suite: &Suite, folder: &Path, scale_factor: f64) -> Result<
         // Somebody's files: neither to be overwritten nor to be completed by guessing their scale factor.
         return Err(Failure::new(format!("{shown} holds files, but no {missing}.parquet")));
     }
-    generate(suite, folder, scale_factor).doing(format_args!("cannot write {shown}"))
+    generate(benchmark, folder, scale_factor).doing(format_args!("cannot write {shown}"))
 }
 
-fn missing(suite: &Suite, folder: &Path) -> Option<&'static str> {
-    suite.tables.iter().copied().find(|table| !file(folder, table).exists())
+fn missing(benchmark: &Generated, folder: &Path) -> Option<&'static str> {
+    benchmark.tables.iter().copied().find(|table| !file(folder, table).exists())
 }
 
 pub(super) fn file(folder: &Path, table: &str) -> PathBuf {
     folder.join(format!("{table}.parquet"))
 }
 
-fn generate(suite: &Suite, folder: &Path, scale_factor: f64) -> ParquetResult<()> {
+fn generate(benchmark: &Generated, folder: &Path, scale_factor: f64) -> ParquetResult<()> {
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
     remove_abandoned(parent);
     let prefix = format!("{UNFINISHED}{}-", std::process::id());
     let unfinished = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?;
-    let progress = progress_bar((suite.steps)(scale_factor));
-    eprintln!("Making {} data of scale factor {scale_factor} in {}", suite.title, folder.display());
-    (suite.write)(unfinished.path(), scale_factor, &progress)?;
+    let progress = progress_bar((benchmark.steps)(scale_factor));
+    eprintln!("Making {} data of scale factor {scale_factor} in {}", benchmark.title, folder.display());
+    (benchmark.write)(unfinished.path(), scale_factor, &progress)?;
     progress.finish_and_clear();
     match fs::rename(unfinished.path(), folder) {
         // Nothing is left to clean up.
         Ok(()) => drop(unfinished.keep()),
         // Another process was faster.
-        Err(_) if missing(suite, folder).is_none() => {}
+        Err(_) if missing(benchmark, folder).is_none() => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -1,44 +1,38 @@
-//! `weld tpch` and `weld tpcds`: benchmarks.
+//! `weld tpch`, `weld tpcds` and `weld bench`: benchmarks, and anybody's queries as one.
 //!
 //! `weld tpch run` makes the data when it is absent, runs the queries on DataFusion and on DataFusion with Weld in turn,
-//! compares every answer and reports the times. With `--cold` each run is the first of a process of its own.
+//! compares every answer and reports the times; `weld bench` does so for a folder of files and one of queries. With
+//! `--cold` each run is the first of a process of its own.
 
 mod cold;
 mod files;
+mod folder;
+mod generated;
 mod report;
 mod run;
 mod suite;
 mod tpcds;
 mod tpch;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::engine;
 use crate::failure::Result;
 
-pub(crate) use suite::Suite;
-pub(crate) const TPCH: &Suite = &tpch::SUITE;
-pub(crate) const TPCDS: &Suite = &tpcds::SUITE;
+pub(crate) use folder::FolderArgs;
+pub(crate) use generated::Generated;
+pub(crate) const TPCH: &Generated = &tpch::SUITE;
+pub(crate) const TPCDS: &Generated = &tpcds::SUITE;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run the queries on both engines, compare the answers, print the times
-    Run(RunArgs),
+    Run(generated::RunArgs),
 }
 
+/// How the queries are measured.
 #[derive(Args)]
-pub(crate) struct RunArgs {
-    /// Size of the data: 1 is about 1 GB of raw text
-    #[arg(long, short = 's', default_value_t = 1.0, value_parser = scale_factor, value_name = "N")]
-    scale_factor: f64,
-    /// Folder of the Parquet files, made when absent [default: data/NAME-sf{N}]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Numbers of the queries, such as 1,6 or 1-5,12 [default: all]
-    #[arg(long, short = 'q', value_delimiter = ',', value_parser = suite::parse_range, value_name = "LIST")]
-    queries: Vec<suite::Range>,
+struct Options {
     /// Where the tables are while the queries run
     #[arg(long, default_value = "parquet")]
     storage: Storage,
@@ -105,28 +99,28 @@ impl std::fmt::Display for Storage {
     }
 }
 
-pub(crate) fn run(suite: &'static Suite, command: Command) -> Result<()> {
-    match command {
-        Command::Run(args) if args.cold => cold::run(suite, &args),
-        Command::Run(args) => run::run(suite, &args),
+impl Options {
+    fn partitions(&self) -> usize {
+        self.partitions.map_or_else(engine::default_partitions, usize::from)
     }
 }
 
-/// Where the files are.
-fn folder(suite: &Suite, args: &RunArgs) -> PathBuf {
-    args.data.clone().unwrap_or_else(|| PathBuf::from(format!("data/{}-sf{}", suite.name, args.scale_factor)))
+pub(crate) fn run(benchmark: &Generated, command: Command) -> Result<()> {
+    let Command::Run(args) = command;
+    measure(&benchmark.suite(&args)?, &args.options)
+}
+
+pub(crate) fn run_folder(args: &FolderArgs) -> Result<()> {
+    measure(&args.suite()?, &args.options)
+}
+
+fn measure(suite: &suite::Suite, options: &Options) -> Result<()> {
+    if options.cold { cold::run(suite, options) } else { run::run(suite, options) }
 }
 
 fn setting(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),
-    }
-}
-
-fn scale_factor(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number <= 100_000.0 => Ok(number),
-        _ => Err("expected a number above 0, at most 100000".to_owned()),
     }
 }

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use weld_datafusion::{Declined, Summary};
 
-use super::suite::Suite;
-use super::{Engines, Format, RunArgs, Storage};
+use super::suite::{Query, Suite};
+use super::{Engines, Format, Options, Storage};
 use crate::engine::Engine;
 use crate::failure::{Failure, Result, one_line};
 use crate::output;
 
 /// Everything that is known of one query after its runs.
 pub(super) struct Measured {
-    pub(super) query: usize,
+    name: String,
+    number: Option<usize>,
     pub(super) rows: Option<usize>,
     /// Unknown when only one engine ran.
     pub(super) verified: Option<bool>,
@@ -32,9 +33,10 @@ pub(super) struct Side {
 }
 
 impl Measured {
-    pub(super) fn new(query: usize) -> Measured {
+    pub(super) fn new(query: &Query) -> Measured {
         let (datafusion, weld) = (Side::default(), Side::default());
-        Measured { query, rows: None, verified: None, error: None, datafusion, weld, summary: None }
+        let Query { name, number, .. } = query.clone();
+        Measured { name, number, rows: None, verified: None, error: None, datafusion, weld, summary: None }
     }
 
     pub(super) fn side(&mut self, engine: Engine) -> &mut Side {
@@ -68,33 +70,39 @@ pub(super) struct Report {
     format: Format,
     engines: Engines,
     storage: Storage,
-    scale_factor: f64,
+    scale_factor: Option<f64>,
     partitions: usize,
     cold: bool,
+    /// Of the first column of the table.
+    name_width: usize,
     done: Vec<Measured>,
 }
 
 impl Report {
-    pub(super) fn new(suite: &Suite, args: &RunArgs, partitions: usize) -> Result<Report> {
-        let RunArgs { format, engine: engines, storage, scale_factor, iterations, cold, .. } = *args;
+    pub(super) fn new(suite: &Suite, options: &Options) -> Result<Report> {
+        let Options { format, engine: engines, storage, iterations, cold, .. } = *options;
+        let partitions = options.partitions();
+        let longest = suite.queries.iter().map(|query| query.name.chars().count()).max();
+        let name_width = longest.unwrap_or(0).max("geomean".len());
         if format == Format::Table {
             let plural = |count: usize| if count == 1 { "" } else { "s" };
             output::line(&format!(
-                "{}, scale factor {scale_factor}, {storage}, {partitions} partition{}. Median of {iterations} run{}{}; \
+                "{}, {storage}, {partitions} partition{}. Median of {iterations} run{}{}; \
                  milliseconds.",
                 suite.title,
                 plural(partitions),
                 plural(usize::from(iterations)),
                 if cold { ", each the first of its process" } else { " after a first one" },
             ))?;
-            output::line(HEADER)?;
+            output::line(&format!("{:>name_width$}{HEADER}", "query"))?;
         }
-        Ok(Report { format, engines, storage, scale_factor, partitions, cold, done: Vec::new() })
+        let scale_factor = suite.scale_factor;
+        Ok(Report { format, engines, storage, scale_factor, partitions, cold, name_width, done: Vec::new() })
     }
 
     pub(super) fn add(&mut self, measured: Measured) -> Result<()> {
         match self.format {
-            Format::Table => output::line(&table_line(&measured))?,
+            Format::Table => output::line(&table_line(&measured, self.name_width))?,
             Format::Json => output::line(&self.json(&measured).to_string())?,
         }
         self.done.push(measured);
@@ -118,14 +126,15 @@ impl Report {
         let datafusion = geomean(|measured| measured.datafusion.median());
         let weld = geomean(|measured| measured.weld.median());
         let ratio = geomean(Measured::ratio);
-        output::line(&format!("{:>7} {:>11} {:>9} {:>7}", "geomean", number(datafusion), number(weld), times(ratio)))?;
+        let means = format!("{:>11} {:>9} {:>7}", number(datafusion), number(weld), times(ratio));
+        output::line(&format!("{:>width$} {means}", "geomean", width = self.name_width))?;
         if self.engines == Engines::Both && !self.cold {
             let verified = self.done.iter().filter(|measured| measured.verified == Some(true)).count();
             output::line(&format!("{verified} of {} verified: the same answers in every run.", self.done.len()))?;
         }
         for measured in &self.done {
             if let Some(error) = &measured.error {
-                output::line(&format!("q{}: {}", measured.query, one_line(error)))?;
+                output::line(&format!("{}: {}", measured.name, one_line(error)))?;
             }
         }
         self.declined()
@@ -133,21 +142,20 @@ impl Report {
 
     /// The operators left to DataFusion, by reason.
     fn declined(&self) -> Result<()> {
-        let mut queries: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+        let mut queries: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for measured in &self.done {
             for Declined { operator, reason } in measured.summary.iter().flat_map(|summary| &summary.declined) {
-                let numbers = queries.entry((operator, reason)).or_default();
-                if numbers.last() != Some(&measured.query) {
-                    numbers.push(measured.query);
+                let names = queries.entry((operator, reason)).or_default();
+                if names.last() != Some(&&*measured.name) {
+                    names.push(&measured.name);
                 }
             }
         }
         if !queries.is_empty() {
             output::line("Left to DataFusion:")?;
         }
-        for ((operator, reason), numbers) in queries {
-            let numbers: Vec<String> = numbers.iter().map(|number| format!("q{number}")).collect();
-            output::line(&format!("  {operator}: {} ({})", one_line(reason), numbers.join(" ")))?;
+        for ((operator, reason), names) in queries {
+            output::line(&format!("  {operator}: {} ({})", one_line(reason), names.join(" ")))?;
         }
         Ok(())
     }
@@ -158,7 +166,7 @@ impl Report {
             .map(|Declined { operator, reason }| json!({"operator": operator, "reason": reason}))
             .collect();
         let mut object = json!({
-            "query": measured.query,
+            "query": measured.number.map_or_else(|| json!(measured.name), |number| json!(number)),
             "storage": self.storage.to_string(),
             "scale_factor": self.scale_factor,
             "partitions": self.partitions,
@@ -184,10 +192,10 @@ impl Report {
     }
 }
 
-const HEADER: &str = "  query  datafusion      weld   ratio  compiled  compile  first run      rows  same";
+const HEADER: &str = "  datafusion      weld   ratio  compiled  compile  first run      rows  same";
 
-fn table_line(measured: &Measured) -> String {
-    let Measured { query, rows, verified, datafusion, weld, summary, .. } = measured;
+fn table_line(measured: &Measured, name_width: usize) -> String {
+    let Measured { name, rows, verified, datafusion, weld, summary, .. } = measured;
     let compiled =
         summary.as_ref().map(|summary| format!("{}/{}", summary.operators_compiled, summary.operators_total));
     let same = match (verified, &measured.error) {
@@ -196,8 +204,7 @@ fn table_line(measured: &Measured) -> String {
         _ => "",
     };
     format!(
-        "{:>7} {:>11} {:>9} {:>7} {:>9} {:>8} {:>10} {:>9}  {same}",
-        format!("q{query}"),
+        "{name:>name_width$} {:>11} {:>9} {:>7} {:>9} {:>8} {:>10} {:>9}  {same}",
         number(datafusion.median()),
         number(weld.median()),
         times(measured.ratio()),
@@ -239,11 +246,12 @@ mod tests {
         assert_eq!(side(&[]).median(), None);
         assert_eq!(side(&[3.0, 1.0, 2.0]).median(), Some(2.0));
         assert_eq!(side(&[4.0, 1.0, 2.0, 3.0]).median(), Some(2.5));
-        let mut measured = Measured::new(1);
+        let mut measured =
+            Measured::new(&Query { name: "q1".to_owned(), number: Some(1), text: Ok("select 1".into()) });
         measured.datafusion = side(&[8.0]);
         assert_eq!(measured.ratio(), None);
         measured.weld = side(&[2.0]);
         assert_eq!(measured.ratio(), Some(4.0));
-        assert!(table_line(&measured).contains("4.00x"));
+        assert!(table_line(&measured, 7).contains("4.00x"));
     }
 }

@@ -8,30 +8,28 @@ use std::time::Instant;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
+use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionContext;
 use weld_datafusion::compare::{self, Answer};
 
 use super::report::{Measured, Report, Side};
-use super::suite::Suite;
-use super::{RunArgs, Storage, files, folder};
+use super::suite::{Query, Suite};
+use super::{Options, Storage};
 use crate::engine::{self, Engine};
 use crate::failure::{Doing, Failure, Result};
-use crate::tables::Table;
+use crate::tables::{self, Table};
 
-pub(super) fn run(suite: &Suite, args: &RunArgs) -> Result<()> {
-    let numbers = suite.numbers(&args.queries)?;
-    let folder = folder(suite, args);
-    files::ensure(suite, &folder, args.scale_factor)?;
-    let partitions = args.partitions.map_or_else(engine::default_partitions, usize::from);
-    let runtime = engine::runtime(partitions).map_err(Failure::new)?;
+pub(super) fn run(suite: &Suite, options: &Options) -> Result<()> {
+    let runtime = engine::runtime(options.partitions()).map_err(Failure::new)?;
     runtime.block_on(async {
-        let sessions = sessions(suite, args, &folder, partitions).await?;
-        let mut report = Report::new(suite, args, partitions)?;
-        for number in numbers {
-            let iterations = if args.once { 0 } else { args.iterations };
-            report.add(measure(number, suite.text(number), &sessions, iterations).await)?;
+        let sessions = sessions(suite, options).await?;
+        let mut report = Report::new(suite, options)?;
+        for query in &suite.queries {
+            let iterations = if options.once { 0 } else { options.iterations };
+            report.add(measure(query, &sessions, iterations).await)?;
         }
         report.finish()
     })
@@ -43,15 +41,15 @@ struct Session {
 }
 
 /// A session for each engine, with the tables.
-async fn sessions(suite: &Suite, args: &RunArgs, folder: &Path, partitions: usize) -> Result<Vec<Session>> {
+async fn sessions(suite: &Suite, options: &Options) -> Result<Vec<Session>> {
+    let partitions = options.partitions();
     let session = |&engine| {
-        let context = engine::session_with(engine, partitions, &args.settings)?;
+        let context = engine::session_with(engine, partitions, &options.settings)?;
         Ok(Session { engine, context })
     };
-    let sessions = args.engine.list().iter().map(session).collect::<Result<Vec<_>>>()?;
-    for &name in suite.tables {
-        let table = Table { name: name.to_owned(), path: files::file(folder, name) };
-        match args.storage {
+    let sessions = options.engine.list().iter().map(session).collect::<Result<Vec<_>>>()?;
+    for table in &suite.tables {
+        match options.storage {
             Storage::Parquet => {
                 warm(&table.path)?;
                 for session in &sessions {
@@ -59,18 +57,26 @@ async fn sessions(suite: &Suite, args: &RunArgs, folder: &Path, partitions: usiz
                 }
             }
             Storage::Memory => {
-                let loaded: Arc<dyn TableProvider> = Arc::new(load(&table, partitions).await?);
+                let loaded: Arc<dyn TableProvider> = Arc::new(load(table, partitions).await?);
                 for session in &sessions {
-                    session.context.register_table(name, Arc::clone(&loaded))?;
+                    session.context.register_table(TableReference::bare(&*table.name), Arc::clone(&loaded))?;
                 }
             }
+        }
+    }
+    for table in &suite.tables {
+        for session in &sessions {
+            table.register_lower_case(&session.context).await?;
         }
     }
     Ok(sessions)
 }
 
-/// Reads the file once, so that the engine that runs first does not pay for the disk.
+/// Reads the files once, so that the engine that runs first does not pay for the disk.
 fn warm(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return tables::list(path)?.iter().try_for_each(|path| warm(path));
+    }
     let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
     read.doing(format_args!("cannot read {}", path.display())).map(drop)
 }
@@ -80,7 +86,7 @@ async fn load(table: &Table, partitions: usize) -> Result<MemTable> {
     // One partition keeps the order of the file.
     let reader = engine::session(Engine::Datafusion, 1)?;
     table.register(&reader).await?;
-    let frame = reader.table(table.name.as_str()).await?;
+    let frame = reader.table(TableReference::bare(&*table.name)).await?;
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let batches = frame.collect().await.doing(format_args!("cannot read {}", table.path.display()))?;
     Ok(MemTable::try_new(schema, split(&batches, partitions))?)
@@ -106,14 +112,21 @@ fn split(batches: &[RecordBatch], count: usize) -> Vec<Vec<RecordBatch>> {
 }
 
 /// One query: a first run on each engine, then `iterations` on each in turn; every answer compared.
-async fn measure(number: usize, sql: &'static str, sessions: &[Session], iterations: u16) -> Measured {
-    let mut measured = Measured::new(number);
+async fn measure(query: &Query, sessions: &[Session], iterations: u16) -> Measured {
+    let mut measured = Measured::new(query);
+    let sql = match &query.text {
+        Ok(sql) => sql,
+        Err(error) => {
+            measured.error = Some(error.clone());
+            return measured;
+        }
+    };
     for round in 0..=iterations {
         let mut runs = Vec::new();
         for session in sessions {
-            let context = session.context.clone();
+            let (context, sql) = (session.context.clone(), Arc::clone(sql));
             // A task of its own: should an engine panic, that is an error of this query.
-            let task = tokio::spawn(async move { run_once(&context, sql).await });
+            let task = tokio::spawn(async move { run_once(&context, &sql).await });
             match task.await.map_err(Failure::new).and_then(|run| run) {
                 Ok(run) => runs.push((session.engine, run)),
                 Err(failure) => {
@@ -155,8 +168,10 @@ struct Run {
 
 /// From SQL text to the last row: planning, compiling and running.
 async fn run_once(context: &SessionContext, sql: &str) -> Result<Run> {
+    // A statement that changes tables or the session would change what the queries after it run on.
+    let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let start = Instant::now();
-    let plan = context.sql(sql).await?.create_physical_plan().await?;
+    let plan = context.sql_with_options(sql, read_only).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
     let ms = start.elapsed().as_secs_f64() * 1e3;
     let answer = Answer { schema: plan.schema(), batches, ordering: plan.output_ordering().cloned() };

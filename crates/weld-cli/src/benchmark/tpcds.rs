@@ -19,10 +19,16 @@ use tpcdsgen::config::{Session, SessionBuilder};
 use tpcdsgen_arrow as rows;
 
 use super::files;
-use super::suite::{Suite, texts};
+use super::generated::{Generated, texts};
 
-pub(crate) const SUITE: Suite =
-    Suite { title: "TPC-DS", name: "tpcds", tables: &TABLES, queries: &QUERIES, steps: |_| TABLES.len() as u64, write };
+pub(crate) const SUITE: Generated = Generated {
+    title: "TPC-DS",
+    name: "tpcds",
+    tables: &TABLES,
+    queries: &QUERIES,
+    steps: |_| TABLES.len() as u64,
+    write,
+};
 
 /// Those that take longest to make come first: the others fill the time of the second thread.
 const TABLES: [&str; 24] = [

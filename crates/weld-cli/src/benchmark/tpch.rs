@@ -21,10 +21,10 @@ use parquet::file::writer::SerializedFileWriter;
 use tpchgen::generators as rows;
 
 use super::files;
-use super::suite::{Suite, texts};
+use super::generated::{Generated, texts};
 
-pub(crate) const SUITE: Suite =
-    Suite { title: "TPC-H", name: "tpch", tables: &TABLES, queries: &QUERIES, steps: row_groups, write };
+pub(crate) const SUITE: Generated =
+    Generated { title: "TPC-H", name: "tpch", tables: &TABLES, queries: &QUERIES, steps: row_groups, write };
 
 const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
