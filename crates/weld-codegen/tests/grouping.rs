@@ -37,9 +37,28 @@ struct Rows {
     scale: i128,
     rates: Vec<i64>,
     days: Vec<i32>,
+    /// The number of the dictionary that the entries are.
+    dictionary: u64,
 }
 
 impl Rows {
+    /// The rows in chunks of so many, over one dictionary of this number.
+    fn split(&self, rows: usize, dictionary: u64) -> Vec<Rows> {
+        let part = |start: usize| {
+            let range = start..(start + rows).min(self.keys.len());
+            Rows {
+                entries: self.entries.clone(),
+                keys: self.keys[range.clone()].to_vec(),
+                amounts: self.amounts[range.clone()].to_vec(),
+                rates: self.rates[range.clone()].to_vec(),
+                days: self.days[range].to_vec(),
+                scale: self.scale,
+                dictionary,
+            }
+        };
+        (0..self.keys.len()).step_by(rows).map(part).collect()
+    }
+
     fn key(&self, row: usize) -> Option<&str> {
         self.keys[row].map(|key| self.entries[key as usize].as_str())
     }
@@ -66,6 +85,7 @@ impl Rows {
             rates: (0..rows).map(|_| next(11)).collect(),
             days: (0..rows).map(|_| next(100) as i32).collect(),
             scale: 1,
+            dictionary: 0,
             entries,
         }
     }
@@ -120,14 +140,16 @@ fn process(stream: &mut weld_codegen::Stream, rows: &Rows, stored: Keys, nullabl
     for (row, _) in rows.keys.iter().enumerate().filter(|(_, key)| key.is_some()) {
         validity[row / 8] |= 1 << (row % 8);
     }
-    let empty = ColumnAbi { validity: if nullable { validity.as_ptr() } else { std::ptr::null() }, ..ColumnAbi::EMPTY };
+    let has_nulls = nullable && rows.keys.iter().any(Option::is_none);
+    let empty = ColumnAbi { validity: if has_nulls { validity.as_ptr() } else { std::ptr::null() }, ..ColumnAbi::EMPTY };
     // SAFETY: all arrays are alive during the call and have a value for each row; codes of valid rows are in range.
     let keys = unsafe {
         match stored {
             Keys::Views => Column::from_raw(Layout::Utf8View, ColumnAbi { values: views.as_ptr().cast(), ..empty }),
             _ => {
                 let known = if stored == Keys::Codes { entries.len() as u64 } else { 0 };
-                let abi = ColumnAbi { values: codes.as_ptr().cast(), entries: known, ..empty };
+                let dictionary_number = rows.dictionary;
+                let abi = ColumnAbi { values: codes.as_ptr().cast(), entries: known, dictionary_number, ..empty };
                 Column::dictionary(ScalarKind::I32, abi, Column::views(&entries))
             }
         }
@@ -177,6 +199,23 @@ fn more_groups_than_are_merged_at_once_and_than_codes_are_kept() {
     for groups in [8, 9, 40, 1500] {
         let chunks: Vec<Rows> = (1..4).map(|seed| Rows::new(3000, groups, 1_000_000, seed)).collect();
         check(&sums("r.$3 < 90", "r.$0", VALUES, TYPES, OPS), &chunks, &STORED, false);
+    }
+}
+
+/// Chunks share their dictionaries: what is known of codes is kept, but not beyond a dictionary or a change of nulls.
+#[test]
+fn dictionaries_of_several_chunks() {
+    for groups in [5, 700, 3000] {
+        let mut first = Rows::new(9000, groups, 1_000_000, 1);
+        first.keys[..5000].iter_mut().step_by(7).for_each(|key| *key = None);
+        let second = Rows::new(6000, groups, 1_000_000, 2);
+        let chunks = [first.split(1000, 1), second.split(700, 2), first.split(2500, 3)].concat();
+        for filter in ["", "r.$3 < 90"] {
+            let key = "{r.$0.$0, r.$0.$1}";
+            check(&sums(filter, key, VALUES, TYPES, OPS), &chunks, &STORED[1..], true);
+            check(&sums(filter, key, "1L", "i64", "+"), &chunks, &STORED[1..], true);
+            check(&sums(filter, "r.$0", "r.$2, 1L", "i128,i64", "+,+"), &second.split(500, 1), &STORED[1..], false);
+        }
     }
 }
 

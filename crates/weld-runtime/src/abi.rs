@@ -71,9 +71,11 @@ pub struct ColumnAbi {
     pub dictionary: *const ColumnAbi,
     /// How many values the dictionary has; zero if that is not said.
     pub entries: u64,
+    /// The dictionary's number in its stream: another for each that differs. Zero if it has none.
+    pub dictionary_number: u64,
 }
 
-const _: () = assert!(size_of::<ColumnAbi>() == 64 && align_of::<ColumnAbi>() == 8);
+const _: () = assert!(size_of::<ColumnAbi>() == 72 && align_of::<ColumnAbi>() == 8);
 
 impl ColumnAbi {
     pub const EMPTY: ColumnAbi = ColumnAbi {
@@ -85,6 +87,7 @@ impl ColumnAbi {
         buffers: std::ptr::null(),
         dictionary: std::ptr::null(),
         entries: 0,
+        dictionary_number: 0,
     };
 }
 
@@ -179,6 +182,8 @@ functions! {
     weld_dict_group => dict_abi::dict_group, (_, _, _, _, _), Effects::Any;
     /// `(dictmerger) -> dict`
     weld_dict_finish => dict_abi::dict_finish, (_), Effects::Any;
+    /// `(dictmerger, dictionaries, columns, combinations, rows) -> rows by code or null`
+    weld_dict_rows_of_codes => dict_abi::dict_rows_of_codes, (_, _, _, _, _), Effects::Any;
     /// `(run, dictmerger, bytes, alignment) -> memory or null`
     weld_dict_alloc => dict_abi::dict_alloc, (_, _, _, _), Effects::Any;
     /// `(run, dict) -> row 0 or null`

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arena::Arena;
 use crate::dict_buffer::Buffer;
+use crate::dict_codes::CodeRows;
 use crate::memory::{MemoryPool, OutOfMemory};
 
 /// Why a table could not be built or extended.
@@ -117,6 +118,8 @@ pub(crate) struct Owned {
     pub(crate) bounds: Option<(i64, i64)>,
     /// How a dense table stores its keys in its rows.
     pub(crate) key: KeyKind,
+    /// While a table is built: rows by the codes of keys.
+    pub(crate) code_rows: CodeRows,
 }
 
 /// What the runtime has to know of a key.
@@ -174,7 +177,12 @@ impl Dict {
         let owned = &self.owned;
         let optional = [&owned.filter, &owned.starts].into_iter().flatten().map(Buffer::len).sum::<usize>();
         let columns = owned.columns.iter().map(Buffer::len).sum::<usize>();
-        owned.directory.len() + owned.rows.len() + optional + columns + owned.arena.bytes()
+        owned.directory.len()
+            + owned.rows.len()
+            + optional
+            + columns
+            + owned.arena.bytes()
+            + owned.code_rows.bytes()
     }
 
     /// The smallest and largest key of a grouped table, if its keys are integers of at most 64 bits and there are any.
@@ -281,6 +289,7 @@ impl Owned {
             listed: OnceLock::new(),
             bounds: None,
             key,
+            code_rows: CodeRows::default(),
         }
     }
 }

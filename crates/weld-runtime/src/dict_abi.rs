@@ -130,7 +130,25 @@ pub unsafe extern "C" fn dict_group(
 /// # Safety
 /// `dict` is valid.
 pub unsafe extern "C" fn dict_finish(dict: *mut Dict) -> *const Dict {
+    // SAFETY: by the caller's promise.
+    unsafe { &mut *dict }.forget_codes();
     dict
+}
+
+/// See [`Dict::rows_of_codes`]; null for none.
+///
+/// # Safety
+/// `dict` is valid; there are `columns` dictionaries.
+pub unsafe extern "C" fn dict_rows_of_codes(
+    dict: *mut Dict,
+    dictionaries: *const u64,
+    columns: u64,
+    combinations: u64,
+    rows: u64,
+) -> *mut u32 {
+    // SAFETY: by the caller's promise.
+    let (dict, dictionaries) = unsafe { (&mut *dict, std::slice::from_raw_parts(dictionaries, columns as usize)) };
+    dict.rows_of_codes(dictionaries, combinations, rows).unwrap_or(std::ptr::null_mut())
 }
 
 /// Memory that lives as long as the dictionary, or null.

@@ -11,6 +11,7 @@ mod context;
 pub mod dict;
 pub mod dict_abi;
 mod dict_buffer;
+mod dict_codes;
 mod dict_combine;
 mod dict_dense;
 mod dict_filter;

@@ -1,13 +1,11 @@
-//! Groups of codes: where a key is made of dictionary-encoded columns of few entries alone, its group is looked for once for
-//! each combination of codes that a chunk has:
+//! Groups of codes: where a key is made of dictionary-encoded columns alone, its group is looked for once for each combination
+//! of codes, if there are few enough of them (see `weld_runtime`'s `dict_codes.rs`):
 //!
 //! ```text
 //! merge(b, {{x.$0, x.$1}, ..})        x.$0 and x.$1 are codes c0 of n0 entries, c1 of n1 entries
 //! =>
 //! number = numbers[c0 * n1 + c1]; if number == 0 { number = the row of the key; numbers[..] = number }
 //! ```
-//!
-//! A chunk's dictionaries are its own: the numbers are forgotten when `process` returns.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
@@ -17,18 +15,18 @@ use super::analysis::any;
 use super::stream::StreamColumn;
 use super::{Demand, Emitter, Res, demands};
 
-/// Combinations of codes whose groups are kept.
-const CODES_MAX: u64 = 1024;
 /// Columns that a key is made of.
 const COLUMNS_MAX: usize = 4;
-/// More entries than this, four times multiplied, fit 64 bits.
-const ENTRIES_MAX: i64 = 1 << 15;
+/// More combinations are never kept, and the product of two such numbers fits 64 bits.
+const COMBINATIONS_MAX: i64 = 1 << 31;
 
 /// The columns of a key that is made of codes.
 pub(super) struct Codes<'c> {
     columns: Vec<StreamColumn<'c>>,
-    /// A number for each combination, and one that is not read.
+    /// A number for each combination, or a zero.
     numbers: PointerValue<'c>,
+    /// One that is not read.
+    unread: PointerValue<'c>,
     /// Whether there are few enough combinations.
     are_few: IntValue<'c>,
 }
@@ -48,28 +46,48 @@ fn key_columns(key: &Expr, row: Sym, columns: usize) -> Option<Vec<usize>> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// The codes that a key over the field of `row` is made of, where `columns` have them.
-    pub(super) fn key_codes(&self, key: &Expr, row: Sym, columns: &[StreamColumn<'c>]) -> Res<Option<Codes<'c>>> {
+    /// The codes that a key over the fields of `row` is made of, where `columns` have them: that of `table` is kept for chunks of
+    /// `rows` rows.
+    pub(super) fn key_codes(
+        &mut self,
+        key: &Expr,
+        row: Sym,
+        columns: &[StreamColumn<'c>],
+        (table, rows): (PointerValue<'c>, IntValue<'c>),
+    ) -> Res<Option<Codes<'c>>> {
         let Some(used) = key_columns(key, row, columns.len()) else { return Ok(None) };
         let columns: Option<Vec<StreamColumn<'c>>> =
             used.iter().map(|index| columns.get(*index).filter(|column| column.entries().is_some()).cloned()).collect();
         let Some(columns) = columns else { return Ok(None) };
-        let i32 = self.unit.ll.i32_type();
-        let bytes = 4 * (CODES_MAX + 1);
-        let numbers = self.alloca(bytes, "numbers")?;
-        let (zero, bytes) = (self.unit.ll.i8_type().const_zero(), self.i64(bytes as i64));
-        self.in_entry(|b| Ok(b.build_memset(numbers, i32.get_bit_width() / 8, zero, bytes)?))?;
+        let i64 = self.unit.i64_type();
+        let dictionaries = self.alloca(8 * (columns.len() as u64 + 1), "dictionaries")?;
         let mut combinations = self.i64(1);
-        let mut are_few = self.bool(true);
-        for column in &columns {
+        for (i, column) in columns.iter().enumerate() {
             let places = self.places(column)?;
             // An unknown number is zero.
             let entries = column.entries().unwrap_or(places);
-            are_few = self.and(are_few, self.cmp(IntPredicate::NE, entries, self.i64(0))?)?;
-            combinations = self.mul(combinations, self.umin(places, self.i64(ENTRIES_MAX))?)?;
+            let unknown = self.cmp(IntPredicate::EQ, entries, self.i64(0))?;
+            let places = self.umin(places, self.i64(COMBINATIONS_MAX))?;
+            let places = self.choose_int(unknown, self.i64(0), places)?;
+            combinations = self.umin(self.mul(combinations, places)?, self.i64(COMBINATIONS_MAX))?;
+            let number = column.dictionary_number().unwrap_or_else(|| self.i64(0));
+            // Nulls move the codes by one.
+            let factor = self.i64(if column.is_nullable() { -1 } else { 1 });
+            let number = self.mul(number, factor)?;
+            self.store(self.element_ptr(i64.into(), dictionaries, self.i64(i as i64))?, number)?;
         }
-        let fit = self.cmp(IntPredicate::ULE, combinations, self.i64(CODES_MAX as i64))?;
-        Ok(Some(Codes { columns, numbers, are_few: self.and(are_few, fit)? }))
+        // And another loop may have another key.
+        let end = self.element_ptr(i64.into(), dictionaries, self.i64(columns.len() as i64))?;
+        self.store(end, self.i64(i64::from(row.0) + 1))?;
+        let count = self.i64(columns.len() as i64 + 1);
+        let args = [table.into(), dictionaries.into(), count.into(), combinations.into(), rows.into()];
+        let kept = self.call_value("weld_dict_rows_of_codes", &args)?.into_pointer_value();
+        let none = self.b.build_is_null(kept, "")?;
+        // The first number stays zero, so that each row's group is looked for.
+        let unkept = self.alloca(8, "unkept")?;
+        self.store(unkept, self.i64(0))?;
+        let numbers = self.choose(none, unkept, kept)?.into_pointer_value();
+        Ok(Some(Codes { columns, numbers, unread: self.offset(unkept, 4)?, are_few: self.b.build_not(none, "")? }))
     }
 
     /// How many values a column's code can have, null among them.
@@ -102,8 +120,7 @@ impl<'c> Emitter<'c, '_> {
         self.at(new);
         let number = find(self)?;
         let number = self.b.build_int_truncate(number, i32, "")?;
-        let unread = self.element_ptr(i32.into(), codes.numbers, self.i64(CODES_MAX as i64))?;
-        let keep = self.choose(codes.are_few, kept, unread)?.into_pointer_value();
+        let keep = self.choose(codes.are_few, kept, codes.unread)?.into_pointer_value();
         self.store(keep, number)?;
         let found = self.current_block()?;
         self.branch(done)?;

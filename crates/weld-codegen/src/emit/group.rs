@@ -24,11 +24,11 @@ use super::codes::Codes;
 use super::few::{Few, GROUPS_MAX};
 use super::iter::Source;
 use super::stream::StreamColumn;
-use super::{Columns, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal, prehash};
 
 /// Rows of a strip: what they touch stays in the second-level cache.
 const STRIP: i64 = 1024;
-/// Fewer merged fields leave registers for the key.
+/// Fewer merged fields leave registers for the key, unless its group follows from codes.
 const FIELDS_MIN: usize = 3;
 /// A chunk of which every so many-th row is selected is computed as a whole.
 const SPREAD_MAX: i64 = 4;
@@ -40,6 +40,8 @@ struct Grouping<'a> {
     bindings: &'a [Binding],
     key: &'a Expr,
     value: &'a Expr,
+    /// How many fields are merged.
+    fields: usize,
 }
 
 fn find(func: &Func) -> Option<Grouping<'_>> {
@@ -63,7 +65,7 @@ fn find(func: &Func) -> Option<Grouping<'_>> {
             ExprKind::Lookup { data, .. } => matches!(data.ty, Type::Dict(..)),
             _ => false,
         });
-    (is_builder && fields >= FIELDS_MIN && is_flat).then_some(Grouping { bindings, key, value })
+    (is_builder && is_flat).then_some(Grouping { bindings, key, value, fields })
 }
 
 impl Grouping<'_> {
@@ -151,9 +153,16 @@ impl<'c> Emitter<'c, '_> {
         let types = (&**key_ty, &**ty, op);
         let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
         let site = Site { source, base, syms: (*i_sym, *x_sym), element, demand };
+        let is_wide = grouping.fields >= FIELDS_MIN;
+        if !is_wide && !handle.copies_bytes {
+            return Ok(false);
+        }
         let rows = self.grouped_rows(&grouping, &site)?;
         let few = rows.few(&grouping, &site, types);
-        let codes = if handle.copies_bytes { self.codes_of_rows(&rows, &site, &key)? } else { None };
+        let codes = if handle.copies_bytes { self.codes_of_rows(&rows, &site, &key, handle)? } else { None };
+        if !is_wide && codes.is_none() {
+            return Ok(false);
+        }
         let i32 = self.unit.ll.i32_type();
         let numbers = self.alloca(STRIP as u64 * 4, "rows")?;
         let count = source.count;
@@ -163,35 +172,55 @@ impl<'c> Emitter<'c, '_> {
                 Some(_) => e.start_spread(&rows, count)?,
                 None => None,
             };
-            e.gather_loop(size, |e, j| {
-                let find = |e: &mut Self| {
-                    if codes.is_none() || matches!(rows, Rows::Elements) {
-                        e.bind_row(&site, start, j)?;
+            let ahead = match codes {
+                None => e.merge_ahead(builders, func)?,
+                Some(_) => None,
+            };
+            let step = if ahead.is_some() { prehash::STRIP } else { STRIP };
+            e.strips(size, step, span, |e, first, count| {
+                let start = e.add_nw(start, first)?;
+                let hashed = match &ahead {
+                    Some(ahead) => {
+                        let end = e.add_nw(start, count)?;
+                        Some((ahead, e.hash_ahead(ahead, source, *x_sym, start, end)?))
                     }
-                    let key = e.emit(&key)?;
-                    let number = e.row_of_key(handle, types, (&key, None), span)?;
-                    Ok(e.b.build_int_truncate(number, i32, "")?)
+                    None => None,
                 };
-                let number = match &codes {
-                    None => find(e)?,
-                    Some((codes, base)) => {
-                        let row = match rows {
-                            Rows::Elements => e.add_nw(start, j)?,
-                            Rows::Selected { .. } => {
-                                e.bind_row(&site, start, j)?;
-                                e.selected_row(&site)?
-                            }
-                        };
-                        e.group_of_codes(codes, e.add_nw(*base, row)?, find)?
+                e.gather_loop(count, |e, j| {
+                    e.hashed = match hashed {
+                        Some((ahead, done)) => Some(e.hashed(ahead, done, start, e.add_nw(start, j)?)?),
+                        None => None,
+                    };
+                    let find = |e: &mut Self| {
+                        if codes.is_none() || matches!(rows, Rows::Elements) {
+                            e.bind_row(&site, start, j)?;
+                        }
+                        let value = e.emit(&key)?;
+                        let number = e.row_of_key(handle, types, (&value, Some(grouping.key)), span)?;
+                        Ok(e.b.build_int_truncate(number, i32, "")?)
+                    };
+                    let number = match &codes {
+                        None => find(e)?,
+                        Some((codes, base)) => {
+                            let row = match rows {
+                                Rows::Elements => e.add_nw(start, j)?,
+                                Rows::Selected { .. } => {
+                                    e.bind_row(&site, start, j)?;
+                                    e.selected_row(&site)?
+                                }
+                            };
+                            e.group_of_codes(codes, e.add_nw(*base, row)?, find)?
+                        }
+                    };
+                    e.hashed = None;
+                    e.store(e.element_ptr(i32.into(), numbers, e.add_nw(first, j)?)?, number)?;
+                    if let Some((is_spread, dense)) = spread {
+                        let row = e.selected_row(&site)?;
+                        let row = e.choose_int(is_spread, row, e.i64(0))?;
+                        e.store(e.element_ptr(i32.into(), dense, row)?, number)?;
                     }
-                };
-                e.store(e.element_ptr(i32.into(), numbers, j)?, number)?;
-                if let Some((is_spread, dense)) = spread {
-                    let row = e.selected_row(&site)?;
-                    let row = e.choose_int(is_spread, row, e.i64(0))?;
-                    e.store(e.element_ptr(i32.into(), dense, row)?, number)?;
-                }
-                Ok(())
+                    Ok(())
+                })
             })?;
             let table = e.load_ptr(handle.state)?;
             let entries = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
@@ -262,6 +291,7 @@ impl<'c> Emitter<'c, '_> {
         rows: &Rows<'c, '_>,
         site: &Site<'c, '_>,
         key: &Expr,
+        handle: &Handle<'c>,
     ) -> Res<Option<(Codes<'c>, IntValue<'c>)>> {
         let (vec, row, key) = match (rows, &key.kind) {
             (Rows::Elements, _) => (site.source.whole_vector(), site.syms.1, key),
@@ -272,7 +302,8 @@ impl<'c> Emitter<'c, '_> {
             _ => return Ok(None),
         };
         let Some(VecVal { columns: Columns::Stream { columns, base }, .. }) = vec else { return Ok(None) };
-        Ok(self.key_codes(key, row, columns)?.map(|codes| (codes, *base)))
+        let table = self.load_ptr(handle.state)?;
+        Ok(self.key_codes(key, row, columns, (table, site.source.count))?.map(|codes| (codes, *base)))
     }
 
     /// Prepares the groups of all rows of a chunk, zero for those that are not selected. They are kept if the chunk fits a

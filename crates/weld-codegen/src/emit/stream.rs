@@ -27,6 +27,8 @@ pub(crate) struct StreamColumn<'c> {
     dictionary: Option<Box<StreamColumn<'c>>>,
     /// How many entries the dictionary has; zero if that is not known.
     entries: Option<IntValue<'c>>,
+    /// The dictionary's number in its stream; zero if it has none.
+    dictionary_number: Option<IntValue<'c>>,
 }
 
 impl<'c> StreamColumn<'c> {
@@ -41,6 +43,11 @@ impl<'c> StreamColumn<'c> {
     /// The number of the dictionary's entries, zero if it is not known; `None` if there is no dictionary.
     pub(crate) fn entries(&self) -> Option<IntValue<'c>> {
         self.entries
+    }
+
+    /// The dictionary's number in its stream, zero if it has none; `None` if there is no dictionary.
+    pub(crate) fn dictionary_number(&self) -> Option<IntValue<'c>> {
+        self.dictionary_number
     }
 
     pub(crate) fn is_nullable(&self) -> bool {
@@ -90,6 +97,7 @@ impl<'c> Emitter<'c, '_> {
             buffers: None,
             dictionary: None,
             entries: None,
+            dictionary_number: None,
         };
         match layout {
             Layout::Fixed(_) | Layout::FixedList { .. } => {}
@@ -102,6 +110,7 @@ impl<'c> Emitter<'c, '_> {
                 let dictionary = pointer(offset_of!(ColumnAbi, dictionary))?;
                 column.dictionary = Some(Box::new(self.stream_column(dictionary, values, false)?));
                 column.entries = Some(word(offset_of!(ColumnAbi, entries))?);
+                column.dictionary_number = Some(word(offset_of!(ColumnAbi, dictionary_number))?);
             }
         }
         Ok(column)

@@ -29,6 +29,36 @@ pub(crate) struct BatchColumns {
     arrays: Vec<ArrayRef>,
     /// For each column the addresses of its string buffers.
     buffers: Vec<Box<[*const u8]>>,
+    /// For each column its dictionary's number, or 0.
+    dictionaries: Vec<u64>,
+}
+
+/// Numbers for the dictionaries of a stream's columns: the same where a batch has the dictionary of the batch before.
+#[derive(Debug, Default)]
+pub(crate) struct DictionaryNumbers {
+    /// For each column its last dictionary and that one's number. It is kept so that no other can take its address.
+    last: Vec<Option<(ArrayRef, u64)>>,
+    count: u64,
+}
+
+impl DictionaryNumbers {
+    fn of(&mut self, column: usize, array: &ArrayRef) -> u64 {
+        if !matches!(array.data_type(), DataType::Dictionary(..)) {
+            return 0;
+        }
+        let values = array.as_any_dictionary().values();
+        if self.last.len() <= column {
+            self.last.resize(column + 1, None);
+        }
+        match &self.last[column] {
+            Some((last, number)) if Arc::ptr_eq(last, values) => *number,
+            _ => {
+                self.count += 1;
+                self.last[column] = Some((Arc::clone(values), self.count));
+                self.count
+            }
+        }
+    }
 }
 
 // SAFETY: the addresses are of buffers that `arrays` keeps alive and nobody changes.
@@ -44,11 +74,26 @@ impl BatchColumns {
             arrays.push(readable(batch.column(index))?);
         }
         let buffers = arrays.iter().map(|array| string_buffers(array.as_ref())).collect();
-        Ok(BatchColumns { rows: batch.num_rows(), arrays, buffers })
+        let dictionaries = vec![0; arrays.len()];
+        Ok(BatchColumns { rows: batch.num_rows(), arrays, buffers, dictionaries })
+    }
+
+    /// The same for a stream whose batches share dictionaries.
+    pub(crate) fn of_stream(
+        batch: &RecordBatch,
+        indices: &[usize],
+        numbers: &mut DictionaryNumbers,
+    ) -> Result<BatchColumns> {
+        let mut columns = BatchColumns::new(batch, indices)?;
+        for (i, array) in columns.arrays.iter().enumerate() {
+            columns.dictionaries[i] = numbers.of(i, array);
+        }
+        Ok(columns)
     }
 
     pub(crate) fn chunk(&self) -> Result<Chunk<'_>> {
-        let columns = self.arrays.iter().zip(&self.buffers).map(|(array, buffers)| column(array.as_ref(), buffers));
+        let arrays = self.arrays.iter().zip(&self.buffers).zip(&self.dictionaries);
+        let columns = arrays.map(|((array, buffers), dictionary)| column(array.as_ref(), buffers, *dictionary));
         Ok(Chunk::new(self.rows, columns.collect::<Result<_>>()?))
     }
 
@@ -162,8 +207,8 @@ pub(crate) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
     })
 }
 
-fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8]) -> Result<Column<'a>> {
-    let mut abi = ColumnAbi::EMPTY;
+fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8], dictionary_number: u64) -> Result<Column<'a>> {
+    let mut abi = ColumnAbi { dictionary_number, ..ColumnAbi::EMPTY };
     if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
         abi.validity = nulls.validity().as_ptr();
         abi.validity_offset = nulls.offset() as u64;
@@ -235,7 +280,7 @@ fn dictionary_column<'a>(
     };
     abi.values = fixed_values(dictionary.keys(), kind)?;
     abi.entries = dictionary.values().len() as u64;
-    let values = column(dictionary.values().as_ref(), buffers)?;
+    let values = column(dictionary.values().as_ref(), buffers, 0)?;
     // SAFETY: as for `Column::from_raw`; Arrow promises that the codes of valid rows are within the values, and
     // `readable` that the values have no nulls.
     Ok(unsafe { Column::dictionary(kind, abi, values) })
@@ -315,6 +360,15 @@ mod tests {
             assert_eq!([read.is_valid(0), read.is_valid(1)], valid);
             assert_eq!(read.as_any_dictionary().values().null_count(), 0);
         }
+        let mut numbers = DictionaryNumbers::default();
+        let mut number = |batch: &RecordBatch| {
+            BatchColumns::of_stream(batch, &[0, 2], &mut numbers).expect("readable").dictionaries
+        };
+        assert_eq!([number(&batch), number(&batch.slice(1, 2))], [[0, 1], [0, 1]], "one dictionary");
+        let codes: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::from_iter(["x", "y", "x"]));
+        let same: ArrayRef = Arc::clone(batch.column(0));
+        let other = RecordBatch::try_from_iter([("i", same), ("v", codes.clone()), ("d", codes)]).expect("one length");
+        assert_eq!([number(&other), number(&batch)], [[0, 2], [0, 3]], "only the last one is remembered");
         let tail = BatchColumns::new(&batch.slice(2, 1), &[0]).expect("readable");
         assert!(!tail.chunk().expect("readable").layouts()[0].validity, "no null is left in the slice");
     }

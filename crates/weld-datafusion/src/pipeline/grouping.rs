@@ -2,10 +2,13 @@
 //!
 //! A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is not
 //! counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
-//! out of it give the ratio.
+//! out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the ratio at
+//! the partition's end, which follows from how many keys have come twice. It holds for keys in random order; where rows
+//! of a key are neighbours it promises too much, so each full table is asked again.
 
 use std::sync::Arc;
 
+use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::MetricBuilder;
 
 use super::compile::ungrouped;
@@ -13,11 +16,19 @@ use super::failure::Failure;
 use super::run::Run;
 use crate::arrow::output::RowsReader;
 use crate::code::Code;
+use crate::gate;
 use crate::lower::pipeline::{Kernel, Output};
 
 /// When the table of a partial aggregate has become so large, it is time to ask whether grouping pays: more than a core's
 /// cache holds is slow to update, and at some ten thousand groups the ratio of groups to rows means something.
 const PROBED_BYTES_MIN: usize = 1 << 20;
+
+/// Groups to rows at a partition's end, above which grouping does not pay: it then saves less in the exchange and in the
+/// final aggregate than a large table costs.
+const RATIO_AT_END_MAX: f64 = 0.25;
+
+/// Where nothing is known of an input, so many times the rows that have come.
+const UNKNOWN_FACTOR: usize = 16;
 
 /// What a run of a partial aggregate knows about whether grouping pays.
 pub(super) enum Grouping {
@@ -27,15 +38,26 @@ pub(super) enum Grouping {
     Probing { groups: usize, input_rows: usize, code: Arc<Code> },
     /// Every row is passed on as a group of its own.
     Off { code: Arc<Code> },
-    /// It pays, or cannot be left out.
-    On,
+    /// It pays.
+    On { review: Review },
+    /// It cannot be left out.
+    Always,
+}
+
+/// What is looked at again when a table is full.
+pub(super) struct Review {
+    /// Of the input's rows, those that reach the aggregate.
+    share: f64,
+    /// What the input gave since the table was empty.
+    input_rows: usize,
+    code: Arc<Code>,
 }
 
 impl Grouping {
     pub(super) fn new(kernel: &Kernel) -> Grouping {
         match kernel.ungrouped {
             Some(_) => Grouping::Unknown { input_rows: 0 },
-            None => Grouping::On,
+            None => Grouping::Always,
         }
     }
 }
@@ -45,14 +67,18 @@ impl Run {
     pub(super) fn current_code(&self) -> Arc<Code> {
         match &self.grouping {
             Grouping::Probing { code, .. } | Grouping::Off { code } => Arc::clone(code),
-            Grouping::Unknown { .. } | Grouping::On => Arc::clone(&self.code),
+            Grouping::Unknown { .. } | Grouping::On { .. } | Grouping::Always => Arc::clone(&self.code),
         }
     }
 
     /// Leaves grouping out, or takes it up again, by what the last rows have shown.
     pub(super) async fn adapt(&mut self, batch_rows: usize) -> Result<(), Failure> {
         match &mut self.grouping {
-            Grouping::On | Grouping::Off { .. } => Ok(()),
+            Grouping::Always | Grouping::Off { .. } => Ok(()),
+            Grouping::On { review } => {
+                review.input_rows += batch_rows;
+                Ok(())
+            }
             Grouping::Unknown { input_rows } => {
                 *input_rows += batch_rows;
                 let input_rows = *input_rows;
@@ -62,7 +88,7 @@ impl Run {
                 }
                 let output = kernel.output.clone();
                 let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else {
-                    self.grouping = Grouping::On;
+                    self.grouping = Grouping::Always;
                     return Ok(());
                 };
                 self.finish()?;
@@ -83,16 +109,49 @@ impl Run {
                     return Ok(());
                 }
                 let share = rows as f64 / batch_rows as f64;
-                if groups as f64 > self.ratio_max * share * input_rows as f64 {
-                    self.grouping = Grouping::Off { code };
-                    MetricBuilder::new(&self.inner.metrics).counter("ungrouped_partitions", 0).add(1);
+                let (groups, rows) = (groups as f64, share * input_rows as f64);
+                if groups > self.ratio_max * rows && ratio_at_end(groups, rows, share * self.rows_expected()) > RATIO_AT_END_MAX {
+                    self.leave_out(code);
                     return Ok(());
                 }
-                self.grouping = Grouping::On;
+                self.grouping = Grouping::On { review: Review { share, input_rows: 0, code } };
                 let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.kernel.output.clone());
                 self.open(&code, output)
             }
         }
+    }
+
+    /// Hands a full table out and goes on: with an empty one, or without grouping if it made nearly a group of every row.
+    pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
+        self.finish()?;
+        let groups = self.reader.as_ref().map_or(0, RowsReader::len) as f64;
+        if let Grouping::On { review } = &mut self.grouping {
+            let rows = review.share * review.input_rows as f64;
+            review.input_rows = 0;
+            if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped
+                && groups > self.ratio_max * rows
+            {
+                let (code, output) = (Arc::clone(&review.code), kernel.output.clone());
+                self.leave_out(Arc::clone(&code));
+                return self.open(&code, output);
+            }
+        }
+        let (code, output) = (self.current_code(), self.output.clone());
+        self.open(&code, output)
+    }
+
+    fn leave_out(&mut self, code: Arc<Code>) {
+        self.grouping = Grouping::Off { code };
+        MetricBuilder::new(&self.inner.metrics).counter("ungrouped_partitions", 0).add(1);
+    }
+
+    /// How many rows of the input there are in a partition: an estimate, or some times as many as have come.
+    fn rows_expected(&self) -> f64 {
+        let Grouping::Probing { input_rows, .. } = &self.grouping else { return 0.0 };
+        let source = self.inner.source();
+        let partitions = source.output_partitioning().partition_count().max(1);
+        let expected = gate::rows_of(source).map(|rows| rows.count / partitions);
+        expected.unwrap_or(UNKNOWN_FACTOR * input_rows).max(*input_rows) as f64
     }
 
     /// Passes every row on from now on; whether that is possible.
@@ -106,5 +165,39 @@ impl Run {
             return Ok(true);
         }
         Ok(false)
+    }
+}
+
+/// Groups to rows after `rows_at_end` rows, if the first `rows` of them have `groups` and keys come in random order.
+///
+/// Of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
+fn ratio_at_end(groups: f64, rows: f64, rows_at_end: f64) -> f64 {
+    let ratio = |rows_per_key: f64| -(-rows_per_key).exp_m1() / rows_per_key;
+    // The ratio falls from 1 to 0 as rows per key grow.
+    let (mut low, mut high) = (1e-9, 1e9);
+    for _ in 0..64 {
+        let middle = f64::sqrt(low * high);
+        if ratio(middle) > groups / rows { low = middle } else { high = middle }
+    }
+    ratio(low * (rows_at_end / rows).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ratio_at_end;
+
+    #[test]
+    fn the_ratio_follows_from_keys_that_came_twice() {
+        let groups = |keys: f64, rows: f64| keys * (1.0 - (-rows / keys).exp());
+        for keys in [1e4, 5e4, 1e6] {
+            for (rows, rows_at_end) in [(2e4, 2e6), (1e5, 1e5), (1e5, 1e7)] {
+                let expected = groups(keys, rows_at_end) / rows_at_end;
+                let found = ratio_at_end(groups(keys, rows), rows, rows_at_end);
+                assert!((found / expected - 1.0).abs() < 0.01, "{keys} {rows} {rows_at_end}: {found} {expected}");
+            }
+        }
+        // No key has come twice.
+        assert!(ratio_at_end(1e4, 1e4, 1e6) > 0.99);
+        assert!(ratio_at_end(1e4, 1e4, 1e3) > 0.99);
     }
 }

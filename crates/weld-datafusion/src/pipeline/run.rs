@@ -25,7 +25,7 @@ use super::preserve::{EndRows, Marks};
 use super::pressure::{excess_at_ends, excess_max, pressure};
 use super::slices::Slices;
 use super::table::{BuildTable, CancelOnDrop, args};
-use crate::arrow::input::{BatchColumns, constant};
+use crate::arrow::input::{BatchColumns, DictionaryNumbers, constant};
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::early::Early;
@@ -46,6 +46,7 @@ const PARTIAL_BYTES_MAX: usize = 32 << 20;
 pub(super) struct Run {
     input: Option<SendableRecordBatchStream>,
     columns: Vec<usize>,
+    dictionaries: DictionaryNumbers,
     pub(super) code: Arc<Code>,
     args: Vec<Value>,
     name: String,
@@ -129,6 +130,7 @@ impl Run {
                 None => Some(inner.read(partition, context)?),
             },
             columns: kernel.inputs.clone(),
+            dictionaries: DictionaryNumbers::default(),
             code: Arc::clone(code),
             args: args.values,
             name,
@@ -297,7 +299,7 @@ impl Run {
         let (started, pending) = (Instant::now(), stream.pending_rows());
         self.memory.allow_excess(excess_max(&self.output, self.exceeds, slice));
         let columns = guard(|| {
-            let columns = BatchColumns::new(slice, &self.columns)?;
+            let columns = BatchColumns::of_stream(slice, &self.columns, &mut self.dictionaries)?;
             let chunk = columns.chunk()?;
             run(&self.inner.pipeline.kernel.source, || stream.process(&chunk))?;
             drop(chunk);
@@ -322,9 +324,7 @@ impl Run {
             Output::Groups { partial: true, .. }
                 if self.memory.used() > self.partial_bytes_max || self.memory.excess() > 0 =>
             {
-                self.finish()?;
-                let (code, output) = (self.current_code(), self.output.clone());
-                self.open(&code, output)
+                self.empty_table()
             }
             Output::Groups { .. } | Output::Table(_) => Ok(()),
         }
