@@ -141,7 +141,8 @@ fn process(stream: &mut weld_codegen::Stream, rows: &Rows, stored: Keys, nullabl
         validity[row / 8] |= 1 << (row % 8);
     }
     let has_nulls = nullable && rows.keys.iter().any(Option::is_none);
-    let empty = ColumnAbi { validity: if has_nulls { validity.as_ptr() } else { std::ptr::null() }, ..ColumnAbi::EMPTY };
+    let empty =
+        ColumnAbi { validity: if has_nulls { validity.as_ptr() } else { std::ptr::null() }, ..ColumnAbi::EMPTY };
     // SAFETY: all arrays are alive during the call and have a value for each row; codes of valid rows are in range.
     let keys = unsafe {
         match stored {

@@ -177,12 +177,7 @@ impl Dict {
         let owned = &self.owned;
         let optional = [&owned.filter, &owned.starts].into_iter().flatten().map(Buffer::len).sum::<usize>();
         let columns = owned.columns.iter().map(Buffer::len).sum::<usize>();
-        owned.directory.len()
-            + owned.rows.len()
-            + optional
-            + columns
-            + owned.arena.bytes()
-            + owned.code_rows.bytes()
+        owned.directory.len() + owned.rows.len() + optional + columns + owned.arena.bytes() + owned.code_rows.bytes()
     }
 
     /// The smallest and largest key of a grouped table, if its keys are integers of at most 64 bits and there are any.

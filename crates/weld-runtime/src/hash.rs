@@ -44,16 +44,25 @@ pub fn slot_hash(hash: u64) -> u32 {
 
 /// The word that stands for the bytes of a string too long for its view. At least 8 bytes.
 pub fn hash_long_bytes(bytes: &[u8]) -> u64 {
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let words = |block: &[u8; 16]| {
+        let block = u128::from_le_bytes(*block);
+        (block as u64, (block >> 64) as u64)
+    };
     let mut acc = SEED ^ bytes.len() as u64;
-    let mut at = 0;
-    while at + 16 < bytes.len() {
-        acc = fold(word(at) ^ K0, word(at + 8) ^ acc);
-        at += 16;
+    let (blocks, _) = bytes[..bytes.len() - 1].as_chunks::<16>();
+    for block in blocks {
+        let (low, high) = words(block);
+        acc = fold(low ^ K0, high ^ acc);
     }
     // The last one to sixteen bytes, read so that they end at the end: some are seen twice, none is missed.
-    let end = bytes.len();
-    fold(word(end.saturating_sub(16)) ^ K1, word(end - 8) ^ acc)
+    let (low, high) = match bytes.last_chunk::<16>() {
+        Some(last) => words(last),
+        None => {
+            let word = |chunk: Option<&[u8; 8]>| u64::from_le_bytes(*chunk.expect("at least 8 bytes"));
+            (word(bytes.first_chunk()), word(bytes.last_chunk()))
+        }
+    };
+    fold(low ^ K1, high ^ acc)
 }
 
 /// [`hash_long_bytes`] for compiled code.

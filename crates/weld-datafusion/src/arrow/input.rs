@@ -361,9 +361,8 @@ mod tests {
             assert_eq!(read.as_any_dictionary().values().null_count(), 0);
         }
         let mut numbers = DictionaryNumbers::default();
-        let mut number = |batch: &RecordBatch| {
-            BatchColumns::of_stream(batch, &[0, 2], &mut numbers).expect("readable").dictionaries
-        };
+        let mut number =
+            |batch: &RecordBatch| BatchColumns::of_stream(batch, &[0, 2], &mut numbers).expect("readable").dictionaries;
         assert_eq!([number(&batch), number(&batch.slice(1, 2))], [[0, 1], [0, 1]], "one dictionary");
         let codes: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::from_iter(["x", "y", "x"]));
         let same: ArrayRef = Arc::clone(batch.column(0));

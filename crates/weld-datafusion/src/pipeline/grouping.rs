@@ -110,7 +110,9 @@ impl Run {
                 }
                 let share = rows as f64 / batch_rows as f64;
                 let (groups, rows) = (groups as f64, share * input_rows as f64);
-                if groups > self.ratio_max * rows && ratio_at_end(groups, rows, share * self.rows_expected()) > RATIO_AT_END_MAX {
+                if groups > self.ratio_max * rows
+                    && ratio_at_end(groups, rows, share * self.rows_expected()) > RATIO_AT_END_MAX
+                {
                     self.leave_out(code);
                     return Ok(());
                 }

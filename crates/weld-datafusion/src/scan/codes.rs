@@ -11,24 +11,28 @@
 use datafusion::parquet::basic::{Encoding, PageType};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats, ParquetMetaData};
 
-/// Of several columns, dictionaries that take more bytes in the file have too many combinations for groups to be found by code.
-const DICTIONARY_BYTES_MAX: i64 = 16 << 10;
+/// More combinations of codes are not kept by compiled code.
+const COMBINATIONS_MAX: i64 = 1 << 20;
 
-/// The same for a single column, whose codes are its groups.
-const ONE_DICTIONARY_BYTES_MAX: i64 = 8 << 20;
+/// What an entry of a dictionary takes in the file, about: how many there are is not in the metadata.
+const ENTRY_BYTES: i64 = 8;
 
 /// Whether all rows of these columns are codes of dictionaries so small that groups are found by code.
 pub(super) fn are_small(metadata: &ParquetMetaData, columns: &[&str]) -> bool {
-    let bytes_max = if columns.len() == 1 { ONE_DICTIONARY_BYTES_MAX } else { DICTIONARY_BYTES_MAX };
     let descriptor = metadata.file_metadata().schema_descr();
     let leaf = |name: &&str| {
         (0..descriptor.num_columns()).find(|leaf| descriptor.column(*leaf).path().parts() == [name.to_string()])
     };
     let Some(leaves) = columns.iter().map(leaf).collect::<Option<Vec<usize>>>() else { return false };
-    metadata.row_groups().iter().all(|group| leaves.iter().all(|leaf| is_small(group.column(*leaf), bytes_max)))
+    metadata.row_groups().iter().all(|group| {
+        let entries = leaves.iter().map(|leaf| Some((dictionary_bytes(group.column(*leaf))? / ENTRY_BYTES).max(1)));
+        let combinations = entries.reduce(|a, b| a?.checked_mul(b?));
+        combinations.flatten().is_some_and(|combinations| combinations <= COMBINATIONS_MAX)
+    })
 }
 
-fn is_small(chunk: &ColumnChunkMetaData, bytes_max: i64) -> bool {
+/// The size of a chunk's dictionary in the file, if all of its pages are codes.
+fn dictionary_bytes(chunk: &ColumnChunkMetaData) -> Option<i64> {
     let is_code = |encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let only_codes = match (chunk.page_encoding_stats_mask(), chunk.page_encoding_stats()) {
         (Some(mask), _) => mask.encodings().all(is_code),
@@ -39,6 +43,6 @@ fn is_small(chunk: &ColumnChunkMetaData, bytes_max: i64) -> bool {
         // Not said: a chunk that fell back to values has a large dictionary.
         (None, None) => true,
     };
-    let bytes = chunk.dictionary_page_offset().map(|start| chunk.data_page_offset().saturating_sub(start));
-    only_codes && bytes.is_some_and(|bytes| (0..=bytes_max).contains(&bytes))
+    let bytes = chunk.data_page_offset().saturating_sub(chunk.dictionary_page_offset()?);
+    (only_codes && bytes >= 0).then_some(bytes)
 }
