@@ -14,6 +14,9 @@ use datafusion::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats
 /// More combinations of codes are not kept by compiled code.
 const COMBINATIONS_MAX: i64 = 1 << 20;
 
+/// A group is looked for once for each combination: that gains where each has some rows.
+const ROWS_PER_COMBINATION: i64 = 4;
+
 /// What an entry of a dictionary takes in the file, about: how many there are is not in the metadata.
 const ENTRY_BYTES: i64 = 8;
 
@@ -27,7 +30,8 @@ pub(super) fn are_small(metadata: &ParquetMetaData, columns: &[&str]) -> bool {
     metadata.row_groups().iter().all(|group| {
         let entries = leaves.iter().map(|leaf| Some((dictionary_bytes(group.column(*leaf))? / ENTRY_BYTES).max(1)));
         let combinations = entries.reduce(|a, b| a?.checked_mul(b?));
-        combinations.flatten().is_some_and(|combinations| combinations <= COMBINATIONS_MAX)
+        let most = COMBINATIONS_MAX.min(group.num_rows() / ROWS_PER_COMBINATION);
+        combinations.flatten().is_some_and(|combinations| combinations <= most.max(1))
     })
 }
 
