@@ -46,6 +46,12 @@ enum Command {
     /// The TPC-DS queries, with and without Weld, answers compared
     #[command(subcommand)]
     Tpcds(benchmark::Command),
+    /// H2O.ai's questions on grouping and joins, with and without Weld, answers compared
+    #[command(subcommand)]
+    H2o(benchmark::Command),
+    /// ClickBench's questions over generated data, with and without Weld, answers compared
+    #[command(subcommand)]
+    Clickbench(benchmark::Command),
     /// Queries of your own over files of your own, with and without Weld, answers compared
     Bench(benchmark::FolderArgs),
     /// SQL over Parquet, CSV and JSON files; a shell when run at a terminal
@@ -96,6 +102,8 @@ fn dispatch(command: Command) -> Result<()> {
     match command {
         Command::Tpch(command) => benchmark::run(benchmark::TPCH, command),
         Command::Tpcds(command) => benchmark::run(benchmark::TPCDS, command),
+        Command::H2o(command) => benchmark::run(benchmark::H2O, command),
+        Command::Clickbench(command) => benchmark::run(benchmark::CLICKBENCH, command),
         Command::Bench(args) => benchmark::run_folder(&args),
         Command::Sql(args) => sql::run(args),
         Command::Explain(args) => explain::run(args),

@@ -56,6 +56,15 @@ fn first_runs_in_processes_of_their_own() {
     assert_eq!(objects[0]["query"], "some name, with a comma");
 }
 
+/// Each partition of such a plan is in order, all of them together are not.
+#[test]
+fn answers_of_ordered_partitions() {
+    let text = b"select o_custkey, row_number() over (partition by o_custkey order by o_orderkey) as n from orders";
+    let queries = folder_with(&[("window.sql", text)]);
+    let objects = objects(&bench("-i 1 -p 2 --format json", &queries).ok());
+    assert_eq!(objects[0]["verified"], true, "{}", objects[0]);
+}
+
 #[test]
 fn names_are_as_they_are_written() {
     let region = std::fs::read(tpch_data().join("region.parquet")).unwrap();

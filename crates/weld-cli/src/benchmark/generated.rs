@@ -11,7 +11,7 @@ use super::{Options, files};
 use crate::failure::{Failure, Result};
 use crate::tables::Table;
 
-/// A benchmark: `weld tpch`, `weld tpcds`.
+/// A benchmark: `weld tpch`, `weld tpcds`, `weld h2o`, `weld clickbench`.
 #[derive(Debug)]
 pub(crate) struct Generated {
     /// As people write it.
@@ -29,7 +29,7 @@ pub(crate) struct Generated {
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
-    /// Size of the data: 1 is about 1 GB of raw text
+    /// Size of the data: 1 is about 1 GB of raw text (tpch, tpcds) or ten million rows (h2o, clickbench)
     #[arg(long, short = 's', default_value_t = 1.0, value_parser = scale_factor, value_name = "N")]
     scale_factor: f64,
     /// Folder of the Parquet files, made when absent [default: data/NAME-sf{N}]
@@ -113,7 +113,7 @@ impl Generated {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{tpcds, tpch};
+    use super::super::{clickbench, h2o, tpcds, tpch};
     use super::*;
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_text_is_its_query() {
-        for suite in [&tpch::SUITE, &tpcds::SUITE] {
+        for suite in [&tpch::SUITE, &tpcds::SUITE, &h2o::SUITE, &clickbench::SUITE] {
             for number in 1..=suite.queries.len() {
                 let title = format!("-- {} Q{number}", suite.title);
                 let rest = suite.text(number).strip_prefix(&title);

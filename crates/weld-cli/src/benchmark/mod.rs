@@ -1,18 +1,24 @@
-//! `weld tpch`, `weld tpcds` and `weld bench`: benchmarks, and anybody's queries as one.
+//! `weld tpch`, `tpcds`, `h2o` and `clickbench` are benchmarks; `weld bench` makes one of anybody's queries.
 //!
 //! `weld tpch run` makes the data when it is absent, runs the queries on DataFusion and on DataFusion with Weld in turn,
 //! compares every answer and reports the times; `weld bench` does so for a folder of files and one of queries. With
 //! `--cold` each run is the first of a process of its own.
 
+mod clickbench;
 mod cold;
 mod files;
 mod folder;
 mod generated;
+mod h2o;
+mod hits;
+mod random;
 mod report;
+mod row_groups;
 mod run;
 mod suite;
 mod tpcds;
 mod tpch;
+mod words;
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -23,6 +29,8 @@ pub(crate) use folder::FolderArgs;
 pub(crate) use generated::Generated;
 pub(crate) const TPCH: &Generated = &tpch::SUITE;
 pub(crate) const TPCDS: &Generated = &tpcds::SUITE;
+pub(crate) const H2O: &Generated = &h2o::SUITE;
+pub(crate) const CLICKBENCH: &Generated = &clickbench::SUITE;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

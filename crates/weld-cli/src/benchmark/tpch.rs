@@ -3,28 +3,20 @@
 //! One file a table, Snappy, all columns dictionary-encoded where it pays (the writer's default), row groups of about
 //! 7 MiB: the generator makes a table in parts, and each part becomes a row group.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatchReader;
 use indicatif::ProgressBar;
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY, add_encoded_arrow_schema_to_metadata};
-use parquet::basic::Compression;
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use tpchgen::generators as rows;
 
-use super::files;
 use super::generated::{Generated, texts};
+use super::{files, row_groups};
 
 pub(crate) const SUITE: Generated =
-    Generated { title: "TPC-H", name: "tpch", tables: &TABLES, queries: &QUERIES, steps: row_groups, write };
+    Generated { title: "TPC-H", name: "tpch", tables: &TABLES, queries: &QUERIES, steps, write };
 
 const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
@@ -33,69 +25,19 @@ const QUERIES: [&str; 22] = texts!("tpch" 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
 /// Row groups hold about this many bytes, encoded.
 const ROW_GROUP_BYTES: i64 = 7 << 20;
 
-fn row_groups(scale_factor: f64) -> u64 {
+fn steps(scale_factor: f64) -> u64 {
     TABLES.iter().map(|table| part_count(table, scale_factor) as u64).sum()
 }
 
 fn write(folder: &Path, scale_factor: f64, progress: &ProgressBar) -> parquet::errors::Result<()> {
     for table in TABLES {
         progress.set_message(table);
-        write_table(&files::file(folder, table), table, scale_factor, progress)?;
+        let parts = part_count(table, scale_factor);
+        let schema = with_field_ids(&part(table, scale_factor, 1, parts).schema());
+        let make = |number: usize| part(table, scale_factor, number as i32 + 1, parts);
+        row_groups::write(&files::file(folder, table), &schema, parts as usize, make, progress)?;
     }
     Ok(())
-}
-
-/// Encodes row groups on all cores, a few at a time, and appends them in order.
-fn write_table(path: &Path, table: &str, scale_factor: f64, progress: &ProgressBar) -> parquet::errors::Result<()> {
-    let parts = part_count(table, scale_factor);
-    let schema = with_field_ids(&part(table, scale_factor, 1, parts).schema());
-    let mut properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
-    let columns = ArrowSchemaConverter::new().convert(&schema)?;
-    let out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
-    let mut writer = SerializedFileWriter::new(out, columns.root_schema_ptr(), Arc::new(properties))?;
-    let row_groups = ArrowRowGroupWriterFactory::new(&writer, Arc::clone(&schema));
-
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let numbers: Vec<i32> = (1..=parts).collect();
-    for wave in numbers.chunks(threads) {
-        let encoded = thread::scope(|scope| {
-            let encode =
-                |number: i32| encode_part(part(table, scale_factor, number, parts), number, &row_groups, &schema);
-            let running: Vec<_> = wave.iter().map(|&number| scope.spawn(move || encode(number))).collect();
-            running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-        });
-        for chunks in encoded {
-            let chunks = chunks.map_err(|_| ParquetError::General(format!("the generator of {table} failed")))??;
-            let mut row_group = writer.next_row_group()?;
-            for chunk in chunks {
-                chunk.append_to_row_group(&mut row_group)?;
-            }
-            row_group.close()?;
-            progress.inc(1);
-        }
-    }
-    writer.into_inner()?.into_inner().map_err(|error| error.into_error())?.sync_all()?;
-    Ok(())
-}
-
-fn encode_part(
-    batches: Part,
-    number: i32,
-    row_groups: &ArrowRowGroupWriterFactory,
-    schema: &Schema,
-) -> parquet::errors::Result<Vec<ArrowColumnChunk>> {
-    let mut writers = row_groups.create_column_writers(number as usize - 1)?;
-    for batch in batches {
-        let batch = batch?;
-        // All columns are flat: one writer each.
-        for ((writer, field), column) in writers.iter_mut().zip(schema.fields()).zip(batch.columns()) {
-            for leaf in compute_leaves(field, column)? {
-                writer.write(&leaf)?;
-            }
-        }
-    }
-    writers.into_iter().map(|writer| writer.close()).collect()
 }
 
 /// Columns are numbered from 1.

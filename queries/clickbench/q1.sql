@@ -1,0 +1,2 @@
+-- ClickBench Q1: all rows.
+select count(*) from hits;

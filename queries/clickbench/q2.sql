@@ -1,0 +1,2 @@
+-- ClickBench Q2: rows with an advertisement.
+select count(*) from hits where "AdvEngineID" <> 0;

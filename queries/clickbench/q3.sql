@@ -1,0 +1,2 @@
+-- ClickBench Q3: sums and means of two columns.
+select sum("AdvEngineID"), count(*), avg("ResolutionWidth") from hits;

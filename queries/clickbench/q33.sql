@@ -1,0 +1,7 @@
+-- ClickBench Q33: a group nearly every row.
+-- The order is made total, so that answers can be compared.
+select "WatchID", "ClientIP", count(*) as c, sum("IsRefresh"), avg("ResolutionWidth")
+from hits
+group by "WatchID", "ClientIP"
+order by c desc, "WatchID", "ClientIP"
+limit 10;

@@ -1,0 +1,2 @@
+-- ClickBench Q5: distinct users.
+select count(distinct "UserID") from hits;

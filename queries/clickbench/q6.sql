@@ -1,0 +1,2 @@
+-- ClickBench Q6: distinct search phrases.
+select count(distinct "SearchPhrase") from hits;

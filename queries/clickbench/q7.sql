@@ -1,0 +1,2 @@
+-- ClickBench Q7: first and last day.
+select min("EventDate"), max("EventDate") from hits;
