@@ -98,6 +98,8 @@ pub unsafe extern "C" fn dict_combine(
     };
     // SAFETY: by the caller's promise.
     unsafe {
+        // Rows may get other numbers.
+        (*dict).forget_codes();
         let other = (*run).take(other);
         // Threads start when they are asked for.
         let threads = (*run).threads().filter(|_| other.is_worth_sharing()).cloned();

@@ -161,6 +161,7 @@ impl RowsReader {
         let mut views: Vec<u128> = Vec::with_capacity(values.len());
         // Views of copies, and which of the copies.
         let mut to_patch: Vec<(usize, u32)> = Vec::new();
+        let mut last_owner = None;
         for value in values {
             if value.len as usize <= StringView::INLINE_MAX {
                 views.push(inline_view(value));
@@ -168,8 +169,11 @@ impl RowsReader {
             }
             // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
             let bytes = unsafe { value.as_slice() };
-            let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            let owner = self.owning_buffer(bytes);
+            let [a, b, c, d, ..] = value.bytes;
+            let prefix = u32::from_le_bytes([a, b, c, d]);
+            // Neighbours are mostly of one buffer.
+            let owner = last_owner.and_then(|last| self.offset_in(last, bytes)).or_else(|| self.owning_buffer(bytes));
+            last_owner = owner.map(|(index, _)| index);
             let (buffer_index, offset) = match owner {
                 Some((index, offset)) => {
                     let at = *shared[index].get_or_insert_with(|| {
@@ -202,8 +206,13 @@ impl RowsReader {
     fn owning_buffer(&self, bytes: &[u8]) -> Option<(usize, u32)> {
         let address = bytes.as_ptr() as usize;
         let index = self.strings.partition_point(|buffer| buffer.as_ptr() as usize <= address).checked_sub(1)?;
+        self.offset_in(index, bytes)
+    }
+
+    /// Where they begin in that buffer, if they lie in it.
+    fn offset_in(&self, index: usize, bytes: &[u8]) -> Option<(usize, u32)> {
         let buffer = &self.strings[index];
-        let offset = address - buffer.as_ptr() as usize;
+        let offset = (bytes.as_ptr() as usize).checked_sub(buffer.as_ptr() as usize)?;
         if offset + bytes.len() > buffer.len() {
             return None;
         }
