@@ -63,7 +63,8 @@ def options():
     args.data = args.data or ROOT / "data" / f"{args.suite}-sf{args.scale_factor:g}"
     args.queries = args.queries or ROOT / "queries" / args.suite
     if args.is_own:
-        args.names = args.only.split(",") if args.only else queries_of_folder(args.queries)
+        given = (args.only or "").split(",")
+        args.names = [name.strip().removesuffix(".sql") for name in given if name] or queries_of_folder(args.queries)
     else:
         args.names = [f"q{n}" for n in (numbers(args.only) if args.only else range(1, SUITES[args.suite] + 1))]
     return args

@@ -70,7 +70,6 @@ fn write(folder: &Path, scale_factor: f64, progress: &ProgressBar) -> Result<()>
 fn batch(table: &str, rows: u64, range: Range<u64>) -> std::result::Result<RecordBatch, ArrowError> {
     let columns = match table {
         "x" => grouped(rows, range),
-        "lhs" => joined(table, 3, rows, range),
         "small" => joined(table, 1, rows, range),
         "medium" => joined(table, 2, rows, range),
         _ => joined(table, 3, rows, range),

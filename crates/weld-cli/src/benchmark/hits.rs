@@ -130,7 +130,7 @@ impl Hit {
     /// Pages next to each other share their title.
     pub(super) fn title(&self) -> String {
         let page = self.page / 2;
-        let seed = Sequence::new("title").bits(self.counter.rank << 32 | page);
+        let seed = Sequence::new("title").bits((self.counter.rank << 32) | page);
         let mut text = String::new();
         if seed % 50 == 1 {
             return text;
@@ -228,7 +228,7 @@ impl Counter {
     }
 
     fn url(self, page: u64) -> String {
-        let seed = Sequence::new("url").bits(self.rank << 32 | page);
+        let seed = Sequence::new("url").bits((self.rank << 32) | page);
         let mut text = String::from(if seed.is_multiple_of(20) { "https://" } else { "http://" });
         if self.rank.is_multiple_of(3) {
             text.push_str("www.");

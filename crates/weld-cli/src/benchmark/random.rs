@@ -17,7 +17,7 @@ impl Sequence {
 
     /// One of `0..count`.
     pub(super) fn below(self, index: u64, count: u64) -> u64 {
-        (u128::from(self.bits(index)) * u128::from(count) >> 64) as u64
+        ((u128::from(self.bits(index)) * u128::from(count)) >> 64) as u64
     }
 
     /// At least 0 and below 1.
@@ -72,9 +72,9 @@ impl Permutation {
         let mask = (1 << self.half_bits) - 1;
         let (mut left, mut right) = (place >> self.half_bits, place & mask);
         for round in 0..4 {
-            (left, right) = (right, left ^ self.sequence.bits(round << 32 | right) & mask);
+            (left, right) = (right, left ^ (self.sequence.bits((round << 32) | right) & mask));
         }
-        left << self.half_bits | right
+        (left << self.half_bits) | right
     }
 }
 
@@ -89,9 +89,9 @@ pub(super) const fn hash(bytes: &[u8]) -> u64 {
 }
 
 const fn mix(bits: u64) -> u64 {
-    let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ bits >> 31
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         // Rank 0 of 1000 has the share ln(2) / ln(1001), a tenth.
         let first = (0..10_000).filter(|&index| sequence.zipf(index, 1000, 1.0) == 0).count();
         assert!((900..1100).contains(&first), "{first}");
-        let all = (0..10_000).map(|index| sequence.zipf(index, 1000, 0.5));
-        assert_eq!(all.clone().max().map(|last| last < 1000 && last > 900), Some(true));
+        let last = (0..10_000).map(|index| sequence.zipf(index, 1000, 0.5)).max();
+        assert!(last.is_some_and(|last| (900..1000).contains(&last)), "{last:?}");
     }
 }
