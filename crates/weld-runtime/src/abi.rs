@@ -38,6 +38,28 @@ impl StringView {
         Some(view)
     }
 
+    /// The view of which these are the words in registers.
+    pub(crate) fn of_words(low: u64, high: u64) -> StringView {
+        let mut view = StringView { len: low as u32, bytes: [0; 12] };
+        view.bytes[..4].copy_from_slice(&low.to_le_bytes()[4..]);
+        view.bytes[4..].copy_from_slice(&high.to_le_bytes());
+        view
+    }
+
+    /// The view of the same bytes at `address`, unless they lie inside.
+    pub(crate) fn moved_to(mut self, address: *const u8) -> StringView {
+        if self.len as usize > Self::INLINE_MAX {
+            self.bytes[4..].copy_from_slice(&(address as u64).to_le_bytes());
+        }
+        self
+    }
+
+    /// Where the bytes are; null if they lie inside.
+    pub(crate) fn address(&self) -> *mut u8 {
+        let address = u64::from_le_bytes(std::array::from_fn(|i| self.bytes[4 + i]));
+        if self.len as usize <= Self::INLINE_MAX { std::ptr::null_mut() } else { address as *mut u8 }
+    }
+
     /// # Safety
     /// The bytes that a long view points to are alive.
     pub unsafe fn as_slice(&self) -> &[u8] {
@@ -45,9 +67,8 @@ impl StringView {
         if len <= Self::INLINE_MAX {
             return &self.bytes[..len];
         }
-        let address = u64::from_le_bytes(std::array::from_fn(|i| self.bytes[4 + i]));
         // SAFETY: by the caller's promise.
-        unsafe { std::slice::from_raw_parts(address as *const u8, len) }
+        unsafe { std::slice::from_raw_parts(self.address(), len) }
     }
 }
 
@@ -186,6 +207,8 @@ functions! {
     weld_dict_rows_of_codes => dict_abi::dict_rows_of_codes, (_, _, _, _, _), Effects::Any;
     /// `(run, dictmerger, bytes, alignment) -> memory or null`
     weld_dict_alloc => dict_abi::dict_alloc, (_, _, _, _), Effects::Any;
+    /// `(run, dictmerger, view, low, high) -> done`
+    weld_dict_keep => dict_abi::dict_keep, (_, _, _, _, _), Effects::Cold;
     /// `(run, dict) -> row 0 or null`
     weld_dict_rows => dict_abi::dict_rows, (_, _), Effects::Any;
     /// `(run, region, integer, key bytes, key alignment, columns, column bytes) -> groupbuilder or null`

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::abi::StringView;
 use crate::dict_buffer::Buffer;
 use crate::memory::{MemoryPool, OutOfMemory};
 
@@ -22,7 +23,12 @@ pub struct Arena {
     /// The free part of the last block.
     next: usize,
     end: usize,
+    /// Replaceable pieces that are free, by their class: the address of the first of each, which has that of the next in it.
+    free: Vec<*mut u8>,
 }
+
+// SAFETY: the free pieces lie in the blocks, which an arena owns.
+unsafe impl Send for Arena {}
 
 struct ArenaPool(Arc<dyn MemoryPool>);
 
@@ -34,7 +40,7 @@ impl std::fmt::Debug for ArenaPool {
 
 impl Arena {
     pub fn new(pool: Arc<dyn MemoryPool>) -> Arena {
-        Arena { pool: ArenaPool(pool), blocks: Vec::new(), next: 0, end: 0 }
+        Arena { pool: ArenaPool(pool), blocks: Vec::new(), next: 0, end: 0, free: Vec::new() }
     }
 
     /// `bytes` bytes that are anything, at an address divisible by `align` (a power of two, at most 16).
@@ -60,8 +66,67 @@ impl Arena {
         Ok(copy)
     }
 
+    /// A copy of `bytes` in the place of what this function gave before, or null; null if they lie inside their view. The
+    /// memory that pieces take follows from the largest of each place, not from how often they are replaced: they are of a
+    /// few sizes, a large enough one is written over, and one that is too small is given to the next that it fits.
+    ///
+    /// # Safety
+    /// `old` is null, or came from this arena's or a joined one's `replace` and is used no more.
+    pub unsafe fn replace(&mut self, old: *mut u8, bytes: &[u8]) -> Result<*mut u8, OutOfMemory> {
+        let class = class_of(bytes.len());
+        // SAFETY: by the caller's promise there is the class before a piece; pieces of a class have room for so many bytes.
+        unsafe {
+            let old_class = if old.is_null() { 0 } else { old.sub(CLASS_BYTES).cast::<u64>().read() as usize };
+            if bytes.len() <= StringView::INLINE_MAX {
+                self.give_back(old, old_class);
+                return Ok(std::ptr::null_mut());
+            }
+            if old_class >= class {
+                std::ptr::copy(bytes.as_ptr(), old, bytes.len());
+                return Ok(old);
+            }
+            let new = match self.free.get_mut(class) {
+                Some(free) if !free.is_null() => {
+                    let first = *free;
+                    *free = first.cast::<*mut u8>().read();
+                    first
+                }
+                _ => {
+                    let piece = self.alloc(CLASS_BYTES + class_bytes(class), CLASS_BYTES)?;
+                    piece.cast::<u64>().write(class as u64);
+                    piece.add(CLASS_BYTES)
+                }
+            };
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), new, bytes.len());
+            self.give_back(old, old_class);
+            Ok(new)
+        }
+    }
+
+    /// # Safety
+    /// The piece, if it is not null, is of this class and used no more.
+    unsafe fn give_back(&mut self, piece: *mut u8, class: usize) {
+        if piece.is_null() {
+            return;
+        }
+        if self.free.len() <= class {
+            self.free.resize(class + 1, std::ptr::null_mut());
+        }
+        // SAFETY: by the caller's promise; every class has room for a pointer, and pieces lie at multiples of eight.
+        unsafe { piece.cast::<*mut u8>().write(self.free[class]) };
+        self.free[class] = piece;
+    }
+
     /// Takes over everything that `other` owns; its pieces stay where they are.
-    pub fn join(&mut self, other: Arena) {
+    pub fn join(&mut self, mut other: Arena) {
+        // The free pieces of a class are one list or the other; what is left out is free again with the arena.
+        for (class, piece) in other.free.drain(..).enumerate() {
+            if self.free.len() <= class {
+                self.free.push(piece);
+            } else if self.free[class].is_null() {
+                self.free[class] = piece;
+            }
+        }
         // In front, so that the last block stays the one with room.
         self.blocks.splice(0..0, other.blocks);
         if self.blocks.last().is_none_or(|last| self.end != last.as_ptr().addr() + last.len()) {
@@ -93,10 +158,53 @@ impl Arena {
     }
 }
 
+/// Before a replaceable piece stands its class.
+const CLASS_BYTES: usize = 8;
+
+/// How many bytes a piece of that class has room for.
+fn class_bytes(class: usize) -> usize {
+    8 << class
+}
+
+/// The smallest class with room for so many bytes; the first one is 1.
+fn class_of(bytes: usize) -> usize {
+    bytes.max(16).next_power_of_two().trailing_zeros() as usize - 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::Limit;
+
+    #[test]
+    fn pieces_that_are_replaced_take_no_more_memory_than_the_largest() {
+        let pool = Arc::new(Limit::none());
+        let mut arena = Arena::new(pool.clone());
+        let mut places: Vec<(*mut u8, Vec<u8>)> = vec![(std::ptr::null_mut(), Vec::new()); 20];
+        for i in 0..20_000usize {
+            let (place, expected) = &mut places[i % 20];
+            *expected = vec![i as u8; [13, 900, 40, 17, 0, 13, 300][i % 7]];
+            // SAFETY: the place has what the last call gave.
+            *place = unsafe { arena.replace(*place, expected) }.unwrap();
+            assert_eq!(place.is_null(), expected.is_empty());
+            for (place, expected) in places.iter().filter(|(place, _)| !place.is_null()) {
+                // SAFETY: the arena has so many bytes there.
+                assert_eq!(unsafe { std::slice::from_raw_parts(*place, expected.len()) }, expected);
+            }
+        }
+        assert!(arena.bytes() < 20 * 4 * 1024, "{}", arena.bytes());
+        let mut other = Arena::new(pool.clone());
+        // SAFETY: new pieces.
+        let taken = unsafe { other.replace(std::ptr::null_mut(), &[7; 100]).unwrap() };
+        // SAFETY: as above; the piece is used no more.
+        let larger = unsafe { other.replace(taken, &[8; 200]).unwrap() };
+        arena.join(other);
+        // SAFETY: what the joined arena gave.
+        unsafe { arena.replace(larger, &[9; 5000]).unwrap() };
+        assert_eq!(arena.bytes(), pool.used());
+        drop(arena);
+        assert_eq!(pool.used(), 0);
+    }
 
     #[test]
     fn pieces_are_disjoint_aligned_and_outlive_a_join() {

@@ -2,6 +2,7 @@
 //!
 //! Every function notes a failure in the run and says so by null or `false`; compiled code then traps.
 
+use crate::abi::StringView;
 use crate::dict::{Dict, DictError, KeyKind, RowLayout};
 use crate::dict_combine::{MergeValues, RowFunctions};
 use crate::dict_finish::{EqualKeys, HashKeys, KeyFunctions};
@@ -162,6 +163,23 @@ pub unsafe extern "C" fn dict_alloc(run: *mut Run, dict: *mut Dict, bytes: u64, 
     let memory = unsafe { (*dict).arena().alloc(bytes as usize, align as usize) };
     // SAFETY: by the caller's promise.
     unsafe { or_null(run, memory) }
+}
+
+/// Makes the byte vector at `at`, which is empty or came here before, that of the view `low`, `high`. False after a failure.
+///
+/// # Safety
+/// `run` and `dict` are valid, `at` is in a row of the dictionary, and the view's bytes are alive.
+pub unsafe extern "C" fn dict_keep(run: *mut Run, dict: *mut Dict, at: *mut StringView, low: u64, high: u64) -> bool {
+    let view = StringView::of_words(low, high);
+    // SAFETY: by the caller's promise; what came here before was copied into the table's arena by `replace`.
+    let kept = unsafe { (*dict).arena().replace((*at).address(), view.as_slice()) };
+    match kept {
+        // SAFETY: by the caller's promise.
+        Ok(bytes) => unsafe { at.write(view.moved_to(bytes)) },
+        // SAFETY: by the caller's promise.
+        Err(error) => fail(unsafe { &mut *run }, error.into()),
+    }
+    kept.is_ok()
 }
 
 /// Row 0 of a finished dictionary, or null.

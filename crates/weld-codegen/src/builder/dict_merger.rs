@@ -44,24 +44,25 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<()> {
         let (key, value) = (value.field(0)?, value.field(1)?);
-        self.merge_under_key(handle, (key_ty, ty, op), (&key, None), span, |e, at| e.merge_at(ty, op, at, &value))
+        let place = |e: &mut Self, at, table| e.merge_at(ty, op, (at, Some(table)), &value, span);
+        self.merge_under_key(handle, (key_ty, ty, op), (&key, None), span, place)
     }
 
     /// Merges a value that is computed when its row is known, so that few registers are taken while the key is looked
-    /// for: `merge` gets the row's value in memory.
+    /// for: `merge` gets the row's value in memory, and the table.
     pub(crate) fn merge_under_key(
         &mut self,
         handle: &Handle<'c>,
         (key_ty, ty, op): (&Type, &Type, &MergeOp),
         (key, expr): (&Val<'c>, Option<&Expr>),
         span: Span,
-        merge: impl FnOnce(&mut Self, PointerValue<'c>) -> Res<()>,
+        merge: impl FnOnce(&mut Self, PointerValue<'c>, PointerValue<'c>) -> Res<()>,
     ) -> Res<()> {
         let number = self.row_of_key(handle, (key_ty, ty, op), (key, expr), span)?;
         let table = self.load_ptr(handle.state)?;
         let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
         let at = self.merged_value_ptr(rows, key_ty, ty, number)?;
-        merge(self, at)
+        merge(self, at, table)
     }
 
     /// The number of a key's row in the table of the builder. A new key has its row made. With the key comes the
@@ -80,25 +81,53 @@ impl<'c> Emitter<'c, '_> {
         self.entry_number(&memory, types, &key, hash, span)
     }
 
-    /// Merges a value into one in row form.
-    pub(crate) fn merge_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
-        let now = self.load_row(ty, at, false)?;
-        let merged = self.reduce(ty, op, &now, value)?;
-        self.store_row(ty, at, &merged)
+    /// Merges a value into one in row form, in a row of `table`. Without a table it takes byte vectors as they are: those of
+    /// another table, whose memory this one takes over.
+    pub(crate) fn merge_at(
+        &mut self,
+        ty: &Type,
+        op: &MergeOp,
+        (at, table): (PointerValue<'c>, Option<PointerValue<'c>>),
+        value: &Val<'c>,
+        span: Span,
+    ) -> Res<()> {
+        match (ty, op, table) {
+            (Type::Struct(fields), MergeOp::Struct(op), Some(table)) if fields.iter().any(Type::is_bytes) => {
+                self.merge_extreme_at(*op, ty, (at, table), value, span)
+            }
+            (Type::Struct(fields), MergeOp::Fields(ops), Some(_)) if layout::has_bytes(ty) => {
+                for (i, (field, offset)) in fields.iter().zip(layout::field_offsets(fields)).enumerate() {
+                    self.merge_at(field, &ops[i], (self.offset(at, offset)?, table), &value.field(i)?, span)?;
+                }
+                Ok(())
+            }
+            _ => {
+                let now = self.load_row(ty, at, false)?;
+                let merged = self.reduce(ty, op, &now, value)?;
+                self.store_row(ty, at, &merged)
+            }
+        }
     }
 
     /// The same for an expression, field by field.
-    pub(crate) fn merge_expr_at(&mut self, ty: &Type, op: &MergeOp, at: PointerValue<'c>, value: &Expr) -> Res<()> {
-        match (ty, &value.kind) {
-            (Type::Struct(fields), ExprKind::Struct(parts)) => {
+    pub(crate) fn merge_expr_at(
+        &mut self,
+        ty: &Type,
+        op: &MergeOp,
+        (at, table): (PointerValue<'c>, PointerValue<'c>),
+        value: &Expr,
+        span: Span,
+    ) -> Res<()> {
+        match (ty, op, &value.kind) {
+            (Type::Struct(fields), MergeOp::All(_) | MergeOp::Fields(_), ExprKind::Struct(parts)) => {
                 for (i, (field, offset)) in fields.iter().zip(layout::field_offsets(fields)).enumerate() {
-                    self.merge_expr_at(field, &op.field(i), self.offset(at, offset)?, &parts[i])?;
+                    self.merge_expr_at(field, &op.field(i), (self.offset(at, offset)?, table), &parts[i], span)?;
                 }
                 Ok(())
             }
             _ => {
                 let value = self.emit(value)?;
-                self.merge_at(ty, op, at, &value)
+                self.merge_at(ty, op, (at, Some(table)), &value, span)
             }
         }
     }

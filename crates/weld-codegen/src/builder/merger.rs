@@ -42,6 +42,7 @@ impl<'c> Emitter<'c, '_> {
     /// `a op b`, slot by slot. Lanes of a `simd` value are combined in order first.
     pub(crate) fn reduce(&mut self, ty: &Type, op: &MergeOp, a: &Val<'c>, b: &Val<'c>) -> Res<Val<'c>> {
         match (ty, op) {
+            (ty, MergeOp::Struct(op)) => self.reduce_struct(*op, ty, a, b),
             (Type::Struct(fields), op) => {
                 let mut values = Vec::with_capacity(fields.len());
                 for (i, field) in fields.iter().enumerate() {
@@ -79,33 +80,35 @@ impl<'c> Emitter<'c, '_> {
     }
 
     pub(crate) fn identity_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
-        slot_by_slot(ty, op, &|kind, op| identity(self, kind, op))
+        self.slot_by_slot(ty, op, &|kind, op| identity(self, kind, op))
     }
 
     /// The value that changes nothing when it is merged, whatever it is merged into: -0.0 for sums of floats, where 0.0
     /// would make 0.0 of -0.0, and NaN for their extremes, where infinity would take the place of NaN.
     pub(super) fn neutral_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
-        slot_by_slot(ty, op, &|kind, op| match (self.unit.scalar_type(kind), op) {
+        self.slot_by_slot(ty, op, &|kind, op| match (self.unit.scalar_type(kind), op) {
             (BasicTypeEnum::FloatType(ty), ReduceOp::Add) => ty.const_float(-0.0).into(),
             (BasicTypeEnum::FloatType(ty), ReduceOp::Min | ReduceOp::Max) => ty.const_float(f64::NAN).into(),
             _ => identity(self, kind, op),
         })
     }
-}
 
-/// A value of that type, made of scalars.
-fn slot_by_slot<'c>(
-    ty: &Type,
-    op: &MergeOp,
-    scalar: &dyn Fn(ScalarKind, ReduceOp) -> BasicValueEnum<'c>,
-) -> Res<Val<'c>> {
-    match (ty, op) {
-        (Type::Struct(fields), op) => {
-            let field = |(i, field)| slot_by_slot(field, &op.field(i), scalar);
-            Ok(Val::Struct(fields.iter().enumerate().map(field).collect::<Res<_>>()?))
+    /// A value of that type, made of scalars and of what a binop of structs starts from.
+    fn slot_by_slot(
+        &self,
+        ty: &Type,
+        op: &MergeOp,
+        scalar: &dyn Fn(ScalarKind, ReduceOp) -> BasicValueEnum<'c>,
+    ) -> Res<Val<'c>> {
+        match (ty, op) {
+            (ty, MergeOp::Struct(op)) => self.struct_identity(*op, ty),
+            (Type::Struct(fields), op) => {
+                let field = |(i, field)| self.slot_by_slot(field, &op.field(i), scalar);
+                Ok(Val::Struct(fields.iter().enumerate().map(field).collect::<Res<_>>()?))
+            }
+            (Type::Scalar(kind), MergeOp::All(op)) => Ok(Val::Scalar(scalar(*kind, *op))),
+            _ => Err(internal("an identity of something that is not made of scalars")),
         }
-        (Type::Scalar(kind), MergeOp::All(op)) => Ok(Val::Scalar(scalar(*kind, *op))),
-        _ => Err(internal("an identity of something that is not made of scalars")),
     }
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn identity<'c>(e: &Emitter<'c, '_>, kind: ScalarKind, op: ReduceOp) 
     let ty = match e.unit.scalar_type(kind) {
         BasicTypeEnum::FloatType(ty) => {
             return match op {
-                ReduceOp::Add | ReduceOp::BitAnd | ReduceOp::BitOr => ty.const_zero().into(),
+                ReduceOp::Add | ReduceOp::BitAnd | ReduceOp::BitOr | ReduceOp::BitXor => ty.const_zero().into(),
                 ReduceOp::Mul => ty.const_float(1.0).into(),
                 ReduceOp::Min => ty.const_float(f64::INFINITY).into(),
                 ReduceOp::Max => ty.const_float(f64::NEG_INFINITY).into(),
@@ -131,7 +134,7 @@ pub(crate) fn identity<'c>(e: &Emitter<'c, '_>, kind: ScalarKind, op: ReduceOp) 
     let all = if bits == 128 { u128::MAX } else { (1u128 << bits) - 1 };
     let signed_max = all >> 1;
     let value = match op {
-        ReduceOp::Add | ReduceOp::BitOr => 0,
+        ReduceOp::Add | ReduceOp::BitOr | ReduceOp::BitXor => 0,
         ReduceOp::Mul => 1,
         ReduceOp::BitAnd => all,
         ReduceOp::Min if kind.is_signed() => signed_max,

@@ -7,6 +7,7 @@ mod appender;
 pub(crate) mod dict_merger;
 pub(crate) mod group_builder;
 mod merger;
+mod struct_op;
 mod vec_merger;
 
 use std::rc::Rc;

@@ -135,8 +135,8 @@ impl<'c> Emitter<'c, '_> {
                     (BuilderType::DictMerger { key, value: ty, op }, ExprKind::Struct(entry)) if entry.len() == 2 => {
                         let key_value = self.emit(&entry[0])?;
                         let key_value = (&key_value, Some(&entry[0]));
-                        self.merge_under_key(&handle, (key, ty, op), key_value, span, |e, at| {
-                            e.merge_expr_at(ty, op, at, &entry[1])
+                        self.merge_under_key(&handle, (key, ty, op), key_value, span, |e, at, table| {
+                            e.merge_expr_at(ty, op, (at, table), &entry[1], span)
                         })?;
                     }
                     _ => {

@@ -242,7 +242,7 @@ impl<'c> Emitter<'c, '_> {
                 }
                 let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
                 let at = at(e, e.to_i64(number)?)?;
-                e.merge_expr_at(ty, op, at, grouping.value)
+                e.merge_expr_at(ty, op, (at, table), grouping.value, span)
             })?;
             e.branch(done)?;
             e.at(done);

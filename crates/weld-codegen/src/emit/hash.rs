@@ -332,7 +332,7 @@ pub(crate) fn merge_function<'c>(from: &Emitter<'c, '_>, ty: &Type, op: &MergeOp
     let ptr = from.unit.ptr_type();
     helper(from, &from.unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |e, function| {
         let value = e.load_row(ty, pointer_param(function, 1)?, false)?;
-        e.merge_at(ty, op, pointer_param(function, 0)?, &value)?;
+        e.merge_at(ty, op, (pointer_param(function, 0)?, None), &value, Span::NONE)?;
         Ok(e.i32(0))
     })
 }

@@ -4,6 +4,7 @@
 
 mod reduce;
 mod state;
+mod struct_op;
 
 pub use reduce::{combine, identity, identity_value, reduce};
 pub use state::Handle;

@@ -7,8 +7,9 @@
 //! | `min` | the largest value of the kind, infinity for floats |
 //! | `max` | the smallest value of the kind, -infinity for floats |
 //! | `&` | all ones, `true` |
-//! | `\|` | zero, `false` |
+//! | `\|`, `^` | zero, `false` |
 
+use super::struct_op;
 use crate::interp::{Value, scalar};
 use crate::ir::Literal;
 use crate::op::{MergeOp, ReduceOp};
@@ -24,7 +25,7 @@ pub fn identity(op: ReduceOp, kind: ScalarKind) -> Option<Literal> {
         ReduceOp::Min => arithmetic.then(|| largest(kind)),
         ReduceOp::Max => arithmetic.then(|| smallest(kind)),
         ReduceOp::BitAnd => bitwise.then(|| scalar::cast(Literal::I8(-1), kind)),
-        ReduceOp::BitOr => bitwise.then(|| Literal::zero(kind)),
+        ReduceOp::BitOr | ReduceOp::BitXor => bitwise.then(|| Literal::zero(kind)),
     }
 }
 
@@ -65,10 +66,13 @@ pub fn reduce(op: ReduceOp, a: Literal, b: Literal) -> Option<Literal> {
 
 /// The identity of a scalar or a struct of scalars, field by field.
 pub fn identity_value(op: &MergeOp, ty: &Type) -> Option<Value> {
+    if let MergeOp::Struct(op) = op {
+        return struct_op::identity(*op, ty);
+    }
     match ty {
         Type::Scalar(kind) => match op {
             MergeOp::All(op) => identity(*op, *kind).map(Value::Scalar),
-            MergeOp::Fields(_) => None,
+            MergeOp::Fields(_) | MergeOp::Struct(_) => None,
         },
         Type::Struct(fields) => {
             let fields = fields.iter().enumerate().map(|(i, field)| identity_value(&op.field(i), field));
@@ -83,9 +87,12 @@ pub fn combine(op: &MergeOp, a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Scalar(a), Value::Scalar(b)) => match op {
             MergeOp::All(op) => reduce(*op, *a, *b).map(Value::Scalar),
-            MergeOp::Fields(_) => None,
+            MergeOp::Fields(_) | MergeOp::Struct(_) => None,
         },
         (Value::Struct(a), Value::Struct(b)) => {
+            if let MergeOp::Struct(op) = op {
+                return struct_op::combine(*op, a, b);
+            }
             let fields = a.iter().zip(b.iter()).enumerate().map(|(i, (a, b))| combine(&op.field(i), a, b));
             fields.collect::<Option<_>>().map(Value::Struct)
         }

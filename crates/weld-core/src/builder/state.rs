@@ -55,6 +55,7 @@ pub(crate) enum State {
     },
     DictMerger {
         op: MergeOp,
+        unit: Value,
         entries: BTreeMap<Key, Value>,
         charge: Charge,
     },
@@ -83,8 +84,9 @@ impl State {
                 };
                 State::Merger { op: op.clone(), value: initial }
             }
-            BuilderType::DictMerger { op, .. } => {
-                State::DictMerger { op: op.clone(), entries: BTreeMap::new(), charge }
+            BuilderType::DictMerger { op, value, .. } => {
+                let unit = identity_value(op, value).ok_or(BROKEN)?;
+                State::DictMerger { op: op.clone(), unit, entries: BTreeMap::new(), charge }
             }
             BuilderType::GroupBuilder { .. } => State::GroupBuilder { groups: BTreeMap::new(), charge },
             BuilderType::VecMerger { op, .. } => {
@@ -102,7 +104,7 @@ impl State {
                 items.push(merged);
             }
             State::Merger { op, value } => *value = combine(op, value, &merged).ok_or(BROKEN)?,
-            State::DictMerger { op, entries, charge } => {
+            State::DictMerger { op, unit, entries, charge } => {
                 let (key, merged) = pair(&merged)?;
                 match entries.get_mut(&key) {
                     Some(value) => *value = combine(op, value, merged).ok_or(BROKEN)?,
@@ -110,8 +112,8 @@ impl State {
                         charge.grow(ENTRY_BYTES + key.value().footprint() + merged.footprint())?;
                         // The identity combined with a value is that value, but for -0.0 + 0.0 = 0.0, and a NaN that
                         // `min` passes by: an entry starts from the identity as a merger does.
-                        let unit = unit_like(op, merged).ok_or(BROKEN)?;
-                        entries.insert(key, combine(op, &unit, merged).ok_or(BROKEN)?);
+                        let entry = combine(op, unit, merged).ok_or(BROKEN)?;
+                        entries.insert(key, entry);
                     }
                 }
             }
@@ -165,20 +167,5 @@ fn pair(merged: &Value) -> Result<(Key, &Value), Failure> {
             _ => Err(BROKEN),
         },
         _ => Err(BROKEN),
-    }
-}
-
-/// The identity for values shaped like this one.
-fn unit_like(op: &MergeOp, value: &Value) -> Option<Value> {
-    match value {
-        Value::Scalar(literal) => match op {
-            MergeOp::All(op) => super::identity(*op, literal.kind()).map(Value::Scalar),
-            MergeOp::Fields(_) => None,
-        },
-        Value::Struct(fields) => {
-            let fields = fields.iter().enumerate().map(|(i, field)| unit_like(&op.field(i), field));
-            fields.collect::<Option<_>>().map(Value::Struct)
-        }
-        _ => None,
     }
 }

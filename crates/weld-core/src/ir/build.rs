@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::{Annotations, Binding, Expr, ExprKind, Func, Iter, Literal, Names, Sym, typing};
 use crate::diag::Span;
-use crate::op::{BinaryOp, Intrinsic, MergeOp, ReduceOp, UnaryOp};
+use crate::op::{BinaryOp, Intrinsic, MergeOp, ReduceOp, StructOp, UnaryOp};
 use crate::ty::{BuilderType, ScalarKind, Type};
 
 /// A node of this kind with the type that the rules give it. `declared` matters only where [`typing::type_of`] says so.
@@ -127,7 +127,10 @@ pub fn zero(ty: &Type) -> Expr {
 /// A binop that works on values of the type.
 fn any_op(value: &Type) -> MergeOp {
     match value {
-        Type::Struct(fields) => MergeOp::Fields(fields.iter().map(any_op).collect()),
+        Type::Struct(fields) => match &fields[..] {
+            [present, bytes] if *present == Type::BOOL && bytes.is_bytes() => MergeOp::Struct(StructOp::Least),
+            fields => MergeOp::Fields(fields.iter().map(any_op).collect()),
+        },
         Type::Scalar(ScalarKind::Bool) => MergeOp::All(ReduceOp::BitOr),
         _ => MergeOp::All(ReduceOp::Add),
     }

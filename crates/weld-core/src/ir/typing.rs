@@ -4,7 +4,7 @@
 //! inference reports its complaints.
 
 use super::{ExprKind, Func, Iter};
-use crate::op::{BinaryOp, MergeOp, ReduceOp, UnaryOp};
+use crate::op::{BinaryOp, MergeOp, ReduceOp, StructOp, UnaryOp};
 use crate::ty::{BuilderType, ScalarKind, Type};
 
 /// The type of a node of this kind. `declared` is the node's own type, which literals of bytes, variables, casts,
@@ -220,7 +220,10 @@ pub fn holds_builder(ty: &Type) -> bool {
 pub fn builder_type(builder: &BuilderType) -> Result<(), String> {
     match builder {
         BuilderType::Appender(element) => storable("the element of an appender", element),
-        BuilderType::Merger { value, op } | BuilderType::VecMerger { value, op } => merge_op(op, value),
+        BuilderType::Merger { value, op } | BuilderType::VecMerger { value, op } => {
+            merge_op(op, value)?;
+            without_bytes(op, value)
+        }
         BuilderType::DictMerger { key, value, op } => {
             dict_key(key)?;
             merge_op(op, value)
@@ -271,7 +274,7 @@ pub fn merge_op(op: &MergeOp, value: &Type) -> Result<(), String> {
         (MergeOp::All(reduce), Type::Scalar(kind)) => {
             let fits = match reduce {
                 ReduceOp::Add | ReduceOp::Mul | ReduceOp::Min | ReduceOp::Max => *kind != ScalarKind::Bool,
-                ReduceOp::BitAnd | ReduceOp::BitOr => !kind.is_float(),
+                ReduceOp::BitAnd | ReduceOp::BitOr | ReduceOp::BitXor => !kind.is_float(),
             };
             if fits { Ok(()) } else { Err(format!("the binop `{op}` does not work on {kind}")) }
         }
@@ -282,9 +285,41 @@ pub fn merge_op(op: &MergeOp, value: &Type) -> Result<(), String> {
             ops.iter().zip(fields.iter()).try_for_each(|(op, field)| merge_op(op, field))
         }
         (MergeOp::Fields(_), _) => Err(format!("the binops {op} do not match the fields of {value}")),
+        (MergeOp::Struct(op), value) => struct_op(*op, value),
         (MergeOp::All(_), _) => {
             Err(format!("a builder with the binop `{op}` holds scalars or structs of scalars, not {value}"))
         }
+    }
+}
+
+fn struct_op(op: StructOp, value: &Type) -> Result<(), String> {
+    let name = op.name();
+    match op {
+        StructOp::Least | StructOp::Greatest => match value.fields() {
+            Some([present, of]) if *present == Type::BOOL && is_extreme(of) => Ok(()),
+            _ => Err(format!("the binop `{name}` works on {{bool,T}} with a float or byte vector `T`, not on {value}")),
+        },
+        StructOp::Moments => match value.fields() {
+            Some(fields) if matches!(fields.len(), 3 | 6) && fields.iter().all(|field| *field == Type::F64) => Ok(()),
+            _ => Err(format!("the binop `{name}` works on structs of 3 or 6 f64, not on {value}")),
+        },
+    }
+}
+
+fn is_extreme(ty: &Type) -> bool {
+    ty.is_bytes() || ty.as_scalar().is_some_and(ScalarKind::is_float)
+}
+
+/// A builder that is not a dictmerger has no memory for byte vectors.
+fn without_bytes(op: &MergeOp, value: &Type) -> Result<(), String> {
+    match (op, value) {
+        (MergeOp::Fields(ops), Type::Struct(fields)) => {
+            ops.iter().zip(fields.iter()).try_for_each(|(op, field)| without_bytes(op, field))
+        }
+        (MergeOp::Struct(op), Type::Struct(fields)) if fields.iter().any(Type::is_bytes) => {
+            Err(format!("the binop `{}` works on byte vectors in a dictmerger only", op.name()))
+        }
+        _ => Ok(()),
     }
 }
 

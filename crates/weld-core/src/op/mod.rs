@@ -185,11 +185,20 @@ pub enum ReduceOp {
     BitAnd,
     /// Integers and `bool`; the identity is zero.
     BitOr,
+    /// Integers and `bool`; the identity is zero.
+    BitXor,
 }
 
 impl ReduceOp {
-    pub const ALL: [ReduceOp; 6] =
-        [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Min, ReduceOp::Max, ReduceOp::BitAnd, ReduceOp::BitOr];
+    pub const ALL: [ReduceOp; 7] = [
+        ReduceOp::Add,
+        ReduceOp::Mul,
+        ReduceOp::Min,
+        ReduceOp::Max,
+        ReduceOp::BitAnd,
+        ReduceOp::BitOr,
+        ReduceOp::BitXor,
+    ];
 
     /// The operator that combines two values of the slot.
     pub fn binary(self) -> BinaryOp {
@@ -200,6 +209,36 @@ impl ReduceOp {
             ReduceOp::Max => BinaryOp::Max,
             ReduceOp::BitAnd => BinaryOp::BitAnd,
             ReduceOp::BitOr => BinaryOp::BitOr,
+            ReduceOp::BitXor => BinaryOp::BitXor,
+        }
+    }
+}
+
+/// A binop of a whole struct, which takes part in it as one value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StructOp {
+    /// `{bool, T}`, where `T` is a byte vector or a float: the lesser of the values that are there. Byte vectors are in
+    /// dictmergers only, where there is memory for them.
+    ///
+    /// Floats are merged as DataFusion's grouped `min` does: from the largest finite number on, and what is not ordered
+    /// with a NaN takes its place, so that their order matters.
+    Least,
+    /// The greater one; floats are merged from the least finite number on.
+    Greatest,
+    /// `{count, mean, m2}`, or `{count, mean of x, m2 of x, mean of y, m2 of y, c}`, all `f64`: the statistics of the rows of
+    /// both, by the method of Welford and Chan, which does not cancel. `m2` is the sum of the squares of the distances
+    /// from the mean, `c` that of their products. One row is `{1, x, 0}`, or `{1, x, 0, y, 0, 0}`.
+    Moments,
+}
+
+impl StructOp {
+    pub const ALL: [StructOp; 3] = [StructOp::Least, StructOp::Greatest, StructOp::Moments];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            StructOp::Least => "least",
+            StructOp::Greatest => "greatest",
+            StructOp::Moments => "moments",
         }
     }
 }
@@ -209,14 +248,16 @@ impl ReduceOp {
 pub enum MergeOp {
     All(ReduceOp),
     Fields(Arc<[MergeOp]>),
+    Struct(StructOp),
 }
 
 impl MergeOp {
-    /// The binop of field `index` of a struct value.
+    /// The binop of field `index` of a struct value; that of the struct if its fields have none of their own.
     pub fn field(&self, index: usize) -> MergeOp {
         match self {
             MergeOp::All(op) => MergeOp::All(*op),
             MergeOp::Fields(fields) => fields[index].clone(),
+            MergeOp::Struct(op) => MergeOp::Struct(*op),
         }
     }
 }
@@ -225,6 +266,7 @@ impl fmt::Display for MergeOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MergeOp::All(op) => f.write_str(op.binary().name()),
+            MergeOp::Struct(op) => f.write_str(op.name()),
             MergeOp::Fields(fields) => {
                 f.write_str("{")?;
                 for (i, op) in fields.iter().enumerate() {

@@ -104,6 +104,10 @@ impl Leaf {
 fn held(builder: &Type) -> Option<(&[Type], Shape)> {
     let Type::Builder(builder) = builder else { return None };
     let (value, shape) = match builder {
+        // Each field is made of all of them.
+        BuilderType::Merger { op: MergeOp::Struct(_), .. } | BuilderType::DictMerger { op: MergeOp::Struct(_), .. } => {
+            return None;
+        }
         BuilderType::Merger { value, .. } => (value, Shape::Value),
         BuilderType::Appender(element) => (element, Shape::List),
         BuilderType::DictMerger { value, .. } => (value, Shape::Dict(Leaf::Value)),
@@ -292,6 +296,7 @@ fn shrunk_builder(ty: &Type, kept: &[usize]) -> Option<BuilderType> {
     let op = |op: &MergeOp| match op {
         MergeOp::All(op) => MergeOp::All(*op),
         MergeOp::Fields(ops) => MergeOp::Fields(keep(ops, kept).into()),
+        MergeOp::Struct(op) => MergeOp::Struct(*op),
     };
     Some(match builder {
         BuilderType::Appender(element) => BuilderType::Appender(value(element)),

@@ -5,7 +5,7 @@ use super::parser::Parser;
 use super::tree::{TypeExpr, TypeKind};
 use super::{TYPE_DEPTH_MAX, advice, words};
 use crate::diag::{Diagnostic, Span};
-use crate::op::{MergeOp, ReduceOp};
+use crate::op::{MergeOp, ReduceOp, StructOp};
 
 impl Parser<'_> {
     /// A type; annotations before it are read and dropped.
@@ -104,7 +104,7 @@ impl Parser<'_> {
         self.merge_op()
     }
 
-    /// `+`, `*`, `min`, `max`, `&`, `|`, or a struct of them.
+    /// `+`, `*`, `min`, `max`, `&`, `|`, `^`, `least`, `greatest`, `moments`, or a struct of them.
     fn merge_op(&mut self) -> MergeOp {
         let op = match self.token {
             Token::Sign("{") => {
@@ -119,13 +119,18 @@ impl Parser<'_> {
             Token::Word => ReduceOp::ALL.into_iter().find(|op| op.binary().name() == self.text()),
             _ => None,
         };
+        let of_struct = match self.token {
+            Token::Word => StructOp::ALL.into_iter().find(|op| op.name() == self.text()),
+            _ => None,
+        };
+        let op = op.map(MergeOp::All).or(of_struct.map(MergeOp::Struct));
         match op {
             Some(op) => {
                 self.advance();
-                MergeOp::All(op)
+                op
             }
             None => {
-                self.unexpected("expected a binop (`+`, `*`, `min`, `max`, `&`, `|` or a struct of them)");
+                self.unexpected("expected a binop (`+`, `*`, `min`, `max`, `&`, `|`, `^`, `least`, `greatest`, `moments` or a struct of them)");
                 MergeOp::All(ReduceOp::Add)
             }
         }

@@ -18,13 +18,14 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use weld_core::ir::{Expr, build as ir};
-use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
+use weld_core::ir::{Expr, Literal, build as ir};
+use weld_core::op::{BinaryOp, Intrinsic, MergeOp, ReduceOp, StructOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, can_fail, lower};
 use super::grouping_sets::GroupingSets;
 use super::operator::{append, append_to, read_by};
+use super::statistics::Statistic;
 use super::types::{power_of_ten, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
 
@@ -63,6 +64,19 @@ enum Function {
     And,
     /// `bool_or` and `bit_or`.
     Or,
+    Xor,
+    Statistic(Statistic),
+}
+
+impl Function {
+    /// How many columns DataFusion's intermediate state has.
+    fn state_columns(self) -> usize {
+        match self {
+            Function::Avg => 2,
+            Function::Statistic(statistic) => statistic.state_fields().len(),
+            _ => 1,
+        }
+    }
 }
 
 impl Aggregate {
@@ -89,9 +103,12 @@ impl Aggregate {
         let mut next_state = group.len();
         for (call, filter) in exec.aggr_expr().iter().zip(exec.filter_expr()) {
             let mut call = Call::of(call, filter.clone())?;
+            if !group.is_empty() && call.function == Function::Statistic(Statistic::Correlation) {
+                return no("DataFusion's state of a group's correlation is made of sums that cancel");
+            }
             if merges {
                 // The states follow the groups; whoever made them has applied the filter.
-                let states = if call.function == Function::Avg { 2 } else { 1 };
+                let states = call.function.state_columns();
                 let state = |index| Arc::new(Column::new(input.field(index).name(), index)) as Arc<dyn PhysicalExpr>;
                 call.args = (next_state..next_state + states).map(state).collect();
                 call.filter = None;
@@ -123,13 +140,16 @@ impl Aggregate {
         let have_total = self.sets.as_ref().is_some_and(GroupingSets::have_total);
         let mut states = States { have_total, ..States::default() };
         let mut outputs = Vec::new();
-        let mut key = None;
+        let (mut key, mut in_table) = (None, false);
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let group = self.lower_row(block, &input.columns_of(&r), &mut states, &mut outputs)?;
             let value = ir::strct(std::mem::take(&mut states.values));
             let op = states.op();
-            let (builder, merged) = if group.is_empty() {
+            in_table = group.is_empty() && needs_memory(&value.ty);
+            let (builder, merged) = if group.is_empty() && !in_table {
                 (ir::merger(value.ty.clone(), op), value)
+            } else if group.is_empty() {
+                (ir::dict_merger(Type::BOOL, value.ty.clone(), op), ir::strct([ir::bool(true), value]))
             } else {
                 let nullable: Vec<bool> = group.iter().map(|sql| sql.valid.is_some()).collect();
                 let stored: Vec<Expr> = group.into_iter().map(Sql::stored).collect();
@@ -142,7 +162,13 @@ impl Aggregate {
         })?;
         match key {
             None => {
-                let state = lowering.bind("state", ir::result(filled));
+                let mut state = lowering.bind("state", ir::result(filled));
+                if in_table {
+                    let identity = states.identity(&state);
+                    let found = lowering.bind("found", ir::opt_lookup(state, ir::bool(true)));
+                    let (found, value) = (ir::field(found.clone(), 0), ir::field(found, 1));
+                    state = lowering.bind("whole", ir::if_(found, value, identity));
+                }
                 let mut block = Block::new(&mut lowering.env);
                 let row = self.outputs(&mut block, Vec::new(), &state, &outputs)?;
                 let (row, columns) = row_struct(row);
@@ -226,7 +252,7 @@ impl Aggregate {
         }
         if states.values.is_empty() {
             // DISTINCT: groups without a state. A dictionary's values need one field.
-            states.slot(State::Any, vec![], None, ReduceOp::BitOr, ir::bool(true));
+            states.slot(State::Any, vec![], None, MergeOp::All(ReduceOp::BitOr), ir::bool(true));
         }
         Ok(group)
     }
@@ -271,8 +297,9 @@ impl Aggregate {
             }
         }
         for (column, field) in columns.iter().zip(self.output.fields()) {
-            if column.value.ty != value_type(field.data_type())? {
-                return Err(Unsupported::new(field.name(), "its type is not that of the state"));
+            let (ty, state) = (value_type(field.data_type())?, &column.value.ty);
+            if *state != ty {
+                return Err(Unsupported::new(field.name(), format!("its type is {ty}, that of the state {state}")));
             }
         }
         Ok(columns.into_iter().map(Some).collect())
@@ -303,6 +330,12 @@ fn builtin(function: &AggregateUDF) -> Option<Function> {
     }
     if *function == *functions_aggregate::bit_and_or_xor::bit_or_udaf() {
         return Some(Function::Or);
+    }
+    if *function == *functions_aggregate::bit_and_or_xor::bit_xor_udaf() {
+        return Some(Function::Xor);
+    }
+    if let Some(statistic) = Statistic::of(function) {
+        return Some(Function::Statistic(statistic));
     }
     let function = function.inner();
     Some(match () {
@@ -340,6 +373,9 @@ enum State {
     Max,
     And,
     Or,
+    Xor,
+    /// Of one column or two.
+    Moments,
     /// Whether there was any value.
     Any,
 }
@@ -350,7 +386,7 @@ struct States {
     /// Whether a group may have no rows, though there are groups.
     have_total: bool,
     keys: Vec<(State, Vec<Arc<dyn PhysicalExpr>>, Option<Arc<dyn PhysicalExpr>>)>,
-    ops: Vec<ReduceOp>,
+    ops: Vec<MergeOp>,
     values: Vec<Expr>,
 }
 
@@ -363,11 +399,25 @@ struct Output {
     /// The count of an average.
     count: usize,
     sum_scale: i8,
+    /// How an extreme lies in its field.
+    extreme: Extreme,
+    /// There are no groups.
+    whole: bool,
+}
+
+/// How the least or greatest value lies in its state's field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extreme {
+    Plain,
+    /// The key of a float in IEEE 754's total order.
+    TotalKey,
+    /// `{whether there is one, the value}`.
+    Pair,
 }
 
 impl States {
     fn op(&self) -> MergeOp {
-        MergeOp::Fields(self.ops.iter().map(|op| MergeOp::All(*op)).collect())
+        MergeOp::Fields(self.ops.iter().cloned().collect())
     }
 
     /// The states of no rows, of the dictionary `groups`.
@@ -376,9 +426,11 @@ impl States {
             Type::Dict(_, states) => states.fields().unwrap_or_default(),
             _ => &[],
         };
-        let field = |(op, ty): (&ReduceOp, &Type)| match (op, ty.as_scalar()) {
-            (ReduceOp::Min | ReduceOp::Max, Some(kind)) => identity(kind, *op == ReduceOp::Min),
-            (ReduceOp::BitAnd, Some(kind)) => all_ones(kind),
+        let field = |(op, ty): (&MergeOp, &Type)| match (op, ty.as_scalar()) {
+            (MergeOp::All(ReduceOp::Min), Some(kind)) => identity(kind, true),
+            (MergeOp::All(ReduceOp::Max), Some(kind)) => identity(kind, false),
+            (MergeOp::All(ReduceOp::BitAnd), Some(kind)) => all_ones(kind),
+            (MergeOp::Struct(op @ (StructOp::Least | StructOp::Greatest)), _) => absent(ty, *op == StructOp::Least),
             _ => ir::zero(ty),
         };
         ir::strct(self.ops.iter().zip(types).map(field))
@@ -389,7 +441,7 @@ impl States {
         state: State,
         args: Vec<Arc<dyn PhysicalExpr>>,
         filter: Option<Arc<dyn PhysicalExpr>>,
-        op: ReduceOp,
+        op: MergeOp,
         value: Expr,
     ) -> usize {
         let key = (state, args, filter);
@@ -446,38 +498,76 @@ impl States {
             Some(counts) => ir::select(counts.clone(), value, otherwise),
             None => value,
         };
-        let mut output = Output { function: call.function, value: 0, any: None, count: 0, sum_scale: 0 };
+        let mut output = Output {
+            function: call.function,
+            value: 0,
+            any: None,
+            count: 0,
+            sum_scale: 0,
+            extreme: Extreme::Plain,
+            whole,
+        };
         if call.function == Function::Count && merges {
             let [count] = &args[..] else { return Err(Unsupported::new("count", "not one state")) };
             let count = or_else(ir::cast(count.value.clone(), ScalarKind::I64), ir::i64(0));
-            output.value = self.slot(State::Sum(ScalarKind::I64), exprs, filter, ReduceOp::Add, count);
+            output.value = self.slot(State::Sum(ScalarKind::I64), exprs, filter, ADD, count);
             return Ok(output);
         }
         if call.function == Function::Count {
             let one = or_else(ir::i64(1), ir::i64(0));
-            output.value = self.slot(State::Count, nullable_args, filter, ReduceOp::Add, one);
+            output.value = self.slot(State::Count, nullable_args, filter, ADD, one);
+            return Ok(output);
+        }
+        if let Function::Statistic(statistic) = call.function {
+            let moments = statistic.merged(&args, counts.as_ref(), merges)?;
+            output.value = self.slot(State::Moments, exprs, filter, MergeOp::Struct(StructOp::Moments), moments);
             return Ok(output);
         }
         let [arg] = &args[..] else {
             return Err(Unsupported::new("aggregate", "not one argument"));
         };
         let arg_type = super::expr::data_type(scope, call.args[0].as_ref())?;
-        let logical = matches!(call.function, Function::And | Function::Or);
-        let Some(kind) = arg.value.ty.as_scalar().filter(|kind| *kind != ScalarKind::Bool || logical) else {
+        let needs_any = whole || self.have_total || counts.is_some();
+        let is_float = arg.value.ty.as_scalar().is_some_and(ScalarKind::is_float);
+        if matches!(call.function, Function::Min | Function::Max) && (arg.value.ty.is_bytes() || is_float && !whole) {
+            let is_min = call.function == Function::Min;
+            let (state, op) = if is_min { (State::Min, StructOp::Least) } else { (State::Max, StructOp::Greatest) };
+            let pair = ir::strct([counts.clone().unwrap_or_else(|| ir::bool(true)), arg.value.clone()]);
+            output.value = self.slot(state, exprs, filter, MergeOp::Struct(op), pair);
+            output.extreme = Extreme::Pair;
+            output.any = needs_any.then_some(output.value);
+            return Ok(output);
+        }
+        let Some(kind) = arg.value.ty.as_scalar() else {
             return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
         };
-        let needs_any = whole || self.have_total || counts.is_some();
-        match call.function {
+        output.function = match (call.function, kind) {
+            (Function::Min, ScalarKind::Bool) => Function::And,
+            (Function::Max, ScalarKind::Bool) => Function::Or,
+            (function, _) => function,
+        };
+        match output.function {
             Function::And => {
                 let value = or_else(arg.value.clone(), all_ones(kind));
-                output.value = self.slot(State::And, exprs.clone(), filter.clone(), ReduceOp::BitAnd, value);
+                output.value =
+                    self.slot(State::And, exprs.clone(), filter.clone(), MergeOp::All(ReduceOp::BitAnd), value);
             }
             Function::Or => {
                 let value = or_else(arg.value.clone(), ir::zero(&arg.value.ty));
-                output.value = self.slot(State::Or, exprs.clone(), filter.clone(), ReduceOp::BitOr, value);
+                output.value =
+                    self.slot(State::Or, exprs.clone(), filter.clone(), MergeOp::All(ReduceOp::BitOr), value);
+            }
+            Function::Xor => {
+                let value = or_else(arg.value.clone(), ir::zero(&arg.value.ty));
+                let op = MergeOp::All(ReduceOp::BitXor);
+                output.value = self.slot(State::Xor, exprs.clone(), filter.clone(), op, value);
+            }
+            Function::Sum | Function::Avg if kind == ScalarKind::Bool => {
+                return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
             }
             Function::Sum | Function::Avg => {
                 let sum_kind = match (call.function, kind) {
+                    (Function::Sum, _) if matches!(arg_type, DataType::Decimal32(..)) => ScalarKind::I32,
                     (_, ScalarKind::I128) => ScalarKind::I128,
                     (_, kind) if merges => kind,
                     (_, kind) if kind.is_float() => ScalarKind::F64,
@@ -486,7 +576,7 @@ impl States {
                     _ => ScalarKind::U64,
                 };
                 let value = or_else(ir::cast(arg.value.clone(), sum_kind), ir::number(sum_kind, 0));
-                output.value = self.slot(State::Sum(sum_kind), exprs.clone(), filter.clone(), ReduceOp::Add, value);
+                output.value = self.slot(State::Sum(sum_kind), exprs.clone(), filter.clone(), ADD, value);
                 if let DataType::Decimal128(precision, scale) = arg_type {
                     if call.function == Function::Avg && !merges && precision > AVG_DIGITS_MAX {
                         return Err(Unsupported::new("avg", "of decimals whose sum takes 256 bits"));
@@ -495,21 +585,24 @@ impl States {
                 }
             }
             _ => {
+                let mut value = arg.value.clone();
                 if kind.is_float() {
-                    return Err(Unsupported::new("min/max", "of floats depends on where NaNs are"));
+                    value = total_key(block, value);
+                    output.extreme = Extreme::TotalKey;
                 }
+                let kind = value.ty.as_scalar().unwrap_or(kind);
                 let is_min = call.function == Function::Min;
                 let (state, op) = if is_min { (State::Min, ReduceOp::Min) } else { (State::Max, ReduceOp::Max) };
-                let value = or_else(arg.value.clone(), identity(kind, is_min));
-                output.value = self.slot(state, exprs.clone(), filter.clone(), op, value);
+                let value = or_else(value, identity(kind, is_min));
+                output.value = self.slot(state, exprs.clone(), filter.clone(), MergeOp::All(op), value);
             }
         }
         if call.function == Function::Avg {
             let one = or_else(ir::i64(1), ir::i64(0));
-            output.count = self.slot(State::Count, nullable_args, filter, ReduceOp::Add, one);
+            output.count = self.slot(State::Count, nullable_args, filter, ADD, one);
         } else if needs_any {
             let here = counts.clone().unwrap_or_else(|| ir::bool(true));
-            output.any = Some(self.slot(State::Any, nullable_args, filter, ReduceOp::BitOr, here));
+            output.any = Some(self.slot(State::Any, nullable_args, filter, MergeOp::All(ReduceOp::BitOr), here));
         }
         Ok(output)
     }
@@ -538,6 +631,39 @@ fn lower_where(
     Ok(Sql::load(value, nullable))
 }
 
+const ADD: MergeOp = MergeOp::All(ReduceOp::Add);
+
+/// A key that orders floats as IEEE 754's total order does: the order key, of which -0.0 has the one below that of 0.0,
+/// which is free.
+fn total_key(block: &mut Block<'_>, value: Expr) -> Expr {
+    let value = block.share("x", value);
+    let zero = || ir::zero(&value.ty);
+    let one = ir::cast(ir::f64(1.0), value.ty.as_scalar().unwrap_or(ScalarKind::F64));
+    let is_zero = ir::binary(BinaryOp::Eq, value.clone(), zero());
+    let negative = ir::binary(BinaryOp::Lt, ir::div(one, value.clone()), zero());
+    let key = ir::intrinsic(Intrinsic::OrderKey, [value.clone()]);
+    let below = ir::number(key.ty.as_scalar().unwrap_or(ScalarKind::I64), -1);
+    ir::select(ir::and(is_zero, negative), below, key)
+}
+
+/// Whether there are byte vectors among states of these types, which only a table can hold.
+fn needs_memory(states: &Type) -> bool {
+    states.is_bytes() || states.fields().is_some_and(|fields| fields.iter().any(needs_memory))
+}
+
+/// What a `least` or `greatest` state of no rows is.
+fn absent(ty: &Type, least: bool) -> Expr {
+    let value = match ty.fields() {
+        Some([_, of]) => match of.as_scalar() {
+            Some(ScalarKind::F32) => ir::lit(Literal::F32(if least { f32::MAX } else { f32::MIN })),
+            Some(_) => ir::f64(if least { f64::MAX } else { f64::MIN }),
+            None => ir::zero(of),
+        },
+        _ => return ir::zero(ty),
+    };
+    ir::strct([ir::bool(false), value])
+}
+
 /// The value that a conjunction leaves out.
 fn all_ones(kind: ScalarKind) -> Expr {
     match kind {
@@ -563,6 +689,14 @@ impl Output {
     /// The value so far, null where there was none.
     fn value(&self, state: &Expr) -> Sql {
         let value = ir::field(state.clone(), self.value);
+        if self.extreme == Extreme::Pair {
+            let (there, value) = (ir::field(value.clone(), 0), ir::field(value, 1));
+            let valid = self.any.map(|_| there.clone());
+            // A float starts from one that is no null's.
+            let is_float = value.ty.as_scalar().is_some() && valid.is_some();
+            let value = if is_float { ir::select(there, value.clone(), ir::zero(&value.ty)) } else { value };
+            return Sql { value, valid };
+        }
         let Some(any) = self.any else { return Sql::required(value) };
         let any = ir::field(state.clone(), any);
         // The least, the greatest or the conjunction of nothing is the identity in the state, which is not what a null is stored as.
@@ -572,11 +706,16 @@ impl Output {
             }
             _ => value,
         };
+        let is_key = self.extreme == Extreme::TotalKey;
+        let value = if is_key { ir::intrinsic(Intrinsic::FromOrderKey, [value]) } else { value };
         Sql { value, valid: Some(any) }
     }
 
     /// The columns of DataFusion's intermediate state.
     fn state(&self, state: &Expr) -> Vec<Sql> {
+        if let Function::Statistic(statistic) = self.function {
+            return statistic.state(&ir::field(state.clone(), self.value));
+        }
         if self.function != Function::Avg {
             return vec![self.value(state)];
         }
@@ -588,6 +727,9 @@ impl Output {
     }
 
     fn result(&self, block: &mut Block<'_>, function: Function, state: &Expr, result_type: &DataType) -> Result<Sql> {
+        if let Function::Statistic(statistic) = function {
+            return statistic.result(block, &ir::field(state.clone(), self.value), self.whole);
+        }
         if function != Function::Avg {
             return Ok(self.value(state));
         }

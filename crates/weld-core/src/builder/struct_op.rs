@@ -1,0 +1,83 @@
+//! The binops of whole structs: extremes of values that may be absent, and moments.
+
+use std::cmp::Ordering;
+
+use crate::interp::Value;
+use crate::interp::compare::compare;
+use crate::ir::Literal;
+use crate::op::StructOp;
+use crate::ty::{ScalarKind, Type};
+
+/// What a builder starts from. `None` if the binop does not take the type.
+pub(super) fn identity(op: StructOp, ty: &Type) -> Option<Value> {
+    let start = match op {
+        StructOp::Moments => return Some(Value::structure(ty.fields()?.iter().map(|_| float(0.0)))),
+        StructOp::Least => f64::MAX,
+        StructOp::Greatest => f64::MIN,
+    };
+    let [_, of] = ty.fields()? else { return None };
+    let start = match of {
+        Type::Scalar(ScalarKind::F32) if start > 0.0 => Value::Scalar(Literal::F32(f32::MAX)),
+        Type::Scalar(ScalarKind::F32) => Value::Scalar(Literal::F32(f32::MIN)),
+        Type::Scalar(ScalarKind::F64) => float(start),
+        Type::Vec(_) => Value::vec(Vec::new()),
+        _ => return None,
+    };
+    Some(Value::structure([Value::bool(false), start]))
+}
+
+pub(super) fn combine(op: StructOp, a: &[Value], b: &[Value]) -> Option<Value> {
+    match op {
+        StructOp::Least => extreme(a, b, Ordering::Less),
+        StructOp::Greatest => extreme(a, b, Ordering::Greater),
+        StructOp::Moments => moments(a, b),
+    }
+}
+
+fn extreme(a: &[Value], b: &[Value], wins: Ordering) -> Option<Value> {
+    let ([Value::Scalar(Literal::Bool(a_there)), x], [Value::Scalar(Literal::Bool(b_there)), y]) = (a, b) else {
+        return None;
+    };
+    // Byte vectors have no greatest value to start from.
+    let first = !a_there && matches!(x, Value::Vec(_));
+    let taken = *b_there && (first || compare(y, x).is_none_or(|order| order == wins));
+    let value = if taken { y } else { x };
+    Some(Value::structure([Value::bool(*a_there || *b_there), value.clone()]))
+}
+
+fn moments(a: &[Value], b: &[Value]) -> Option<Value> {
+    let numbers = |values: &[Value]| -> Option<Vec<f64>> {
+        let number = |value: &Value| match value {
+            Value::Scalar(Literal::F64(number)) => Some(*number),
+            _ => None,
+        };
+        values.iter().map(number).collect()
+    };
+    let (a, b) = (numbers(a)?, numbers(b)?);
+    let (&[a_count, ref a_parts @ ..], &[b_count, ref b_parts @ ..]) = (&a[..], &b[..]) else { return None };
+    let count = a_count + b_count;
+    let (mut merged, mut steps) = (vec![count], Vec::new());
+    for (a, b) in a_parts.as_chunks::<2>().0.iter().zip(b_parts.as_chunks::<2>().0) {
+        let delta = b[0] - a[0];
+        let step = delta * b_count / count;
+        let mean = if a_count == 0.0 { b[0] } else { step + a[0] };
+        steps.push((delta, step, b[0] - mean));
+        let moved = moved(a_count, b_count, (delta, b[0] - mean), (delta, step));
+        merged.extend([mean, a[1] + b[1] + moved]);
+    }
+    if let ([.., a_last], [.., b_last], [x, y]) = (a_parts, b_parts, &steps[..]) {
+        merged.push(a_last + b_last + moved(a_count, b_count, (x.0, y.2), (x.0, y.1)));
+    }
+    let merged = if b_count == 0.0 { a } else { merged };
+    Some(Value::structure(merged.into_iter().map(float)))
+}
+
+/// What the distance of two means adds to a sum of squares or products: `row` for a single row, as Welford has it, else
+/// `part` for each row of the first.
+fn moved(a_count: f64, b_count: f64, row: (f64, f64), part: (f64, f64)) -> f64 {
+    if b_count == 1.0 { row.0 * row.1 } else { part.0 * part.1 * a_count }
+}
+
+fn float(value: f64) -> Value {
+    Value::Scalar(Literal::F64(value))
+}
