@@ -26,7 +26,7 @@ impl<'c> Emitter<'c, '_> {
             }
             (Intrinsic::Magnitude, [a], Some(kind)) => self.magnitude(a.clone().into_int()?, kind.bits())?.into(),
             (Intrinsic::OrderKey, [a], Some(kind)) => self.order_key(kind, a.scalar()?)?.into(),
-            (Intrinsic::FromOrderKey, [key], Some(kind)) => self.from_order_key(kind, key.clone().into_int()?)?,
+            (Intrinsic::FromOrderKey, [key], Some(kind)) => self.float_of_order_key(kind, key.clone().into_int()?)?,
             (Intrinsic::MayContain, [dict, key], _) => {
                 self.dict_may_contain(dict.dict()?, &args[0].ty, key, span)?.into()
             }
@@ -121,7 +121,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The inverse of [`Emitter::order_key`].
-    fn from_order_key(&self, kind: ScalarKind, key: IntValue<'c>) -> Res<BasicValueEnum<'c>> {
+    fn float_of_order_key(&self, kind: ScalarKind, key: IntValue<'c>) -> Res<BasicValueEnum<'c>> {
         let ty = key.get_type();
         let max = self.b.build_right_shift(ty.const_all_ones(), ty.const_int(1, false), false, "")?;
         let flipped = self.b.build_xor(key, max, "")?;
