@@ -2,13 +2,17 @@
 //!
 //! Those of numbers are in `math`, of text in `text`, of dates and times in `date`.
 
+use datafusion::functions::core::greatest::GreatestFunc;
+use datafusion::functions::core::least::LeastFunc;
 use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
 
+use weld_core::op::BinaryOp;
+
 use super::expr::Scope;
-use super::logic::lower_nullif;
+use super::logic::{lower_extreme, lower_nullif};
 use super::math::lower_math;
 use super::text::lower_text;
 use super::{Block, Result, Sql, Unsupported, date};
@@ -23,6 +27,12 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     }
     if function.is::<NullIfFunc>() {
         return lower_nullif(block, scope, call);
+    }
+    if function.is::<GreatestFunc>() {
+        return lower_extreme(block, scope, call, BinaryOp::Gt);
+    }
+    if function.is::<LeastFunc>() {
+        return lower_extreme(block, scope, call, BinaryOp::Lt);
     }
     if function.is::<DatePartFunc>() {
         return date::lower_part(block, scope, call);

@@ -1,15 +1,17 @@
-//! Logic: AND, OR and NOT by Kleene's rules, CASE, NULLIF, IN.
+//! Logic: AND, OR and NOT by Kleene's rules, CASE, NULLIF, GREATEST, LEAST, IN.
 //!
 //! What SQL evaluates for some rows only, and can fail, stays behind the condition.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, InListExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, build as ir};
+use weld_core::op::BinaryOp;
 use weld_core::ty::Type;
 
-use super::expr::{Scope, both_valid, can_fail, data_type, identical, lower, lower_literal, predicate};
+use super::expr::{Scope, both_valid, can_fail, compare, data_type, identical, lower, lower_literal, predicate};
 use super::types::value_type;
 use super::{Block, Result, Sql, Unsupported};
 
@@ -121,6 +123,37 @@ pub(crate) fn lower_nullif(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scal
     let valid = block.share("valid", ir::and(left.valid(), ir::not(same)));
     let value = if left.value.ty == Type::BOOL { ir::and(valid.clone(), left.value) } else { left.value };
     Ok(Sql { value, valid: Some(valid) })
+}
+
+/// GREATEST and LEAST: the value for which `wins` holds beside all others that are there, null if none is. All arguments
+/// are evaluated.
+pub(crate) fn lower_extreme(
+    block: &mut Block<'_>,
+    scope: &Scope<'_>,
+    call: &ScalarFunctionExpr,
+    wins: BinaryOp,
+) -> Result<Sql> {
+    let mut extreme: Option<(Sql, DataType)> = None;
+    for arg in call.args() {
+        let arg_type = data_type(scope, arg.as_ref())?;
+        if arg_type.is_floating() {
+            return Err(Unsupported::new(call.name(), "of floats: which zero is greater depends on the batch's nulls"));
+        }
+        let next = lower(block, scope, arg)?;
+        let next = block.share_sql("arg", next);
+        extreme = Some(match extreme {
+            None => (next, arg_type),
+            Some((now, now_type)) => {
+                let wins = compare(wins, &arg_type, &now_type, next.value.clone(), now.value.clone())?;
+                let taken = ir::and(next.valid(), ir::or(ir::not(now.valid()), wins));
+                let taken = block.share("taken", taken);
+                let value = block.share("extreme", ir::select(taken, next.value, now.value));
+                let valid = now.valid.zip(next.valid).map(|(now, next)| block.share("valid", ir::or(now, next)));
+                (Sql { value, valid }, now_type)
+            }
+        });
+    }
+    extreme.map(|(sql, _)| sql).ok_or_else(|| Unsupported::new(call.name(), "no arguments"))
 }
 
 pub(crate) fn lower_in_list(block: &mut Block<'_>, scope: &Scope<'_>, list: &InListExpr) -> Result<Sql> {

@@ -132,3 +132,18 @@ async fn statistics_do_not_cancel() {
         assert_eq!(run.rows, ["8.250000000e6|-1.000000000e6"]);
     }
 }
+
+/// Of nulls, of arguments that fail, and of more than two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn greatest_and_least() {
+    let engines = engines(1).await;
+    for expr in [
+        "greatest(n, v % 10, 4), least(n, NULL, v % 10), greatest(b, v > 7), least(b, NULL)",
+        "greatest(s, 'm', NULL), least(s, repeat('0', 20)), greatest(n + 1), least(NULL, NULL)",
+        "coalesce(n, v), coalesce(s, 'none'), coalesce(n, v / (v % 7)), coalesce(NULL, x, 1.5)",
+        "greatest(x, y), least(x, 0.0)",
+    ] {
+        engines.check(&format!("SELECT k, {expr} FROM t WHERE v % 7 > 0"), 1).await;
+    }
+    engines.check_error("SELECT greatest(n, v / (v % 7)) FROM t WHERE v > 1", "ivide by zero").await;
+}

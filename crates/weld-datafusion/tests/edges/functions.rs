@@ -30,7 +30,7 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "signum(a)",
         "nullif(a, b)",
     ];
-    let of_integer = vec!["abs(a)", "nullif(a, b)"];
+    let of_integer = vec!["abs(a)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"];
     let of_text = vec![
         "starts_with(a, 'th')",
         "ends_with(a, b)",
@@ -45,6 +45,8 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "left(a, 2)",
         "left(a, 0)",
         "nullif(a, b)",
+        "greatest(a, b)",
+        "least(b, a)",
     ];
     let of_time = vec![
         "date_part('year', a)",
@@ -64,8 +66,11 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         (Int8, of_integer.clone()),
         (Int64, [of_integer.clone(), vec!["round(a)"]].concat()),
         (UInt32, of_integer),
-        (Decimal128(18, 4), vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)", "nullif(a, b)"]),
-        (Boolean, vec!["nullif(a, b)"]),
+        (
+            Decimal128(18, 4),
+            vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"],
+        ),
+        (Boolean, vec!["nullif(a, b)", "greatest(a, b)", "least(b, a)"]),
         (Utf8, of_text.clone()),
         (Utf8View, of_text.clone()),
         (LargeUtf8, of_text),
