@@ -8,7 +8,6 @@ use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
-
 use weld_core::op::BinaryOp;
 
 use super::expr::Scope;

@@ -24,6 +24,7 @@ pub(crate) mod operator;
 pub(crate) mod pipeline;
 pub(crate) mod raise;
 pub(crate) mod size;
+mod states;
 mod statistics;
 pub(crate) mod text;
 pub(crate) mod types;
