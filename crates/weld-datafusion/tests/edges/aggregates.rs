@@ -45,6 +45,7 @@ async fn check(calls: &str) {
             format!("SELECT k, {calls} FROM t GROUP BY k"),
             format!("SELECT v % 500, {calls}, count(*) FROM t WHERE v % 4 <> 1 GROUP BY v % 500"),
             format!("SELECT v, {calls} FROM t GROUP BY v"),
+            format!("SELECT substr(s, 1, 2), {calls}, count(*) FROM t GROUP BY substr(s, 1, 2)"),
             format!("SELECT k, {calls} FROM none GROUP BY k"),
             format!("SELECT k, b, {calls} FROM t GROUP BY CUBE (k, b)"),
             format!("SELECT k, {calls} FROM t WHERE v < 0 GROUP BY ROLLUP (k)"),
@@ -60,6 +61,19 @@ async fn extremes_of_text_bytes_and_truth() {
         check(&format!("min(arrow_cast(s, {of})), max(arrow_cast(s, {of})) FILTER (WHERE n % 3 = 1)")).await;
     }
     check("min(b), max(b), max(b) FILTER (WHERE n < 9), min(s), count(s), max(n)").await;
+}
+
+/// Each row's text takes the place of the last one, ten megabytes in all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_replaced_takes_no_memory() {
+    let engines = Engines::limited(config(1), 3 << 20);
+    let sql = "SELECT v % 2 AS k, concat(CAST(1000000 - v AS VARCHAR), repeat('x', CAST(60 + v % 90 AS BIGINT))) AS s
+               FROM generate_series(1, 100000) AS g(v)";
+    engines.table_from("t", sql, 8192).await;
+    for sql in ["SELECT min(s), count(*) FROM t", "SELECT k, min(s), max(s) FROM t GROUP BY k"] {
+        let run = engines.check(sql, 1).await;
+        assert_eq!(run.handovers, 0, "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
