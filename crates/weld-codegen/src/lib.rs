@@ -51,7 +51,6 @@ mod target;
 mod tier;
 mod timing;
 mod value;
-mod warm_up;
 
 pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
@@ -63,4 +62,3 @@ pub use store::{CodeFolder, Keep, Usage};
 pub use tier::Tiers;
 pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};
-pub use warm_up::warm_up;

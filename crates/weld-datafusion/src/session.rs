@@ -16,8 +16,7 @@ use crate::rule::WeldRule;
 pub trait WeldSessionExt: Sized {
     /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
     /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
-    /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM is started by the first
-    /// pipeline that is compiled.
+    /// session has already keeps its own, so call this after `with_function_factory`, too.
     fn with_weld(self) -> Self {
         self.with_weld_sharing(Arc::default())
     }
@@ -35,10 +34,6 @@ impl WeldSessionExt for SessionStateBuilder {
         let folder = config.options_mut().extensions.get_mut::<WeldOptions>().and_then(folder);
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
-        // A runtime waits for its tasks before the process ends, which a thread of our own would not.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn_blocking(|| weld_codegen::in_background(weld_codegen::warm_up)));
-        }
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))

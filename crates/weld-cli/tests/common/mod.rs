@@ -30,7 +30,11 @@ pub(crate) fn weld_with_input(arguments: &str, last: &str, input: &str) -> Outpu
     }
     let output = child.wait_with_output().expect("weld ends");
     let text = |bytes| String::from_utf8(bytes).expect("weld prints UTF-8");
-    Output { stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() }
+    let mut stderr = text(output.stderr);
+    if output.status.code().is_none() {
+        stderr += &output.status.to_string();
+    }
+    Output { stdout: text(output.stdout), stderr, code: output.status.code() }
 }
 
 impl Output {

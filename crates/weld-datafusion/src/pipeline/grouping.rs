@@ -74,11 +74,7 @@ impl Run {
     /// Leaves grouping out, or takes it up again, by what the last rows have shown.
     pub(super) async fn adapt(&mut self, batch_rows: usize) -> Result<(), Failure> {
         match &mut self.grouping {
-            Grouping::Always | Grouping::Off { .. } => Ok(()),
-            Grouping::On { review } => {
-                review.input_rows += batch_rows;
-                Ok(())
-            }
+            Grouping::Always | Grouping::Off { .. } | Grouping::On { .. } => Ok(()),
             Grouping::Unknown { input_rows } => {
                 *input_rows += batch_rows;
                 let input_rows = *input_rows;
@@ -111,7 +107,7 @@ impl Run {
                 let share = rows as f64 / batch_rows as f64;
                 let (groups, rows) = (groups as f64, share * input_rows as f64);
                 if groups > self.ratio_max * rows
-                    && ratio_at_end(groups, rows, share * self.rows_expected()) > RATIO_AT_END_MAX
+                    && ratio_at_end(groups, rows, share * self.rows_expected(input_rows)) > RATIO_AT_END_MAX
                 {
                     self.leave_out(code);
                     return Ok(());
@@ -123,13 +119,19 @@ impl Run {
         }
     }
 
+    /// Takes note of rows of the input that the table has.
+    pub(super) fn note_grouped(&mut self, rows: usize) {
+        if let Grouping::On { review } = &mut self.grouping {
+            review.input_rows += rows;
+        }
+    }
+
     /// Hands a full table out and goes on: with an empty one, or without grouping if it made nearly a group of every row.
     pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
         self.finish()?;
         let groups = self.reader.as_ref().map_or(0, RowsReader::len) as f64;
         if let Grouping::On { review } = &mut self.grouping {
-            let rows = review.share * review.input_rows as f64;
-            review.input_rows = 0;
+            let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
             if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped
                 && groups > self.ratio_max * rows
             {
@@ -138,8 +140,7 @@ impl Run {
                 return self.open(&code, output);
             }
         }
-        let (code, output) = (self.current_code(), self.output.clone());
-        self.open(&code, output)
+        self.open_again()
     }
 
     fn leave_out(&mut self, code: Arc<Code>) {
@@ -148,12 +149,11 @@ impl Run {
     }
 
     /// How many rows of the input there are in a partition: an estimate, or some times as many as have come.
-    fn rows_expected(&self) -> f64 {
-        let Grouping::Probing { input_rows, .. } = &self.grouping else { return 0.0 };
+    fn rows_expected(&self, input_rows: usize) -> f64 {
         let source = self.inner.source();
         let partitions = source.output_partitioning().partition_count().max(1);
         let expected = gate::rows_of(source).map(|rows| rows.count / partitions);
-        expected.unwrap_or(UNKNOWN_FACTOR * input_rows).max(*input_rows) as f64
+        expected.unwrap_or(UNKNOWN_FACTOR * input_rows).max(input_rows) as f64
     }
 
     /// Passes every row on from now on; whether that is possible.

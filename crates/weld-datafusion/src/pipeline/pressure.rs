@@ -65,8 +65,7 @@ impl Run {
                 self.held_max = 1;
                 redo.into_iter().rev().for_each(|batch| self.queue.push_front(batch));
                 self.stream = None;
-                let (code, output) = (self.current_code(), self.output.clone());
-                self.open(&code, output)
+                self.open_again()
             }
             // A table that does not hold a single batch: every row is passed on.
             Output::Groups { partial: true, .. } if self.is_fresh => {

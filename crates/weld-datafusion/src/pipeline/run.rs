@@ -270,6 +270,12 @@ impl Run {
         Ok(())
     }
 
+    /// Goes on with the same code from the start.
+    pub(super) fn open_again(&mut self) -> Result<(), Failure> {
+        let (code, output) = (self.current_code(), self.output.clone());
+        self.open(&code, output)
+    }
+
     /// Processes the first rows of a batch and queues the others; how many those were.
     async fn process(&mut self, batch: RecordBatch) -> Result<usize, Failure> {
         if batch.num_rows() == 0 {
@@ -307,14 +313,14 @@ impl Run {
         })?;
         let pending_now = stream.pending_rows();
         self.slices.note(slice.num_rows(), pending_now - pending, started);
+        self.note_grouped(slice.num_rows());
         self.is_fresh = false;
         self.current_code().improve_if_due(self.inner.rows_left(slice.num_rows()));
         match &self.output {
             Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
                 // Code that was not fused gives its rows at the end: every slice is a run of its own.
                 self.finish()?;
-                let (code, output) = (self.current_code(), self.output.clone());
-                self.open(&code, output)
+                self.open_again()
             }
             Output::Rows(_) => {
                 self.held.push((slice.clone(), columns));
