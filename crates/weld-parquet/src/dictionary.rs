@@ -106,6 +106,8 @@ impl Dictionary {
             Data::Codes(block) => block.as_mut_slice::<u32>()[at..at + count].fill(code),
             Data::Views(views) => self.fill_as::<16>(code, count, &mut views.block, at),
             Data::Fixed(block) => match self.width {
+                1 => self.fill_as::<1>(code, count, block, at),
+                2 => self.fill_as::<2>(code, count, block, at),
                 4 => self.fill_as::<4>(code, count, block, at),
                 8 => self.fill_as::<8>(code, count, block, at),
                 16 => self.fill_as::<16>(code, count, block, at),

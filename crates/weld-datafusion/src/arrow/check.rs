@@ -9,11 +9,13 @@
 //! Arrow's safe constructors and DataFusion's readers give no other arrays. Those that another library hands over
 //! through Arrow's C interface are taken as they are.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch,
 };
+use arrow::buffer::Buffer;
 use arrow::datatypes::{self as types, ArrowNativeType, ByteArrayType, ByteViewType, DataType, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
@@ -65,7 +67,6 @@ pub(crate) fn checked(stream: SendableRecordBatchStream, schema: SchemaRef, dept
     if depth == Depth::Nothing && !required.contains(&true) {
         return stream;
     }
-    let mut known = Known(vec![None; schema.fields().len()]);
     let of = stream.schema();
     let checked = stream.map(move |batch| {
         let batch = batch?;
@@ -75,36 +76,28 @@ pub(crate) fn checked(stream: SendableRecordBatchStream, schema: SchemaRef, dept
             }
         }
         if depth != Depth::Nothing {
-            known.check(&batch, depth)?;
+            check_batch(&batch, depth)?;
         }
         Ok(batch)
     });
     Box::pin(RecordBatchStreamAdapter::new(of, checked))
 }
 
-/// The values of dictionaries that were checked last: batches share them.
-struct Known(Vec<Option<ArrayRef>>);
-
-impl Known {
-    fn check(&mut self, batch: &RecordBatch, depth: Depth) -> Result<()> {
-        for (at, column) in batch.columns().iter().enumerate() {
-            let known = self.0.get(at).cloned().flatten();
-            let checked = check_array(column.as_ref(), known.as_ref(), depth);
-            checked.map_err(|what| {
-                let schema = batch.schema();
-                let message = format!("column '{}' is broken: {what}", schema.field(at).name());
-                DataFusionError::from(ArrowError::InvalidArgumentError(message))
-            })?;
-            if let (DataType::Dictionary(..), Some(slot)) = (column.data_type(), self.0.get_mut(at)) {
-                *slot = Some(Arc::clone(column.as_any_dictionary().values()));
-            }
-        }
-        Ok(())
+fn check_batch(batch: &RecordBatch, depth: Depth) -> Result<()> {
+    for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
+        check_array(column, depth).map_err(|what| {
+            let message = format!("column '{}' is broken: {what}", field.name());
+            DataFusionError::from(ArrowError::InvalidArgumentError(message))
+        })?;
     }
+    Ok(())
 }
 
-/// What is wrong with an array, if anything is. `known` values of a dictionary are right.
-fn check_array(array: &dyn Array, known: Option<&ArrayRef>, depth: Depth) -> Result<(), String> {
+/// What is wrong with an array, if anything is.
+fn check_array(array: &ArrayRef, depth: Depth) -> Result<(), String> {
+    if checked_before(array, depth) {
+        return Ok(());
+    }
     match array.data_type() {
         DataType::Utf8 => check_strings(array.as_string::<i32>(), depth),
         DataType::LargeUtf8 => check_strings(array.as_string::<i64>(), depth),
@@ -114,14 +107,49 @@ fn check_array(array: &dyn Array, known: Option<&ArrayRef>, depth: Depth) -> Res
         DataType::BinaryView => check_views(array.as_binary_view(), depth.min(Depth::Ranges)),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            let values = dictionary.values();
-            if !known.is_some_and(|known| Arc::ptr_eq(known, values) || known.to_data().ptr_eq(&values.to_data())) {
-                check_array(values.as_ref(), None, depth)?;
-            }
-            check_codes(dictionary.keys(), values.len())
+            check_array(dictionary.values(), depth)?;
+            check_codes(dictionary.keys(), dictionary.values().len())
         }
         // The lengths of other buffers are checked where an array is made of them.
-        _ => Ok(()),
+        _ => return Ok(()),
+    }?;
+    CHECKED.lock().unwrap_or_else(PoisonError::into_inner).note(array, depth);
+    Ok(())
+}
+
+fn checked_before(array: &ArrayRef, depth: Depth) -> bool {
+    CHECKED.lock().unwrap_or_else(PoisonError::into_inner).has(array, depth)
+}
+
+/// Arrays that were found to be right, by address: those of tables in memory come with each query, dictionaries with each
+/// batch. As long as there is a `Weak` to an array, no other array can have its address.
+#[derive(Default)]
+struct Checked {
+    arrays: HashMap<usize, (Weak<dyn Array>, Depth)>,
+    /// At this count, what has been dropped since is forgotten.
+    review_at: usize,
+}
+
+static CHECKED: LazyLock<Mutex<Checked>> = LazyLock::new(Mutex::default);
+
+impl Checked {
+    /// At least so many are kept.
+    const COUNT_MIN: usize = 1 << 10;
+
+    fn has(&self, array: &ArrayRef, depth: Depth) -> bool {
+        self.arrays.get(&Arc::as_ptr(array).addr()).is_some_and(|(_, known)| *known >= depth)
+    }
+
+    fn note(&mut self, array: &ArrayRef, depth: Depth) {
+        // An array that only this batch has will not come again.
+        if Arc::strong_count(array) == 1 {
+            return;
+        }
+        if self.arrays.len() >= self.review_at {
+            self.arrays.retain(|_, (array, _)| array.strong_count() > 0);
+            self.review_at = Self::COUNT_MIN.max(2 * self.arrays.len());
+        }
+        self.arrays.insert(Arc::as_ptr(array).addr(), (Arc::downgrade(array), depth));
     }
 }
 
@@ -149,8 +177,7 @@ fn check_strings<T: ByteArrayType>(array: &GenericByteArray<T>, depth: Depth) ->
 }
 
 fn check_views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>, depth: Depth) -> Result<(), String> {
-    let longest = array.views().iter().fold(0, |longest, view| longest.max(*view as u32));
-    if longest <= INLINE_MAX && depth != Depth::Text {
+    if depth != Depth::Text && stay_inside(array.views(), array.data_buffers()) {
         return Ok(());
     }
     for (at, view) in array.views().iter().enumerate().filter(|(at, _)| array.is_valid(*at)) {
@@ -180,6 +207,25 @@ fn check_views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>, depth:
         }
     }
     Ok(())
+}
+
+/// Whether no view leaves its buffer, those of absent rows either. Without an early end this takes many views at a time.
+fn stay_inside(views: &[u128], buffers: &[Buffer]) -> bool {
+    let lens: Vec<u64> = buffers.iter().map(|buffer| buffer.len() as u64).collect();
+    let leaves = |view: &ByteView, within: u64| {
+        (view.length > INLINE_MAX) & (u64::from(view.offset) + u64::from(view.length) > within)
+    };
+    let found = match lens[..] {
+        [] => views.iter().fold(false, |found, view| found | (*view as u32 > INLINE_MAX)),
+        [len] => views
+            .iter()
+            .map(|view| ByteView::from(*view))
+            .fold(false, |found, view| found | leaves(&view, if view.buffer_index == 0 { len } else { 0 })),
+        _ => views.iter().map(|view| ByteView::from(*view)).fold(false, |found, view| {
+            found | leaves(&view, lens.get(view.buffer_index as usize).copied().unwrap_or(0))
+        }),
+    };
+    !found
 }
 
 fn check_codes(codes: &dyn Array, entries: usize) -> Result<(), String> {
@@ -213,11 +259,11 @@ fn within<T: ArrowPrimitiveType<Native: Into<i128>>>(codes: &dyn Array, entries:
 mod tests {
     use super::*;
     use arrow::array::{DictionaryArray, Int8Array, StringArray, StringViewArray};
-    use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+    use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
     use arrow::datatypes::Int8Type;
 
     fn check(array: &dyn Array) -> Result<(), String> {
-        check_array(array, None, Depth::Text)
+        check_array(&array.slice(0, array.len()), Depth::Text)
     }
 
     #[test]
@@ -232,6 +278,12 @@ mod tests {
             assert_eq!(check(array), Ok(()));
         }
         assert_eq!(check(&StringArray::new_null(0)), Ok(()));
+        // SAFETY: what lies under a null is read by nobody.
+        let garbage = unsafe {
+            StringViewArray::new_unchecked(ScalarBuffer::from(vec![u128::MAX]), vec![], Some(NullBuffer::new_null(1)))
+        };
+        assert_eq!(check(&garbage), Ok(()));
+        assert_eq!(check_array(&(Arc::new(garbage) as ArrayRef), Depth::Ranges), Ok(()));
     }
 
     #[test]
@@ -274,7 +326,31 @@ mod tests {
         ]) {
             assert_eq!(check(array), Err(what.to_owned()));
             let of_text = what.contains("UTF-8") || what.contains("prefix");
-            assert_eq!(check_array(array, None, Depth::Ranges).is_ok(), of_text, "{what}");
+            assert_eq!(check_array(&array.slice(0, array.len()), Depth::Ranges).is_ok(), of_text, "{what}");
         }
+    }
+
+    #[test]
+    fn arrays_that_stay_are_checked_once() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+        check_array(&texts, Depth::Ranges).expect("they are sound");
+        assert!(!checked_before(&texts, Depth::Ranges), "nobody else has them");
+        let table = Arc::clone(&texts);
+        check_array(&texts, Depth::Ranges).expect("they are sound");
+        assert!(checked_before(&table, Depth::Ranges) && !checked_before(&table, Depth::Text));
+        check_array(&texts, Depth::Text).expect("they are sound");
+        assert!(checked_before(&table, Depth::Text) && checked_before(&table, Depth::Ranges));
+        assert!(!checked_before(&table.slice(0, 2), Depth::Ranges), "another array");
+    }
+
+    #[test]
+    fn what_was_dropped_is_forgotten() {
+        let mut checked = Checked::default();
+        for _ in 0..3 * Checked::COUNT_MIN {
+            let array: ArrayRef = Arc::new(StringArray::new_null(1));
+            let _other = Arc::clone(&array);
+            checked.note(&array, Depth::Ranges);
+        }
+        assert!(checked.arrays.len() <= Checked::COUNT_MIN);
     }
 }
