@@ -34,6 +34,7 @@ use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
 use crate::lower::Arg;
 use crate::lower::pipeline::{Kernel, Output};
+use crate::nulls;
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
@@ -336,7 +337,8 @@ impl Inner {
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
         let request = scan::Request { coded: self.coded(), declined: &self.declined_columns };
-        scan::execute(source, partition, context, self.pipeline.scan, sharing, request)
+        let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
+        Ok(nulls::checked(stream, &self.pipeline.kernel.schema))
     }
 
     /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if

@@ -25,6 +25,7 @@ mod function;
 mod gate;
 mod lower;
 mod memory;
+mod nulls;
 mod pipeline;
 mod rule;
 mod scan;

@@ -50,6 +50,7 @@ use crate::gate;
 use crate::lower::aggregate::Aggregate;
 use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
+use crate::nulls;
 use crate::scan;
 use crate::verify;
 
@@ -432,7 +433,8 @@ impl Rewriter {
         chain.steps.reverse();
         chain.fused.reverse();
         chain.builds.reverse();
-        let kernel = match lower::pipeline::lower(&chain.source.schema(), &chain.steps, &sink, chain.columns) {
+        let input = nulls::narrowed_schema(&chain.source);
+        let kernel = match lower::pipeline::lower(&input, &chain.steps, &sink, chain.columns) {
             Ok(kernel) => kernel,
             Err(unsupported) => return Ok(Err(unsupported)),
         };

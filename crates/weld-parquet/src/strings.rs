@@ -353,10 +353,7 @@ fn cut(body: &Bytes, start: usize, ends: &[u32], utf8: bool, views: &mut Views, 
 }
 
 fn check_utf8(bytes: &[u8]) -> Result<()> {
-    if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
-        return Ok(());
-    }
-    corrupt("a string is not valid UTF-8")
+    simdutf8::basic::from_utf8(bytes).map(drop).or_else(|_| corrupt("a string is not valid UTF-8"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! let groups = result(for(input, dictmerger[i64,{i64,i64},{+,+}], |b, i, r| merge(b, {r.$0, {r.$1, 1L}})));
 //! let states = result(for(tovec(groups), appender[..], |b, i, e| merge(b, {e.$0, e.$1.$0, e.$1.$1})));
 //! ```
-//! Calls share states: `sum(x)`, `avg(x)` and `count(*)` need one sum and one count between them. A partial aggregate
+//! Calls share states: `sum(x)`, `sum(x + 1)`, `avg(x)` and `count(*)` need one sum and one count between them. A partial aggregate
 //! gives the states that DataFusion's own final aggregate expects.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::operator::{append, append_to, read_by};
 use super::states::{Output, States, needs_memory};
 use super::statistics::Statistic;
 use super::types::value_type;
-use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct};
+use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct, sums};
 
 /// An aggregate that has a lowering, as far as its shape tells.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub(super) function: Function,
     pub(super) args: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) filter: Option<Arc<dyn PhysicalExpr>>,
+    /// What a sum adds to each of its values.
+    pub(super) offset: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +115,9 @@ impl Aggregate {
                 next_state += states;
             }
             calls.push(call);
+        }
+        if !merges {
+            sums::share(&mut calls, &input);
         }
         let sets = GroupingSets::of(exec.group_expr())?;
         Ok(Aggregate { group, calls, merges, sets, partial, input, output: exec.schema() })
@@ -358,6 +363,6 @@ impl Call {
         if !call.order_bys().is_empty() {
             return no("an ordered aggregate");
         }
-        Ok(Call { function, args: call.expressions(), filter })
+        Ok(Call { function, args: call.expressions(), filter, offset: 0 })
     }
 }

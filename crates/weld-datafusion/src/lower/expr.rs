@@ -265,6 +265,12 @@ fn divides_always(divisor: &Expr) -> bool {
     matches!(&divisor.kind, ExprKind::Literal(literal) if !matches!(literal.bits(), 0 | -1))
 }
 
+/// Whether an integer result that does not fit its type is an error. The flag has no getter: an expression without it equals
+/// this one only if this one has none either.
+pub(super) fn checks_overflow(expr: &BinaryExpr) -> bool {
+    BinaryExpr::new(expr.left().clone(), *expr.op(), expr.right().clone()) != *expr
+}
+
 fn lower_arithmetic(
     block: &mut Block<'_>,
     scope: &Scope<'_>,
@@ -288,9 +294,7 @@ fn lower_arithmetic(
     let Some(kind) = left.value.ty.as_scalar().filter(|_| left_type.is_integer() || left_type.is_floating()) else {
         return unsupported("arithmetic of this type");
     };
-    // The flag has no getter: an expression without it equals this one only if this one has none either.
-    let checked = BinaryExpr::new(expr.left().clone(), *expr.op(), expr.right().clone()) != *expr;
-    let checked = checked && kind.is_integer();
+    let checked = kind.is_integer() && checks_overflow(expr);
     let (x, y) = (left.value, right.value);
     let value = match expr.op() {
         Operator::Plus if checked => return Ok(guarded(valid, ir::intrinsic(Intrinsic::CheckedAdd, [x, y]))),

@@ -26,6 +26,7 @@ pub(crate) mod raise;
 pub(crate) mod size;
 mod states;
 mod statistics;
+mod sums;
 pub(crate) mod text;
 pub(crate) mod types;
 

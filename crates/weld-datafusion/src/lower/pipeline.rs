@@ -63,6 +63,8 @@ pub(crate) enum Sink {
 pub(crate) struct Kernel {
     pub(crate) program: Program,
     fingerprint: OnceLock<u128>,
+    /// The source's schema, NOT NULL where no null may come.
+    pub(crate) schema: SchemaRef,
     /// The source's columns that the stream consists of.
     pub(crate) inputs: Vec<usize>,
     /// What to pass for the parameters after the stream.
@@ -159,7 +161,7 @@ impl Sink {
     }
 
     /// Whether the sink lowers at all, for an input of this schema.
-    pub(crate) fn check(&self, input: &Schema) -> Result<()> {
+    pub(crate) fn check(&self, input: &SchemaRef) -> Result<()> {
         match self {
             Sink::Rows => {}
             Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => size::check(aggregate.exprs())?,
@@ -170,7 +172,7 @@ impl Sink {
 }
 
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
-pub(crate) fn lower(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+pub(crate) fn lower(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
     let mut kernel = lower_to(input, steps, sink, columns)?;
     if let (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) = (sink, &kernel.output)
         && aggregate.may_be_ungrouped()
@@ -203,7 +205,7 @@ fn grouped_columns(steps: &[Step], sink: &Sink) -> Vec<usize> {
     keys
 }
 
-fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
     let mut needed = vec![sink.needed(columns)];
     for step in steps.iter().rev() {
         let below = step.needed(needed.last().expect("the sink's"));
@@ -261,6 +263,7 @@ fn lower_to(input: &Schema, steps: &[Step], sink: &Sink, columns: usize) -> Resu
     Ok(Kernel {
         program,
         fingerprint: OnceLock::new(),
+        schema: Arc::clone(input),
         inputs,
         args,
         output,

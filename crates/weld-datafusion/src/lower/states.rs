@@ -48,8 +48,10 @@ pub(super) struct Output {
     value: usize,
     /// The field that tells whether there was a value; absent if there is one in every group.
     any: Option<usize>,
-    /// The count of an average.
+    /// The count of an average, or of a sum with an offset.
     count: usize,
+    /// What is added to each value of a sum.
+    offset: i64,
     sum_scale: i8,
     /// How an extreme lies in its field.
     extreme: Extreme,
@@ -125,11 +127,145 @@ impl States {
         whole: bool,
     ) -> Result<Output> {
         if merges && call.function == Function::Avg {
-            let part = |function, arg: usize| Call { function, args: vec![Arc::clone(&call.args[arg])], filter: None };
+            let part =
+                |function, arg: usize| Call { function, args: vec![Arc::clone(&call.args[arg])], ..call.clone() };
             let count = self.add(block, scope, &part(Function::Count, 0), true, false)?;
             let sum = self.add(block, scope, &part(Function::Sum, 1), true, false)?;
             return Ok(Output { function: Function::Avg, count: count.value, any: None, ..sum });
         }
+        let row = Row::of(block, scope, call, merges, whole)?;
+        match call.function {
+            Function::Count => self.add_count(&row),
+            Function::Statistic(statistic) => {
+                let moments = statistic.merged(&row.args, row.counts.as_ref(), merges)?;
+                let value = self.slot_of(State::Moments, &row, MergeOp::Struct(StructOp::Moments), moments);
+                Ok(row.output(value))
+            }
+            Function::Sum | Function::Avg => self.add_sum(&row),
+            Function::Min | Function::Max => self.add_extreme(block, &row),
+            Function::And | Function::Or | Function::Xor => self.add_bits(call.function, &row),
+        }
+    }
+
+    fn add_count(&mut self, row: &Row<'_>) -> Result<Output> {
+        if !row.merges {
+            let value = self.count_of(row);
+            return Ok(row.output(value));
+        }
+        let [count] = &row.args[..] else { return Err(Unsupported::new("count", "not one state")) };
+        let count = row.or_else(ir::cast(count.value.clone(), ScalarKind::I64), ir::i64(0));
+        let value = self.slot_of(State::Sum(ScalarKind::I64), row, ADD, count);
+        Ok(row.output(value))
+    }
+
+    fn add_sum(&mut self, row: &Row<'_>) -> Result<Output> {
+        let (arg, arg_type, kind) = row.scalar()?;
+        let sum_kind = match (row.call.function, kind) {
+            (_, ScalarKind::Bool) => return Err(Unsupported::new("aggregate", "of the type Boolean")),
+            (Function::Sum, _) if matches!(arg_type, DataType::Decimal32(..)) => ScalarKind::I32,
+            (_, ScalarKind::I128) => ScalarKind::I128,
+            (_, kind) if row.merges => kind,
+            (_, kind) if kind.is_float() => ScalarKind::F64,
+            (Function::Avg, _) => return Err(Unsupported::new("avg", format!("of the type {arg_type}"))),
+            (_, kind) if kind.is_signed() => ScalarKind::I64,
+            _ => ScalarKind::U64,
+        };
+        let value = row.or_else(ir::cast(arg, sum_kind), ir::number(sum_kind, 0));
+        let value = self.slot_of(State::Sum(sum_kind), row, ADD, value);
+        let mut output = Output { offset: row.call.offset, ..row.output(value) };
+        if let DataType::Decimal128(precision, scale) = arg_type {
+            if row.call.function == Function::Avg && !row.merges && *precision > AVG_DIGITS_MAX {
+                return Err(Unsupported::new("avg", "of decimals whose sum takes 256 bits"));
+            }
+            output.sum_scale = *scale;
+        }
+        if row.call.function == Function::Avg || output.offset != 0 {
+            output.count = self.count_of(row);
+        }
+        if row.call.function == Function::Sum {
+            output.any = self.any_of(row);
+        }
+        Ok(output)
+    }
+
+    fn add_extreme(&mut self, block: &mut Block<'_>, row: &Row<'_>) -> Result<Output> {
+        let is_min = row.call.function == Function::Min;
+        let state = if is_min { State::Min } else { State::Max };
+        let [arg] = &row.args[..] else { return Err(Unsupported::new("aggregate", "not one argument")) };
+        let kind = arg.value.ty.as_scalar();
+        let is_float = kind.is_some_and(ScalarKind::is_float);
+        if arg.value.ty.is_bytes() || is_float && !row.whole {
+            let op = if is_min { StructOp::Least } else { StructOp::Greatest };
+            let there = row.counts.clone().unwrap_or_else(|| ir::bool(true));
+            let value = self.slot_of(state, row, MergeOp::Struct(op), ir::strct([there, arg.value.clone()]));
+            let any = self.needs_any(row).then_some(value);
+            return Ok(Output { extreme: Extreme::Pair, any, ..row.output(value) });
+        }
+        let (mut arg, _, kind) = row.scalar()?;
+        if kind == ScalarKind::Bool {
+            return self.add_bits(if is_min { Function::And } else { Function::Or }, row);
+        }
+        let mut extreme = Extreme::Plain;
+        if is_float {
+            (arg, extreme) = (total_key(block, arg), Extreme::TotalKey);
+        }
+        let identity = identity(arg.ty.as_scalar().unwrap_or(kind), is_min);
+        let op = if is_min { ReduceOp::Min } else { ReduceOp::Max };
+        let value = self.slot_of(state, row, MergeOp::All(op), row.or_else(arg, identity));
+        Ok(Output { extreme, any: self.any_of(row), ..row.output(value) })
+    }
+
+    fn add_bits(&mut self, function: Function, row: &Row<'_>) -> Result<Output> {
+        let (arg, _, kind) = row.scalar()?;
+        let zero = ir::zero(&arg.ty);
+        let (state, op, identity) = match function {
+            Function::And => (State::And, ReduceOp::BitAnd, all_ones(kind)),
+            Function::Or => (State::Or, ReduceOp::BitOr, zero),
+            _ => (State::Xor, ReduceOp::BitXor, zero),
+        };
+        let value = self.slot_of(state, row, MergeOp::All(op), row.or_else(arg, identity));
+        Ok(Output { function, any: self.any_of(row), ..row.output(value) })
+    }
+
+    /// The slot of a state of a call's arguments.
+    fn slot_of(&mut self, state: State, row: &Row<'_>, op: MergeOp, value: Expr) -> usize {
+        self.slot(state, row.call.args.clone(), row.call.filter.clone(), op, value)
+    }
+
+    /// The count of a call's rows.
+    fn count_of(&mut self, row: &Row<'_>) -> usize {
+        let one = row.or_else(ir::i64(1), ir::i64(0));
+        self.slot(State::Count, row.nullable_args.clone(), row.call.filter.clone(), ADD, one)
+    }
+
+    /// Whether a group may have no value.
+    fn needs_any(&self, row: &Row<'_>) -> bool {
+        row.whole || self.have_total || row.counts.is_some()
+    }
+
+    /// Whether there is one of a call's rows, where there may be none.
+    fn any_of(&mut self, row: &Row<'_>) -> Option<usize> {
+        let here = row.counts.clone().unwrap_or_else(|| ir::bool(true));
+        let op = MergeOp::All(ReduceOp::BitOr);
+        let args = row.nullable_args.clone();
+        self.needs_any(row).then(|| self.slot(State::Any, args, row.call.filter.clone(), op, here))
+    }
+}
+
+/// What a call makes of a row.
+struct Row<'a> {
+    call: &'a Call,
+    args: Vec<Sql>,
+    arg_type: Option<DataType>,
+    nullable_args: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whether the row counts: its arguments are there and the call's filter holds. Absent if every row does.
+    counts: Option<Expr>,
+    merges: bool,
+    whole: bool,
+}
+
+impl<'a> Row<'a> {
+    fn of(block: &mut Block<'_>, scope: &Scope<'_>, call: &'a Call, merges: bool, whole: bool) -> Result<Row<'a>> {
         let passes = match &call.filter {
             Some(filter) => {
                 let passes = lower(block, scope, filter)?.value;
@@ -141,131 +277,45 @@ impl States {
         let evaluated = passes.as_ref().filter(|_| whole);
         let lower_arg = |arg| lower_where(block, scope, arg, evaluated);
         let args = call.args.iter().map(lower_arg).collect::<Result<Vec<_>>>()?;
-        // A row counts if its arguments are there and the call's filter holds.
-        let mut counts: Option<Expr> = None;
-        let mut nullable_args = Vec::new();
-        for (arg, expr) in args.iter().zip(&call.args) {
-            if let Some(valid) = &arg.valid {
-                nullable_args.push(expr.clone());
-                counts = Some(counts.map_or(valid.clone(), |so_far| ir::and(so_far, valid.clone())));
-            }
-        }
-        if let Some(passes) = passes {
-            counts = Some(counts.map_or(passes.clone(), |so_far| ir::and(so_far, passes)));
-        }
-        let counts = counts.map(|counts| block.share("counts", counts));
-        let (filter, exprs) = (call.filter.clone(), call.args.clone());
-        let or_else = |value: Expr, otherwise: Expr| match &counts {
-            Some(counts) => ir::select(counts.clone(), value, otherwise),
-            None => value,
-        };
-        let mut output = Output {
-            function: call.function,
-            value: 0,
-            any: None,
-            count: 0,
-            sum_scale: 0,
-            extreme: Extreme::Plain,
-            whole,
-        };
-        if call.function == Function::Count && merges {
-            let [count] = &args[..] else { return Err(Unsupported::new("count", "not one state")) };
-            let count = or_else(ir::cast(count.value.clone(), ScalarKind::I64), ir::i64(0));
-            output.value = self.slot(State::Sum(ScalarKind::I64), exprs, filter, ADD, count);
-            return Ok(output);
-        }
-        if call.function == Function::Count {
-            let one = or_else(ir::i64(1), ir::i64(0));
-            output.value = self.slot(State::Count, nullable_args, filter, ADD, one);
-            return Ok(output);
-        }
-        if let Function::Statistic(statistic) = call.function {
-            let moments = statistic.merged(&args, counts.as_ref(), merges)?;
-            output.value = self.slot(State::Moments, exprs, filter, MergeOp::Struct(StructOp::Moments), moments);
-            return Ok(output);
-        }
-        let [arg] = &args[..] else {
+        let with_args = || args.iter().zip(&call.args);
+        let nullable_args = with_args().filter(|(arg, _)| arg.valid.is_some()).map(|(_, expr)| expr.clone()).collect();
+        let valid = args.iter().filter_map(|arg| arg.valid.clone());
+        let counts = valid.chain(passes).reduce(ir::and).map(|counts| block.share("counts", counts));
+        let arg_type = call.args.first().map(|arg| super::expr::data_type(scope, arg.as_ref())).transpose()?;
+        Ok(Row { call, args, arg_type, nullable_args, counts, merges, whole })
+    }
+
+    /// The one argument, which is a number or a truth value, and its types.
+    fn scalar(&self) -> Result<(Expr, &DataType, ScalarKind)> {
+        let ([arg], Some(arg_type)) = (&self.args[..], &self.arg_type) else {
             return Err(Unsupported::new("aggregate", "not one argument"));
         };
-        let arg_type = super::expr::data_type(scope, call.args[0].as_ref())?;
-        let needs_any = whole || self.have_total || counts.is_some();
-        let is_float = arg.value.ty.as_scalar().is_some_and(ScalarKind::is_float);
-        if matches!(call.function, Function::Min | Function::Max) && (arg.value.ty.is_bytes() || is_float && !whole) {
-            let is_min = call.function == Function::Min;
-            let (state, op) = if is_min { (State::Min, StructOp::Least) } else { (State::Max, StructOp::Greatest) };
-            let pair = ir::strct([counts.clone().unwrap_or_else(|| ir::bool(true)), arg.value.clone()]);
-            output.value = self.slot(state, exprs, filter, MergeOp::Struct(op), pair);
-            output.extreme = Extreme::Pair;
-            output.any = needs_any.then_some(output.value);
-            return Ok(output);
+        match arg.value.ty.as_scalar() {
+            Some(kind) => Ok((arg.value.clone(), arg_type, kind)),
+            None => Err(Unsupported::new("aggregate", format!("of the type {arg_type}"))),
         }
-        let Some(kind) = arg.value.ty.as_scalar() else {
-            return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
-        };
-        output.function = match (call.function, kind) {
-            (Function::Min, ScalarKind::Bool) => Function::And,
-            (Function::Max, ScalarKind::Bool) => Function::Or,
-            (function, _) => function,
-        };
-        match output.function {
-            Function::And => {
-                let value = or_else(arg.value.clone(), all_ones(kind));
-                output.value =
-                    self.slot(State::And, exprs.clone(), filter.clone(), MergeOp::All(ReduceOp::BitAnd), value);
-            }
-            Function::Or => {
-                let value = or_else(arg.value.clone(), ir::zero(&arg.value.ty));
-                output.value =
-                    self.slot(State::Or, exprs.clone(), filter.clone(), MergeOp::All(ReduceOp::BitOr), value);
-            }
-            Function::Xor => {
-                let value = or_else(arg.value.clone(), ir::zero(&arg.value.ty));
-                let op = MergeOp::All(ReduceOp::BitXor);
-                output.value = self.slot(State::Xor, exprs.clone(), filter.clone(), op, value);
-            }
-            Function::Sum | Function::Avg if kind == ScalarKind::Bool => {
-                return Err(Unsupported::new("aggregate", format!("of the type {arg_type}")));
-            }
-            Function::Sum | Function::Avg => {
-                let sum_kind = match (call.function, kind) {
-                    (Function::Sum, _) if matches!(arg_type, DataType::Decimal32(..)) => ScalarKind::I32,
-                    (_, ScalarKind::I128) => ScalarKind::I128,
-                    (_, kind) if merges => kind,
-                    (_, kind) if kind.is_float() => ScalarKind::F64,
-                    (Function::Avg, _) => return Err(Unsupported::new("avg", format!("of the type {arg_type}"))),
-                    (_, kind) if kind.is_signed() => ScalarKind::I64,
-                    _ => ScalarKind::U64,
-                };
-                let value = or_else(ir::cast(arg.value.clone(), sum_kind), ir::number(sum_kind, 0));
-                output.value = self.slot(State::Sum(sum_kind), exprs.clone(), filter.clone(), ADD, value);
-                if let DataType::Decimal128(precision, scale) = arg_type {
-                    if call.function == Function::Avg && !merges && precision > AVG_DIGITS_MAX {
-                        return Err(Unsupported::new("avg", "of decimals whose sum takes 256 bits"));
-                    }
-                    output.sum_scale = scale;
-                }
-            }
-            _ => {
-                let mut value = arg.value.clone();
-                if kind.is_float() {
-                    value = total_key(block, value);
-                    output.extreme = Extreme::TotalKey;
-                }
-                let kind = value.ty.as_scalar().unwrap_or(kind);
-                let is_min = call.function == Function::Min;
-                let (state, op) = if is_min { (State::Min, ReduceOp::Min) } else { (State::Max, ReduceOp::Max) };
-                let value = or_else(value, identity(kind, is_min));
-                output.value = self.slot(state, exprs.clone(), filter.clone(), MergeOp::All(op), value);
-            }
+    }
+
+    /// The value of a row that counts.
+    fn or_else(&self, value: Expr, otherwise: Expr) -> Expr {
+        match &self.counts {
+            Some(counts) => ir::select(counts.clone(), value, otherwise),
+            None => value,
         }
-        if call.function == Function::Avg {
-            let one = or_else(ir::i64(1), ir::i64(0));
-            output.count = self.slot(State::Count, nullable_args, filter, ADD, one);
-        } else if needs_any {
-            let here = counts.clone().unwrap_or_else(|| ir::bool(true));
-            output.any = Some(self.slot(State::Any, nullable_args, filter, MergeOp::All(ReduceOp::BitOr), here));
+    }
+
+    /// An output of one field.
+    fn output(&self, value: usize) -> Output {
+        Output {
+            function: self.call.function,
+            value,
+            any: None,
+            count: 0,
+            offset: 0,
+            sum_scale: 0,
+            extreme: Extreme::Plain,
+            whole: self.whole,
         }
-        Ok(output)
     }
 }
 
@@ -349,7 +399,10 @@ fn identity(kind: ScalarKind, is_min: bool) -> Expr {
 impl Output {
     /// The value so far, null where there was none.
     fn value(&self, state: &Expr) -> Sql {
-        let value = ir::field(state.clone(), self.value);
+        let mut value = ir::field(state.clone(), self.value);
+        if self.offset != 0 {
+            value = ir::add(value, ir::mul(ir::field(state.clone(), self.count), ir::i64(self.offset)));
+        }
         if self.extreme == Extreme::Pair {
             let (there, value) = (ir::field(value.clone(), 0), ir::field(value, 1));
             let valid = self.any.map(|_| there.clone());

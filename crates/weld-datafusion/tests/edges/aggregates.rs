@@ -92,6 +92,17 @@ async fn integers_of_other_kinds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_moved_by_constants() {
+    check("sum(n), sum(n + 1), sum(2 + n - 7), count(n), sum(3 - n), sum(x), sum(x + 1)").await;
+    check("sum(n - 3) FILTER (WHERE b), sum(1 + n) FILTER (WHERE b), sum(n + 1) FILTER (WHERE v % 2 = 0), avg(n)")
+        .await;
+    // They wrap around.
+    check("sum(v + 9223372036854775807), sum(v - 9223372036854775807 - 9223372036854775807), sum(n - 1), sum(n + 1)")
+        .await;
+    check("sum(arrow_cast(n, 'Int32') + 1), sum(arrow_cast(n, 'Int32') + 2), sum(y + 1), sum(y + 2)").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statistics() {
     check("stddev(x), stddev_pop(y), var_samp(x), var_pop(n), var_pop(x) FILTER (WHERE b)").await;
     check("covar_samp(x, y), covar_pop(y, n) FILTER (WHERE v % 2 = 0), avg(x)").await;
