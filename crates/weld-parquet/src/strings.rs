@@ -262,23 +262,25 @@ fn plain_value(body: &[u8], at: usize) -> Result<(usize, usize)> {
 fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mut Views, from: usize) -> Result<()> {
     // Attach on the first long value only: short ones are inside their views.
     let mut index = None;
-    let mut checked = *at;
+    let bytes = &body[..];
+    let (mut next, mut checked) = (*at, *at);
     for slot in &mut views.block.as_mut_slice::<u128>()[from..from + count] {
-        let (start, stop) = plain_value(body, *at)?;
+        let (start, stop) = plain_value(bytes, next)?;
         let len = stop - start;
         if index.is_none() && len > 12 {
             index = Some(attach(&mut views.buffers, body));
         }
         if utf8 && len >= 128 {
             // This length's bytes need not be ASCII: validate around them.
-            check_utf8(&body[checked..*at])?;
+            check_utf8(&bytes[checked..next])?;
             checked = start;
         }
-        *slot = make_view(body, start, stop, index.unwrap_or(0));
-        *at = stop;
+        *slot = make_view(bytes, start, stop, index.unwrap_or(0));
+        next = stop;
     }
+    *at = next;
     if utf8 {
-        check_utf8(&body[checked..*at])?;
+        check_utf8(&bytes[checked..next])?;
     }
     Ok(())
 }
@@ -286,15 +288,17 @@ fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mu
 /// The view of `bytes[start..stop]`, which lies in buffer number `buffer`, if it is long.
 #[inline(always)]
 fn make_view(bytes: &[u8], start: usize, stop: usize, buffer: u32) -> u128 {
-    let mut first = [0; 16];
-    let first = match bytes[start..].first_chunk::<16>() {
-        Some(bytes) => *bytes,
-        None => {
-            bytes[start..stop].iter().zip(&mut first).for_each(|(byte, slot)| *slot = *byte);
-            first
-        }
-    };
+    // Sixteen bytes at once, where they are there.
+    let first = bytes[start..].first_chunk().map_or_else(|| last_bytes(&bytes[start..stop]), |first| *first);
     view_of(first, (stop - start) as u32, buffer, start as u32)
+}
+
+#[cold]
+#[inline(never)]
+fn last_bytes(value: &[u8]) -> [u8; 16] {
+    let mut first = [0; 16];
+    value.iter().zip(&mut first).for_each(|(byte, slot)| *slot = *byte);
+    first
 }
 
 /// Without a branch on the length: in most columns of text it follows no pattern. Of the `first` bytes those behind the
