@@ -126,7 +126,7 @@ fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
             data_type if narrow => expected_layout(&scan::narrow(data_type)),
             data_type => expected_layout(data_type),
         };
-        let validity = field.is_nullable() && inner.nulls().get(*index) == Some(&true);
+        let validity = kernel.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);
         layout.map(|layout| ColumnLayout { validity, ..layout })
     };
     kernel.inputs.iter().map(expected).collect()

@@ -42,3 +42,37 @@ async fn nulls_are_one_value() {
         }
     }
 }
+
+/// Columns that may have nulls and have none, beside some that do; as they are, and behind operators that make nulls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_that_have_no_nulls_though_they_might() {
+    for (batch_rows, partitions) in [(1000, 1), (70, 3)] {
+        let engines = Engines::new(config(partitions));
+        let rows = "
+            SELECT CASE WHEN v > 0 THEN v % 97 END AS k, CASE WHEN v % 4 <> 0 THEN v % 5 END AS n,
+                   CASE WHEN v > 0 THEN concat('a string of some length ', CAST(v % 7 AS VARCHAR)) END AS s,
+                   CASE WHEN v > 0 THEN v / 4.0 END AS x, CASE WHEN v > 0 THEN v END AS u
+            FROM generate_series(1, 900) AS g(v)";
+        engines.table_from("t", rows, batch_rows).await;
+        engines.table_from("o", &format!("SELECT k * 2 AS k, n, s, x FROM ({rows}) WHERE k < 40"), batch_rows).await;
+        for (sql, compiled) in [
+            ("SELECT k, n, count(*), sum(x), min(s), max(u) FROM t GROUP BY k, n", 2),
+            ("SELECT c, count(*) FROM (SELECT k, n, count(n) AS c FROM t GROUP BY k, n) GROUP BY c", 3),
+            ("SELECT k, m, count(*) FROM (SELECT k, s, max(n) AS m FROM t GROUP BY k, s) GROUP BY k, m", 3),
+            ("SELECT u, count(*) FROM t GROUP BY u", 2),
+            ("SELECT DISTINCT s, n FROM t WHERE k > 3", 2),
+            ("SELECT k, s, sum(u), count(n) FROM t GROUP BY CUBE (k, s)", 1),
+            ("SELECT a.u, b.x, b.n FROM t a JOIN o b ON a.k = b.k AND a.s = b.s", 1),
+            ("SELECT a.u, b.x, b.n, b.s FROM t a LEFT JOIN o b ON a.k = b.k AND a.n = b.n", 1),
+            ("SELECT a.s, b.k, count(*) FROM t a FULL JOIN o b ON a.u = b.k GROUP BY a.s, b.k", 1),
+            ("SELECT b.k, count(*), sum(b.x) FROM t a LEFT JOIN o b ON a.u = b.k GROUP BY b.k", 1),
+            ("SELECT n, count(*) FROM t WHERE k NOT IN (SELECT k FROM o) GROUP BY n", 1),
+            ("SELECT count(*) FROM t WHERE n NOT IN (SELECT n FROM o WHERE n IS NOT NULL)", 1),
+            ("SELECT a.n, b.k, sum(b.x) FROM t a JOIN o b ON a.k = b.k WHERE a.u < 500 GROUP BY a.n, b.k", 2),
+            ("SELECT k, n, count(*) FROM (SELECT k, n FROM t UNION ALL SELECT NULL, k FROM o) GROUP BY k, n", 1),
+            ("SELECT k IS NULL, coalesce(k, n), nullif(k, n), count(*) FROM t GROUP BY 1, 2, 3", 1),
+        ] {
+            engines.check(sql, compiled).await;
+        }
+    }
+}
