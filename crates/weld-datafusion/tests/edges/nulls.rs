@@ -69,7 +69,10 @@ async fn columns_that_have_no_nulls_though_they_might() {
             ("SELECT n, count(*) FROM t WHERE k NOT IN (SELECT k FROM o) GROUP BY n", 1),
             ("SELECT count(*) FROM t WHERE n NOT IN (SELECT n FROM o WHERE n IS NOT NULL)", 1),
             ("SELECT a.n, b.k, sum(b.x) FROM t a JOIN o b ON a.k = b.k WHERE a.u < 500 GROUP BY a.n, b.k", 2),
-            ("SELECT k, n, count(*) FROM (SELECT k, n FROM t UNION ALL SELECT NULL AS k, k AS n FROM o) GROUP BY k, n", 1),
+            (
+                "SELECT k, n, count(*) FROM (SELECT k, n FROM t UNION ALL SELECT NULL AS k, k AS n FROM o) GROUP BY k, n",
+                1,
+            ),
             ("SELECT k IS NULL, coalesce(k, n), nullif(k, n), count(*) FROM t GROUP BY 1, 2, 3", 1),
         ] {
             engines.check(sql, compiled).await;
