@@ -1,20 +1,21 @@
 //! Which columns of a plan have nulls: what is declared, and what is known beyond that of files and tables in memory.
 //!
-//! Most files declare every column nullable, and most columns have no null. Where their statistics say so, a column is
-//! lowered as one that is declared NOT NULL: keys and tables without a flag for each value, no flag to look at. Should a null
-//! come all the same, the query fails.
+//! Most files declare every column nullable, and most columns have no null. Where the footers of all files count none, a
+//! column is lowered as one that is declared NOT NULL: keys and tables without a flag for each value, no flag to look at.
+//! Should a null come all the same, the query fails.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::JoinType;
-use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, DataFusionError, exec_datafusion_err};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, JoinType, exec_datafusion_err};
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -22,22 +23,19 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
+
+use crate::scan::may_have_nulls;
 
 /// The schema of a plan, NOT NULL where it has no nulls.
 pub(crate) fn narrowed_schema(plan: &Arc<dyn ExecutionPlan>) -> SchemaRef {
     let schema = plan.schema();
     let absent = absent_in(plan);
-    let field = |(field, absent): (&Arc<Field>, bool)| match absent && field.is_nullable() {
-        true => Arc::new(field.as_ref().clone().with_nullable(false)),
-        false => Arc::clone(field),
-    };
-    if !schema.fields().iter().zip(&absent).any(|(field, absent)| *absent && field.is_nullable()) {
-        return schema;
-    }
+    let field = |(field, absent): (&Arc<Field>, bool)| field.as_ref().clone().with_nullable(!absent);
     let fields = schema.fields().iter().zip(absent).map(field).collect::<Vec<_>>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
@@ -53,7 +51,7 @@ pub(crate) fn checked(stream: SendableRecordBatchStream, narrowed: &Schema) -> S
     }
     let checked = stream.map(move |batch| {
         let batch = batch?;
-        match absent.iter().find(|index| batch.column(**index).null_count() > 0) {
+        match absent.iter().find(|index| batch.column(**index).logical_null_count() > 0) {
             Some(index) => Err(unexpected(&batch, *index)),
             None => Ok(batch),
         }
@@ -64,7 +62,7 @@ pub(crate) fn checked(stream: SendableRecordBatchStream, narrowed: &Schema) -> S
 fn unexpected(batch: &RecordBatch, index: usize) -> DataFusionError {
     let schema = batch.schema();
     let column = schema.field(index).name();
-    exec_datafusion_err!("column '{column}' has nulls, though its statistics say that it has none")
+    exec_datafusion_err!("column '{column}' has nulls, though its file counts none")
 }
 
 /// For each column of a plan whether it is known to have no nulls.
@@ -117,45 +115,58 @@ fn projected(columns: Vec<bool>, projection: Option<&[usize]>) -> Vec<bool> {
     }
 }
 
-/// By the statistics of each file.
+/// By the footers of all files. DataFusion's statistics do not do: they have a count of zero where a footer has none.
 fn of_files(config: &FileScanConfig, columns: usize) -> Vec<bool> {
+    let table = config.file_source().table_schema();
+    let in_files = table.file_schema().fields();
     let table_column = |index: usize| match config.file_source().projection() {
         Some(projection) => projection.iter().nth(index)?.expr.downcast_ref::<Column>().map(Column::index),
         None => Some(index),
     };
-    let has_none =
-        |column: Option<&ColumnStatistics>| column.is_some_and(|known| known.null_count == Precision::Exact(0));
-    let in_no_file = |index: usize| {
-        let mut files = config.file_groups.iter().flat_map(FileGroup::iter);
-        files.all(|file| file.statistics.as_ref().is_some_and(|known| has_none(known.column_statistics.get(index))))
+    let Some(footers) = footers(config) else { return vec![false; columns] };
+    let files = || config.file_groups.iter().flat_map(FileGroup::iter);
+    let in_no_file = |index: usize| match in_files.get(index) {
+        Some(field) => !footers.iter().any(|footer| may_have_nulls(footer, field.name())),
+        None => {
+            files().all(|file| file.partition_values.get(index - in_files.len()).is_some_and(|value| !value.is_null()))
+        }
     };
     (0..columns).map(|index| table_column(index).is_some_and(in_no_file)).collect()
 }
 
-/// By the arrays. A dictionary's nulls may be among its values.
+/// The footers of all Parquet files, as far as the session has read them to find the schema and the statistics: a plan is
+/// not held up by reading.
+fn footers(config: &FileScanConfig) -> Option<Vec<Arc<ParquetMetaData>>> {
+    let source = config.file_source().downcast_ref::<ParquetSource>()?;
+    let readers = source.parquet_file_reader_factory()?;
+    // A store may need a runtime even to start.
+    tokio::runtime::Handle::try_current().ok()?;
+    let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
+    let metrics = ExecutionPlanMetricsSet::new();
+    let footer = |file: &PartitionedFile| {
+        let mut reader = readers.create_reader(0, file.clone(), file.metadata_size_hint, &metrics).ok()?;
+        reader.get_metadata(Some(&options)).now_or_never()?.ok()
+    };
+    config.file_groups.iter().flat_map(FileGroup::iter).map(footer).collect()
+}
+
+/// By the arrays.
 fn of_memory(config: &MemorySourceConfig, columns: usize) -> Vec<bool> {
     let table_column = |index: usize| match config.projection() {
         Some(projection) => projection.get(index).copied(),
         None => Some(index),
     };
-    let has_none = |batch: &RecordBatch, index: usize| {
-        let column = batch.columns().get(index);
-        column.is_some_and(|column| column.null_count() == 0 && !hides_nulls(column.data_type()))
-    };
+    let has_none =
+        |batch: &RecordBatch, index: usize| batch.columns().get(index).is_some_and(|column| !column.is_nullable());
     let in_no_batch = |index: usize| config.partitions().iter().flatten().all(|batch| has_none(batch, index));
     (0..columns).map(|index| table_column(index).is_some_and(in_no_batch)).collect()
-}
-
-/// Whether an array's own bitmap does not tell of all nulls.
-fn hides_nulls(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..) | DataType::Null)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
-    use arrow::datatypes::Int32Type;
+    use arrow::datatypes::{DataType, Int32Type};
     use datafusion::datasource::MemTable;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::prelude::{SessionConfig, SessionContext};

@@ -68,7 +68,7 @@ impl Adapter {
         let can_fail = used.iter().zip(&columns).any(|(used, origin)| match origin {
             Origin::Constant(_) => false,
             Origin::Cast(..) => true,
-            Origin::Stored | Origin::Bytes => !used.nullable && file.may_have_nulls(&used.name),
+            Origin::Stored | Origin::Bytes => !used.nullable && may_have_nulls(file.metadata, &used.name),
         });
         Ok(Adapter { columns, can_fail })
     }
@@ -163,18 +163,18 @@ impl FileColumns<'_> {
         let own = self.own.field_with_name(name).map(Field::data_type);
         matches!(own, Ok(DataType::Binary | DataType::LargeBinary | DataType::BinaryView))
     }
+}
 
-    /// Whether the file's statistics leave it open that a column has nulls.
-    fn may_have_nulls(&self, name: &str) -> bool {
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        let leaf = (0..descriptor.num_columns()).find(|leaf| descriptor.column(*leaf).path().string() == name);
-        let Some(leaf) = leaf else { return true };
-        descriptor.column(leaf).max_def_level() > 0
-            && self.metadata.row_groups().iter().any(|group| {
-                let statistics = group.column(leaf).statistics();
-                statistics.and_then(|statistics| statistics.null_count_opt()) != Some(0)
-            })
-    }
+/// Whether a file's footer leaves it open that a column has nulls.
+pub(crate) fn may_have_nulls(footer: &ParquetMetaData, name: &str) -> bool {
+    let descriptor = footer.file_metadata().schema_descr();
+    let leaf = descriptor.columns().iter().position(|column| *column.path().parts() == [name]);
+    let Some(leaf) = leaf else { return true };
+    descriptor.column(leaf).max_def_level() > 0
+        && footer.row_groups().iter().any(|group| {
+            let statistics = group.column(leaf).statistics();
+            statistics.and_then(|statistics| statistics.null_count_opt()) != Some(0)
+        })
 }
 
 /// Columns of which the table's statistics say that all rows of a file have one value: DataFusion's scan does not read

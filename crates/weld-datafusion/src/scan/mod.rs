@@ -43,6 +43,7 @@ use crate::arrow::check;
 use crate::config::WeldOptions;
 use crate::lower::Unsupported;
 
+pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};
 pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::files::Sharing;

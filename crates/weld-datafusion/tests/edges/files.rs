@@ -7,10 +7,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, new_null_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use bytes::Bytes;
 use datafusion::prelude::ParquetReadOptions;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::WriterProperties;
+use parquet::file::statistics::Statistics;
 
 use crate::common::{Engines, config};
 use crate::{caught, outcome};
@@ -264,6 +267,51 @@ async fn columns_declared_not_null() {
             }
         }
     }
+}
+
+/// Footers that count no nulls, though there are some: DataFusion's statistics have a count of zero then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nulls_that_are_not_counted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("t.parquet");
+    let values: ArrayRef =
+        Arc::new(Int64Array::from((0..500).map(|v| (v % 7 != 0).then_some(v % 10)).collect::<Vec<_>>()));
+    write(&path, values, false, true);
+    forget_null_counts(&path);
+    let engines = Engines::new(config(2));
+    let path = path.to_str().expect("a temporary folder has a plain name");
+    for context in [&engines.stock, &engines.weld] {
+        context.register_parquet("t", path, ParquetReadOptions::default()).await.expect("a file that is there");
+    }
+    for (sql, compiled) in [
+        ("SELECT x, k FROM t WHERE k % 2 = 0", 1),
+        ("SELECT x, count(*), count(x) FROM t GROUP BY x", 2),
+        ("SELECT a.k, b.k FROM t a LEFT JOIN t b ON a.x = b.k", 1),
+        ("SELECT count(*) FROM t WHERE x IS NULL AND k % 2 = 0", 2),
+    ] {
+        engines.check(sql, compiled).await;
+    }
+}
+
+/// Writes the footer anew, with the bounds of each column but without the count of its nulls.
+fn forget_null_counts(path: &Path) {
+    let bytes = std::fs::read(path).expect("it was written");
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(bytes.clone())).expect("a footer");
+    let uncounted = |column: &ColumnChunkMetaData| {
+        let Some(Statistics::Int64(known)) = column.statistics() else { panic!("statistics of integers") };
+        let known = Statistics::int64(known.min_opt().copied(), known.max_opt().copied(), None, None, false);
+        column.clone().into_builder().set_statistics(known).build().expect("the same column")
+    };
+    let groups = metadata.row_groups().iter().map(|group| {
+        let columns = group.columns().iter().map(uncounted).collect();
+        group.clone().into_builder().set_column_metadata(columns).build().expect("the same row group")
+    });
+    let metadata = ParquetMetaData::new(metadata.file_metadata().clone(), groups.collect());
+    let (body, end) = bytes.split_at(bytes.len() - 8);
+    let footer_len = u32::from_le_bytes(*end.first_chunk().expect("eight bytes")) as usize;
+    let mut written = body[..body.len() - footer_len].to_vec();
+    ParquetMetaDataWriter::new(&mut written, &metadata).finish().expect("a footer");
+    std::fs::write(path, written).expect("a file that may be written");
 }
 
 /// Bytes that are not UTF-8, read as text: nobody looks at them. (Where DataFusion does not make views of them, its reader
