@@ -262,25 +262,25 @@ fn plain_value(body: &[u8], at: usize) -> Result<(usize, usize)> {
 fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mut Views, from: usize) -> Result<()> {
     // Attach on the first long value only: short ones are inside their views.
     let mut index = None;
-    let bytes = &body[..];
-    let (mut next, mut checked) = (*at, *at);
+    let mut checked = *at;
     for slot in &mut views.block.as_mut_slice::<u128>()[from..from + count] {
-        let (start, stop) = plain_value(bytes, next)?;
+        let (start, stop) = plain_value(body, *at)?;
         let len = stop - start;
-        if index.is_none() && len > 12 {
-            index = Some(attach(&mut views.buffers, body));
-        }
+        let buffer = match index {
+            _ if len <= 12 => 0,
+            Some(index) => index,
+            None => *index.insert(attach(&mut views.buffers, body)),
+        };
         if utf8 && len >= 128 {
             // This length's bytes need not be ASCII: validate around them.
-            check_utf8(&bytes[checked..next])?;
+            check_utf8(&body[checked..*at])?;
             checked = start;
         }
-        *slot = make_view(bytes, start, stop, index.unwrap_or(0));
-        next = stop;
+        *slot = make_view(body, start, stop, buffer);
+        *at = stop;
     }
-    *at = next;
     if utf8 {
-        check_utf8(&bytes[checked..next])?;
+        check_utf8(&body[checked..*at])?;
     }
     Ok(())
 }
@@ -288,32 +288,18 @@ fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mu
 /// The view of `bytes[start..stop]`, which lies in buffer number `buffer`, if it is long.
 #[inline(always)]
 fn make_view(bytes: &[u8], start: usize, stop: usize, buffer: u32) -> u128 {
-    // Sixteen bytes at once, where they are there.
-    let first = bytes[start..].first_chunk().map_or_else(|| last_bytes(&bytes[start..stop]), |first| *first);
-    view_of(first, (stop - start) as u32, buffer, start as u32)
-}
-
-#[cold]
-#[inline(never)]
-fn last_bytes(value: &[u8]) -> [u8; 16] {
-    let mut first = [0; 16];
-    value.iter().zip(&mut first).for_each(|(byte, slot)| *slot = *byte);
-    first
-}
-
-/// Without a branch on the length: in most columns of text it follows no pattern. Of the `first` bytes those behind the
-/// value are cut off.
-#[inline(always)]
-fn view_of(first: [u8; 16], len: u32, buffer: u32, start: u32) -> u128 {
-    /// The lowest bytes of a word, by their number.
-    const LOWEST: [u64; 9] =
-        [0, 0xff, 0xffff, 0xff_ffff, u32::MAX as u64, (1 << 40) - 1, (1 << 48) - 1, (1 << 56) - 1, !0];
-    let first = u128::from_le_bytes(first);
-    let prefix = first as u64 & LOWEST[len.min(4) as usize];
-    let rest = (first >> 32) as u64 & LOWEST[len.saturating_sub(4).min(8) as usize];
-    let place = u64::from(buffer) | u64::from(start) << 32;
-    let high = if len > 12 { place } else { rest };
-    u128::from(u64::from(len) | prefix << 32) | u128::from(high) << 64
+    let value = &bytes[start..stop];
+    let len = value.len();
+    if len > 12 {
+        let prefix = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+        return len as u128 | (prefix as u128) << 32 | (buffer as u128) << 64 | (start as u128) << 96;
+    }
+    // Sixteen bytes at once, where they are there; those behind the value are cut off.
+    let inline = match bytes[start..].first_chunk::<16>() {
+        Some(bytes) => u128::from_le_bytes(*bytes) & ((1 << (8 * len)) - 1),
+        None => value.iter().rev().fold(0, |inline, &byte| inline << 8 | u128::from(byte)),
+    };
+    len as u128 | inline << 32
 }
 
 /// The view of one value; `index` is that of the buffer, once there is one.
