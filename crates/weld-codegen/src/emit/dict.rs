@@ -25,7 +25,7 @@ use super::{Columns, Demand, DictVal, Emitter, Res, Val, VecVal, internal};
 use crate::layout;
 
 /// The most columns of values that are fetched ahead.
-const PREFETCHED_COLUMNS_MAX: usize = 8;
+const PREFETCHED_COLUMNS_MAX: usize = 3;
 
 /// Key and value type of a dictionary.
 pub(crate) fn entry_types(dict: &Type) -> Res<(&Type, &Type)> {
