@@ -16,7 +16,8 @@ use crate::rule::WeldRule;
 pub trait WeldSessionExt: Sized {
     /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
     /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
-    /// session has already keeps its own, so call this after `with_function_factory`, too.
+    /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM is
+    /// started by the first pipeline that is compiled.
     fn with_weld(self) -> Self {
         self.with_weld_sharing(Arc::default())
     }
