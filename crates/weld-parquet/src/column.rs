@@ -290,7 +290,7 @@ impl ColumnReader {
 
     /// The same for a selection that was checked, or made by the last filter.
     pub(crate) fn filter_checked(&mut self, predicate: &mut Predicate<'_>, selection: &mut Selection) -> Result<()> {
-        let verdicts = self.verdicts(predicate)?;
+        let verdicts = self.verdicts(predicate, selection.len())?;
         if let Some(verdicts) = &verdicts
             && self.pages.data.iter().all(|p| p.is_dictionary_coded())
         {
@@ -322,13 +322,13 @@ impl ColumnReader {
         Ok(())
     }
 
-    /// What `predicate` says about each dictionary entry and about null.
-    fn verdicts(&mut self, predicate: &mut Predicate<'_>) -> Result<Option<Verdicts>> {
+    /// What `predicate` says about each dictionary entry and about null, unless that is more work than to judge the rows.
+    fn verdicts(&mut self, predicate: &mut Predicate<'_>, rows: usize) -> Result<Option<Verdicts>> {
         if !self.any_coded() {
             return Ok(None);
         }
         self.load_dictionary()?;
-        let Some(dictionary) = &self.dictionary else {
+        let Some(dictionary) = self.dictionary.as_ref().filter(|dictionary| dictionary.len() <= rows) else {
             return Ok(None);
         };
         let mut entries = judged(predicate, dictionary.values())?;
@@ -398,7 +398,9 @@ fn verdict(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<BooleanBu
 
 /// One byte a value: 1 where the predicate is true.
 fn judged(predicate: &mut Predicate<'_>, values: &ArrayRef) -> Result<Vec<u8>> {
-    Ok(verdict(predicate, values)?.iter().map(u8::from).collect())
+    let mut judged = vec![0; values.len()];
+    verdict(predicate, values)?.set_indices().for_each(|index| judged[index] = 1);
+    Ok(judged)
 }
 
 impl Cursor {
