@@ -79,10 +79,6 @@ const FULL_COST: f64 = 6.0;
 /// The share of its time that cheap code loses to optimised code: it runs for about twice as long.
 const FULL_GAIN: f64 = 0.5;
 
-/// Code that comes again is optimised once its runs have taken this part of what optimising takes. Of the programs of a
-/// query most read tables of few rows: their runs never repay it, and what they keep from running is the query itself.
-const RETURN_SHARE: f64 = 0.25;
-
 /// What cheap code has done since there was last something to improve.
 #[derive(Default, Debug)]
 pub(crate) struct Progress {
@@ -109,10 +105,11 @@ impl Progress {
         nanos / rows as f64 * left as f64 * FULL_GAIN > cheap.as_nanos() as f64 * FULL_COST
     }
 
-    /// Whether code that comes again has run for long enough to be optimised; `cheap` as in [`Progress::repays`].
+    /// Whether optimised code would have repaid its making in the runs so far, if they had had it: then it is made for those to
+    /// come. `cheap` as in [`Progress::repays`].
     pub(crate) fn repays_when_it_returns(&self, cheap: Duration) -> bool {
         let nanos = self.nanos.load(Ordering::Relaxed) as f64;
-        nanos > cheap.as_nanos() as f64 * FULL_COST * RETURN_SHARE
+        nanos * FULL_GAIN > cheap.as_nanos() as f64 * FULL_COST
     }
 
     /// Whether the caller is the one to make better code.
@@ -135,7 +132,7 @@ mod tests {
     #[test]
     fn what_returns_has_to_have_run() {
         let (progress, cheap) = (Progress::default(), Duration::from_millis(4));
-        progress.note(10, Duration::from_millis(5));
+        progress.note(10, Duration::from_millis(47));
         assert!(!progress.repays_when_it_returns(cheap));
         progress.note(10, Duration::from_millis(2));
         assert!(progress.repays_when_it_returns(cheap));
