@@ -10,14 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::ColumnStatistics;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, Partitioning,
     PlanProperties, apply_expression_roots,
@@ -38,9 +36,6 @@ use crate::nulls;
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
-
-/// Where a column has a null among so many rows, nearly every batch has one.
-const ROWS_OF_A_NULL: usize = 2048;
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -366,13 +361,13 @@ impl Inner {
     pub(crate) fn nulls(&self) -> &[bool] {
         self.nulls.get_or_init(|| {
             let columns = self.source().schema().fields().len();
-            nulls_of(self.source()).unwrap_or_else(|| vec![has_nulls(self.source()); columns])
+            nulls::expected(self.source()).unwrap_or_else(|| vec![nulls::may_come(self.source()); columns])
         })
     }
 
     /// Whether tables that the pipeline reads, directly or not, have columns with nulls in about every batch.
-    fn has_nulls(&self) -> bool {
-        *self.has_nulls.get_or_init(|| self.children.iter().any(has_nulls))
+    pub(crate) fn has_nulls(&self) -> bool {
+        *self.has_nulls.get_or_init(|| self.children.iter().any(nulls::may_come))
     }
 
     /// The build pipelines, in the order of the program's parameters.
@@ -408,26 +403,6 @@ impl Inner {
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {
         restore(&self.children, &self.replaced)
-    }
-}
-
-/// What the statistics of a plan say of the nulls of its columns, if they say anything.
-fn nulls_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<bool>> {
-    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
-    let rows = known.num_rows.get_value().copied().unwrap_or(0);
-    let count = |column: &ColumnStatistics| column.null_count.get_value().copied();
-    known.column_statistics.iter().find_map(count)?;
-    let has_nulls = |count: usize| count > 0 && count.saturating_mul(ROWS_OF_A_NULL) >= rows;
-    Some(known.column_statistics.iter().map(|column| count(column).is_some_and(has_nulls)).collect())
-}
-
-fn has_nulls(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    if let Some(exec) = plan.downcast_ref::<WeldExec>() {
-        return exec.inner.has_nulls();
-    }
-    match &plan.children()[..] {
-        [] => nulls_of(plan).is_some_and(|nulls| nulls.contains(&true)),
-        children => children.iter().any(|child| has_nulls(child)),
     }
 }
 

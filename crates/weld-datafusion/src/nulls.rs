@@ -1,4 +1,5 @@
-//! Which columns of a plan have nulls: what is declared, and what is known beyond that of files and tables in memory.
+//! Which columns of a plan have nulls: what is declared, what is known beyond that of files and tables in memory, and what is
+//! expected.
 //!
 //! Most files declare every column nullable, and most columns have no null. Where the footers of all files count none, a
 //! column is lowered as one that is declared NOT NULL: keys and tables without a flag for each value, no flag to look at.
@@ -8,28 +9,39 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::{DataFusionError, JoinType, exec_datafusion_err};
+use datafusion::common::{ColumnStatistics, DataFusionError, JoinType, exec_datafusion_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::Operator;
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateOutputMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use futures::{FutureExt, StreamExt};
+use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec};
 
+use crate::exec::WeldExec;
+use crate::lower::aggregate::gives_values;
 use crate::scan::may_have_nulls;
+
+/// Where a column has a null among so many rows, nearly every batch has one.
+const ROWS_OF_A_NULL: usize = 2048;
 
 /// The schema of a plan, NOT NULL where it has no nulls.
 pub(crate) fn narrowed_schema(plan: &Arc<dyn ExecutionPlan>) -> SchemaRef {
@@ -67,45 +79,102 @@ fn unexpected(batch: &RecordBatch, index: usize) -> DataFusionError {
 
 /// For each column of a plan whether it is known to have no nulls.
 fn absent_in(plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
-    let schema = plan.schema();
-    let declared = || schema.fields().iter().map(|field| !field.is_nullable()).collect::<Vec<_>>();
-    let through = |below: &[bool], expr: &Arc<dyn PhysicalExpr>| {
-        expr.downcast_ref::<Column>().and_then(|column| below.get(column.index()).copied()).unwrap_or(false)
-    };
-    let known: Vec<bool> = if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
-        let source = source.data_source();
+    let known = known_of(plan).into_iter().chain(std::iter::repeat(false));
+    plan.schema().fields().iter().zip(known).map(|(field, known)| known || !field.is_nullable()).collect()
+}
+
+/// The same beyond what is declared. Nothing is known of columns that are missing at the end.
+fn known_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
+    if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
+        let (source, columns) = (source.data_source(), plan.schema().fields().len());
         if let Some(files) = source.downcast_ref::<FileScanConfig>() {
-            of_files(files, schema.fields().len())
-        } else if let Some(memory) = source.downcast_ref::<MemorySourceConfig>() {
-            of_memory(memory, schema.fields().len())
-        } else {
-            return declared();
+            return of_files(files, columns);
         }
-    } else if plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>() {
-        absent_in(plan.children()[0])
-    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        projected(absent_in(filter.input()), filter.projection().as_deref())
-    } else if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return source.downcast_ref::<MemorySourceConfig>().map_or_else(Vec::new, |memory| of_memory(memory, columns));
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return projected(absent_in(filter.input()), filter.projection().as_deref());
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let below = absent_in(projection.input());
-        projection.expr().iter().map(|projected| through(&below, &projected.expr)).collect()
-    } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let group = aggregate.group_expr();
-        if !group.is_single() {
-            return declared();
-        }
-        let below = absent_in(aggregate.input());
-        group.expr().iter().map(|(expr, _)| through(&below, expr)).collect()
-    } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        if *join.join_type() != JoinType::Inner {
-            return declared();
-        }
-        let both = [absent_in(join.left()), absent_in(join.right())].concat();
-        projected(both, join.projection.as_deref())
+        return projection.expr().iter().map(|projected| never_null(&projected.expr, &below)).collect();
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return of_aggregate(aggregate);
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        return projected(of_join(join), join.projection.as_deref());
+    }
+    if let Some(subplan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+        return absent_in(subplan.subplan());
+    }
+    let passes_rows_on = plan.is::<RepartitionExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<UnionExec>()
+        || plan.is::<InterleaveExec>()
+        || plan.is::<KeyFilterExec>()
+        || plan.is::<JoinKeysExec>();
+    if !passes_rows_on {
+        return Vec::new();
+    }
+    let inputs = plan.children().into_iter().map(absent_in);
+    inputs.reduce(|one, other| one.iter().zip(other).map(|(one, other)| *one && other).collect()).unwrap_or_default()
+}
+
+/// Whether a row's value is there if those of its columns are, as far as that is easily seen.
+fn never_null(expr: &Arc<dyn PhysicalExpr>, below: &[bool]) -> bool {
+    if let Some(column) = expr.downcast_ref::<Column>() {
+        return below.get(column.index()).copied().unwrap_or(false);
+    }
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        return !literal.value().is_null();
+    }
+    // What does not fit is an error.
+    let is_total = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        matches!(binary.op(), Operator::Plus | Operator::Minus | Operator::Multiply)
+    } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        cast.cast_type().is_numeric() && !cast.cast_options().safe
     } else {
-        return declared();
+        false
     };
-    let known = known.into_iter().chain(std::iter::repeat(false));
-    declared().into_iter().zip(known).map(|(declared, known)| declared || known).collect()
+    is_total && expr.children().into_iter().all(|part| never_null(part, below))
+}
+
+/// Keys, and what is made of values that are there: each group has one.
+fn of_aggregate(aggregate: &AggregateExec) -> Vec<bool> {
+    let group = aggregate.group_expr();
+    if group.expr().is_empty() || !group.is_single() {
+        return Vec::new();
+    }
+    let below = absent_in(aggregate.input());
+    let mut known: Vec<bool> = group.expr().iter().map(|(expr, _)| never_null(expr, &below)).collect();
+    let mode = aggregate.mode();
+    let mut states = below.iter().skip(known.len());
+    for (call, filter) in aggregate.aggr_expr().iter().zip(aggregate.filter_expr()) {
+        let Ok(fields) = call.state_fields() else { return known };
+        let given = match mode.input_mode() {
+            AggregateInputMode::Raw => filter.is_none() && call.expressions().iter().all(|arg| never_null(arg, &below)),
+            AggregateInputMode::Partial => states.by_ref().take(fields.len()).fold(true, |all, state| all & state),
+        };
+        let columns = if mode.output_mode() == AggregateOutputMode::Partial { fields.len() } else { 1 };
+        known.extend(std::iter::repeat_n(given && gives_values(call), columns));
+    }
+    known
+}
+
+fn of_join(join: &HashJoinExec) -> Vec<bool> {
+    let nothing = |plan: &Arc<dyn ExecutionPlan>| vec![false; plan.schema().fields().len()];
+    let (left, right) = (join.left(), join.right());
+    match join.join_type() {
+        JoinType::Inner => [absent_in(left), absent_in(right)].concat(),
+        JoinType::Left => [absent_in(left), nothing(right)].concat(),
+        JoinType::Right => [nothing(left), absent_in(right)].concat(),
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => absent_in(left),
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => absent_in(right),
+        JoinType::Full => Vec::new(),
+    }
 }
 
 fn projected(columns: Vec<bool>, projection: Option<&[usize]>) -> Vec<bool> {
@@ -162,6 +231,27 @@ fn of_memory(config: &MemorySourceConfig, columns: usize) -> Vec<bool> {
     (0..columns).map(|index| table_column(index).is_some_and(in_no_batch)).collect()
 }
 
+/// Which columns of a plan are expected to have nulls in about every batch, if its statistics say anything of nulls.
+pub(crate) fn expected(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<bool>> {
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    let rows = known.num_rows.get_value().copied().unwrap_or(0);
+    let count = |column: &ColumnStatistics| column.null_count.get_value().copied();
+    known.column_statistics.iter().find_map(count)?;
+    let has_nulls = |count: usize| count > 0 && count.saturating_mul(ROWS_OF_A_NULL) >= rows;
+    Some(known.column_statistics.iter().map(|column| count(column).is_some_and(has_nulls)).collect())
+}
+
+/// Whether some column of the tables below is.
+pub(crate) fn may_come(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(exec) = plan.downcast_ref::<WeldExec>() {
+        return exec.inner.has_nulls();
+    }
+    match &plan.children()[..] {
+        [] => expected(plan).is_some_and(|nulls| nulls.contains(&true)),
+        children => children.iter().any(|child| may_come(child)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,11 +283,17 @@ mod tests {
         for (sql, expected) in [
             ("SELECT * FROM t", vec![false, true, true]),
             ("SELECT n, k FROM t WHERE k > 1", vec![true, false]),
-            ("SELECT k, n, k + 1 FROM t", vec![false, true, true]),
-            ("SELECT k, max(k), count(*) FROM t GROUP BY k", vec![false, true, false]),
+            ("SELECT k, n, k + 1, n + 1, k / 2 FROM t", vec![false, true, false, true, true]),
+            ("SELECT k, max(k), count(*) FROM t GROUP BY k", vec![false, false, false]),
             ("SELECT n, k, count(*) FROM t GROUP BY ROLLUP (n, k)", vec![true, true, false]),
             ("SELECT a.n, b.k, b.n FROM t a JOIN t b ON a.k = b.k", vec![true, false, true]),
-            ("SELECT a.n, b.k, b.n FROM t a LEFT JOIN t b ON a.k = b.k", vec![true, true, true]),
+            ("SELECT a.n, a.k, b.k FROM t a LEFT JOIN t b ON a.k = b.k", vec![true, false, true]),
+            ("SELECT a.k, b.k FROM t a FULL JOIN t b ON a.k = b.k", vec![true, true]),
+            ("SELECT k FROM t UNION ALL SELECT k + 1 FROM t", vec![false]),
+            ("SELECT k FROM t UNION ALL SELECT n FROM t", vec![true]),
+            ("SELECT n, sum(k), avg(k), sum(n), max(k) FROM t GROUP BY n", vec![true, false, false, true, false]),
+            ("SELECT k, sum(k) FILTER (WHERE n > 1), var_samp(k) FROM t GROUP BY k", vec![false, true, true]),
+            ("SELECT sum(k) FROM t", vec![true]),
         ] {
             let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
             assert_eq!(nullable(&narrowed_schema(&plan)), expected, "{sql}");

@@ -353,6 +353,11 @@ fn builtin(function: &AggregateUDF) -> Option<Function> {
     })
 }
 
+/// Whether the states and the result of values that are there are there too.
+pub(crate) fn gives_values(call: &AggregateFunctionExpr) -> bool {
+    !call.is_distinct() && builtin(call.fun()).is_some_and(|function| !matches!(function, Function::Statistic(_)))
+}
+
 impl Call {
     fn of(call: &AggregateFunctionExpr, filter: Option<Arc<dyn PhysicalExpr>>) -> Result<Call> {
         let no = |why: &str| Err(Unsupported::new(call.name(), why));
