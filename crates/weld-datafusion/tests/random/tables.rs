@@ -106,13 +106,15 @@ impl Table {
         let large = rng.one_in(10);
         let rows = if large { LARGE + rng.below(9000) } else { rng.pick(&[0, 1, 5, 20, 60, 120]) };
         let batch_rows = if large { rng.pick(&[700, 5000]) } else { rng.pick(&[1, 4, 7, 50, 1000]) };
+        // Many nullable columns have no nulls at all.
+        let full: Vec<bool> = schema.fields().iter().map(|_| rng.one_in(3)).collect();
         let mut batches = Vec::new();
         let mut left = rows;
         while left > 0 || batches.is_empty() {
             let rows = if rng.one_in(10) { 0 } else { left.min(batch_rows) };
-            // A nullable column often has no nulls in a batch.
-            let columns = schema.fields().iter().zip(&styles).map(|(field, style)| {
-                let nulls = field.is_nullable() && !rng.one_in(4);
+            // Others often have none in a batch.
+            let columns = schema.fields().iter().zip(&styles).zip(&full).map(|((field, style), full)| {
+                let nulls = field.is_nullable() && !full && !rng.one_in(4);
                 column(rng, field.data_type(), *style, rows, nulls)
             });
             let columns = columns.collect();
