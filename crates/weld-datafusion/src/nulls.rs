@@ -43,6 +43,13 @@ use crate::scan::may_have_nulls;
 /// Where a column has a null among so many rows, nearly every batch has one.
 const ROWS_OF_A_NULL: usize = 2048;
 
+/// The footers of so many files are looked at, however small the files are.
+const SMALL_FILES_MAX: usize = 16;
+
+/// The footers of more files are looked at if the files have so many bytes each: finding one takes 20 µs, which is to be
+/// little beside reading its file.
+const FILE_BYTES_MIN: u64 = 256 << 10;
+
 /// The schema of a plan, NOT NULL where it has no nulls.
 pub(crate) fn narrowed_schema(plan: &Arc<dyn ExecutionPlan>) -> SchemaRef {
     let schema = plan.schema();
@@ -208,6 +215,11 @@ fn of_files(config: &FileScanConfig, columns: usize) -> Vec<bool> {
 fn footers(config: &FileScanConfig) -> Option<Vec<Arc<ParquetMetaData>>> {
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let readers = source.parquet_file_reader_factory()?;
+    let files = || config.file_groups.iter().flat_map(FileGroup::iter);
+    let (count, bytes) = files().fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.effective_size()));
+    if count > SMALL_FILES_MAX && bytes / (count as u64) < FILE_BYTES_MIN {
+        return None;
+    }
     // A store may need a runtime even to start.
     tokio::runtime::Handle::try_current().ok()?;
     let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
@@ -216,7 +228,7 @@ fn footers(config: &FileScanConfig) -> Option<Vec<Arc<ParquetMetaData>>> {
         let mut reader = readers.create_reader(0, file.clone(), file.metadata_size_hint, &metrics).ok()?;
         reader.get_metadata(Some(&options)).now_or_never()?.ok()
     };
-    config.file_groups.iter().flat_map(FileGroup::iter).map(footer).collect()
+    files().map(footer).collect()
 }
 
 /// By the arrays.
