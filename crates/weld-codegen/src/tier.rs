@@ -105,11 +105,11 @@ impl Progress {
         nanos / rows as f64 * left as f64 * FULL_GAIN > cheap.as_nanos() as f64 * FULL_COST
     }
 
-    /// Whether optimised code would have repaid its making in the runs so far, if they had had it: then it is made for those to
-    /// come. `cheap` as in [`Progress::repays`].
+    /// Whether code that comes again has run for as long as optimising it takes: then as many runs again repay half of that, and
+    /// most come more often. `cheap` as in [`Progress::repays`].
     pub(crate) fn repays_when_it_returns(&self, cheap: Duration) -> bool {
         let nanos = self.nanos.load(Ordering::Relaxed) as f64;
-        nanos * FULL_GAIN > cheap.as_nanos() as f64 * FULL_COST
+        nanos > cheap.as_nanos() as f64 * FULL_COST
     }
 
     /// Whether the caller is the one to make better code.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_returns_has_to_have_run() {
         let (progress, cheap) = (Progress::default(), Duration::from_millis(4));
-        progress.note(10, Duration::from_millis(47));
+        progress.note(10, Duration::from_millis(23));
         assert!(!progress.repays_when_it_returns(cheap));
         progress.note(10, Duration::from_millis(2));
         assert!(progress.repays_when_it_returns(cheap));
