@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use weld_core::ir::{Expr, build as ir};
@@ -90,6 +91,9 @@ impl Foreign {
         let schema = Schema::new(Fields::from(self.fields[..self.columns].to_vec()));
         let field = expr.return_field(&schema).map_err(|error| Unsupported::new(expr, error))?;
         field_type(&field)?;
+        if !field.is_nullable() && has_subquery(expr) {
+            return Err(unsupported("null if its subquery has no row, which its type does not say"));
+        }
         let known = self.exprs.iter().position(|known| known == expr && !is_volatile(expr));
         let index = known.unwrap_or(self.exprs.len());
         let name = expr.to_string();
@@ -99,6 +103,10 @@ impl Foreign {
         }
         Ok(Arc::new(Column::new(&name, self.columns + index)))
     }
+}
+
+fn has_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<ScalarSubqueryExpr>() || expr.children().into_iter().any(has_subquery)
 }
 
 /// How many of an expression's operands are evaluated for every row.

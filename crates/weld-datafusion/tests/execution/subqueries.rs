@@ -7,6 +7,8 @@ async fn a_subquery_without_rows_is_null() {
     for partitions in [1, 2] {
         let engines = Engines::new(config(partitions));
         engines.table_from("t", "SELECT v AS k, v % 3 AS g FROM generate_series(1, 20) AS g(v)", 5).await;
+        let decimals = "SELECT arrow_cast(v, 'Decimal256(45, 3)') AS d FROM generate_series(1, 20) AS g(v)";
+        engines.table_from("d", decimals, 5).await;
         let queries = [
             "SELECT k FROM t WHERE k > (SELECT k FROM t WHERE k > 100)",
             "SELECT k FROM t WHERE k > (SELECT k FROM t WHERE k > 100) OR k < 3",
@@ -20,6 +22,10 @@ async fn a_subquery_without_rows_is_null() {
             "SELECT sum(k) FILTER (WHERE k > (SELECT k FROM t WHERE k > 100)) FROM t",
             "SELECT t.k FROM t JOIN t u ON t.k = u.k AND t.k > (SELECT k FROM t WHERE k > 100)",
             "SELECT k FROM t WHERE k > (SELECT k FROM t WHERE k = 15)",
+            // Compared by DataFusion, in a column of its own.
+            "SELECT g FROM t WHERE arrow_cast(9, 'Decimal256(45, 3)') = (SELECT d FROM d WHERE d > 100) AND k > 3",
+            "SELECT DISTINCT g + 1 FROM t WHERE arrow_cast(9, 'Decimal256(45, 3)') = (SELECT d FROM d WHERE d > 100)",
+            "SELECT g + 1, arrow_cast(k, 'Decimal256(45, 3)') < (SELECT d FROM d WHERE d > 100) FROM t",
         ];
         for sql in queries {
             match engines.stock_rows(sql).await {
