@@ -61,6 +61,8 @@ extensions_options! {
         /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not pay. 0, or
         /// `compile_min_rows` of 0: no query is.
         pub plan_min_rows: usize, default = 200_000
+        /// Where a partition has so many groups, each range of their keys' hashes has a table of its own. 0: one table has all.
+        pub radix_min_groups: usize, default = 32_768
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
         pub tiers: TierChoice, default = TierChoice::Auto

@@ -133,6 +133,11 @@ impl Aggregate {
         read_by(self.input.fields().len(), self.exprs())
     }
 
+    /// Whether it gives each of its groups once, and no group that is made of others.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.partial && !self.group.is_empty() && self.sets.is_none()
+    }
+
     /// The input's columns that are keys as they are.
     pub(crate) fn key_columns(&self) -> Vec<usize> {
         let columns = self.group.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index()));

@@ -84,6 +84,9 @@ pub(crate) struct Kernel {
     pub(crate) keys: Vec<usize>,
     /// Whether it has groups to keep until its input ends. DataFusion's operators would spill them.
     pub(crate) keeps_groups: bool,
+    /// The source's columns by which groups can be made apart: runs over rows that differ in them give together what one run
+    /// over all rows does. Empty if there are none.
+    pub(crate) apart: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -181,6 +184,9 @@ pub(crate) fn lower(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usi
         kernel.ungrouped = Some(Box::new(ungrouped));
     }
     kernel.keys = grouped_columns(steps, sink);
+    if matches!(kernel.output, Output::Groups { partial: false, .. }) && groups_are_apart(steps, sink) {
+        kernel.apart = kernel.keys.clone();
+    }
     Ok(kernel)
 }
 
@@ -203,6 +209,25 @@ fn grouped_columns(steps: &[Step], sink: &Sink) -> Vec<usize> {
         };
     }
     keys
+}
+
+/// Whether rows that differ in a key of the first groups share nothing up to the end of the pipeline, or only states that are
+/// merged after it; and whether every row of the source is in a group.
+fn groups_are_apart(steps: &[Step], sink: &Sink) -> bool {
+    let above = match sink {
+        Sink::Aggregate(aggregate) => Some(aggregate),
+        _ => None,
+    };
+    let first = steps.iter().position(|step| !matches!(step, Step::Project { .. }));
+    match first.map(|first| (&steps[first], &steps[first + 1..])) {
+        None => above.is_some_and(Aggregate::is_whole),
+        Some((Step::Aggregate(aggregate), rest)) => {
+            aggregate.is_whole()
+                && !rest.iter().any(|step| matches!(step, Step::Aggregate(_)))
+                && above.is_none_or(|above| above.partial)
+        }
+        Some(_) => false,
+    }
 }
 
 fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
@@ -274,6 +299,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         ungrouped: None,
         keys: Vec::new(),
         keeps_groups,
+        apart: Vec::new(),
     })
 }
 

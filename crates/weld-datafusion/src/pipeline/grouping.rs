@@ -3,7 +3,7 @@
 //! A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is not
 //! counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
 //! out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the ratio at
-//! the partition's end, which follows from how many keys have come twice. It holds for keys in random order; where rows
+//! the partition's end, or when a table is full, which follows from how many keys have come twice. It holds for keys in random order; where rows
 //! of a key are neighbours it promises too much, so each full table is asked again.
 
 use std::sync::Arc;
@@ -34,8 +34,9 @@ const UNKNOWN_FACTOR: usize = 16;
 pub(super) enum Grouping {
     /// Not asked yet: how many rows have been read.
     Unknown { input_rows: usize },
-    /// So many groups came of so many rows of the input. A row of the next batch is a group each.
-    Probing { groups: usize, input_rows: usize, code: Arc<Code> },
+    /// So many groups came of so many rows of the input, and a table holds `groups_max` of them. A row of the next batch is a
+    /// group each.
+    Probing { groups: usize, groups_max: f64, input_rows: usize, code: Arc<Code> },
     /// Every row is passed on as a group of its own.
     Off { code: Arc<Code> },
     /// It pays.
@@ -87,13 +88,15 @@ impl Run {
                     self.grouping = Grouping::Always;
                     return Ok(());
                 };
+                let fills = self.partial_bytes_max as f64 / self.memory.used() as f64;
                 self.finish()?;
                 let groups = self.reader.as_ref().map_or(0, RowsReader::len);
-                self.grouping = Grouping::Probing { groups, input_rows, code: Arc::clone(&code) };
+                let groups_max = fills * groups as f64;
+                self.grouping = Grouping::Probing { groups, groups_max, input_rows, code: Arc::clone(&code) };
                 self.open(&code, output)
             }
-            Grouping::Probing { groups, input_rows, code } => {
-                let (groups, input_rows, code) = (*groups, *input_rows, Arc::clone(code));
+            Grouping::Probing { groups, groups_max, input_rows, code } => {
+                let (groups, groups_max, input_rows, code) = (*groups, *groups_max, *input_rows, Arc::clone(code));
                 if batch_rows == 0 {
                     return Ok(());
                 }
@@ -106,8 +109,9 @@ impl Run {
                 }
                 let share = rows as f64 / batch_rows as f64;
                 let (groups, rows) = (groups as f64, share * input_rows as f64);
+                let rows_at_end = share * self.rows_expected(input_rows);
                 if groups > self.ratio_max * rows
-                    && ratio_at_end(groups, rows, share * self.rows_expected(input_rows)) > RATIO_AT_END_MAX
+                    && ratio_of_tables(groups, rows, rows_at_end, groups_max) > RATIO_AT_END_MAX
                 {
                     self.leave_out(code);
                     return Ok(());
@@ -170,10 +174,11 @@ impl Run {
     }
 }
 
-/// Groups to rows after `rows_at_end` rows, if the first `rows` of them have `groups` and keys come in random order.
+/// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
+/// `rows` have `groups` and keys come in random order.
 ///
 /// Of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
-fn ratio_at_end(groups: f64, rows: f64, rows_at_end: f64) -> f64 {
+fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64) -> f64 {
     let ratio = |rows_per_key: f64| -(-rows_per_key).exp_m1() / rows_per_key;
     // The ratio falls from 1 to 0 as rows per key grow.
     let (mut low, mut high) = (1e-9, 1e9);
@@ -181,12 +186,16 @@ fn ratio_at_end(groups: f64, rows: f64, rows_at_end: f64) -> f64 {
         let middle = f64::sqrt(low * high);
         if ratio(middle) > groups / rows { low = middle } else { high = middle }
     }
-    ratio(low * (rows_at_end / rows).max(1.0))
+    let keys = rows / low;
+    let at_end = low * (rows_at_end / rows).max(1.0);
+    // Rows a key when a table is full: never, if it holds all keys.
+    let when_full = if groups_max < keys { -(-groups_max / keys).ln_1p() } else { f64::INFINITY };
+    ratio(at_end.min(when_full))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ratio_at_end;
+    use super::ratio_of_tables;
 
     #[test]
     fn the_ratio_follows_from_keys_that_came_twice() {
@@ -194,12 +203,15 @@ mod tests {
         for keys in [1e4, 5e4, 1e6] {
             for (rows, rows_at_end) in [(2e4, 2e6), (1e5, 1e5), (1e5, 1e7)] {
                 let expected = groups(keys, rows_at_end) / rows_at_end;
-                let found = ratio_at_end(groups(keys, rows), rows, rows_at_end);
+                let found = ratio_of_tables(groups(keys, rows), rows, rows_at_end, f64::INFINITY);
                 assert!((found / expected - 1.0).abs() < 0.01, "{keys} {rows} {rows_at_end}: {found} {expected}");
             }
         }
         // No key has come twice.
-        assert!(ratio_at_end(1e4, 1e4, 1e6) > 0.99);
-        assert!(ratio_at_end(1e4, 1e4, 1e3) > 0.99);
+        assert!(ratio_of_tables(1e4, 1e4, 1e6, 1e9) > 0.99);
+        assert!(ratio_of_tables(1e4, 1e4, 1e3, 1e9) > 0.99);
+        // Tables of half of the keys are full after 0.69 rows a key, however many rows follow.
+        let found = ratio_of_tables(groups(1e6, 1e5), 1e5, 1e8, 5e5);
+        assert!((found - 0.5 / 2f64.ln()).abs() < 0.01, "{found}");
     }
 }

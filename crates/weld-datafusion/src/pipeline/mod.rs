@@ -13,6 +13,7 @@ mod grouping;
 mod handover;
 mod preserve;
 mod pressure;
+mod radix;
 mod run;
 mod slices;
 mod table;

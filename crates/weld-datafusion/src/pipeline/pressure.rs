@@ -46,6 +46,11 @@ pub(super) fn excess_at_ends(output: &Output, used: usize) -> usize {
     }
 }
 
+/// The same at the end of one of the tables of a run that has given groups out.
+pub(super) fn excess_of_range(used: usize) -> usize {
+    EXCESS_MAX + 2 * used
+}
+
 impl Run {
     /// Goes on after the pool has refused memory to the code for `slice`, if nothing is lost.
     pub(super) async fn recover(&mut self, slice: RecordBatch, failure: Failure) -> Result<(), Failure> {

@@ -17,12 +17,14 @@ use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput};
 use futures::{StreamExt, poll};
 use weld_codegen::{Stream, Value};
+use weld_frontend::Source;
 use weld_runtime::Context;
 
 use super::failure::{Failure, guard, run};
 use super::grouping::Grouping;
 use super::preserve::{EndRows, Marks};
-use super::pressure::{excess_at_ends, excess_max, pressure};
+use super::pressure::{excess_at_ends, excess_max, excess_of_range, pressure};
+use super::radix::{Collected, PARTITIONS, Radix, RangeTable};
 use super::slices::Slices;
 use super::table::{BuildTable, CancelOnDrop, args};
 use crate::arrow::input::{BatchColumns, DictionaryNumbers, constant};
@@ -32,7 +34,7 @@ use crate::early::Early;
 use crate::exec::Inner;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
-use crate::memory::QueryMemory;
+use crate::memory::{Pressure, QueryMemory};
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
@@ -70,8 +72,10 @@ pub(super) struct Run {
     schema: SchemaRef,
     batch_rows_max: usize,
     rows_left: usize,
-    partial_bytes_max: usize,
+    pub(super) partial_bytes_max: usize,
     pub(super) grouping: Grouping,
+    /// Where rows are collected to be grouped range by range of their keys' hashes.
+    radix: Option<Radix>,
     /// Of groups to rows: above it, grouping does not pay.
     pub(super) ratio_max: f64,
     /// Whether the stream has processed nothing yet.
@@ -117,7 +121,8 @@ impl Run {
         let cancel = CancelOnDrop::default();
         let name = format!("WeldExec[{partition}]");
         let kernel = &inner.pipeline.kernel;
-        let (stream, memory) = open(code, args.values.clone(), &name, context, &cancel, kernel, &kernel.output)?;
+        let memory = memory_of(&name, context, &kernel.output);
+        let stream = open(code, args.values.clone(), &memory, &cancel, &kernel.source)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
@@ -150,6 +155,7 @@ impl Run {
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
             partial_bytes_max: partial_bytes_max(inner, context),
             grouping: Grouping::new(kernel),
+            radix: Radix::new(kernel, !inner.coded().is_empty(), partition, context),
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
             marked: args.last.filter(|_| kernel.at_end.is_some()),
@@ -168,6 +174,9 @@ impl Run {
             if let Some(batch) = self.hand_out()? {
                 return Ok(Some(batch));
             }
+            if self.rows_left > 0 && self.stream.is_none() && self.next_range().await? {
+                continue;
+            }
             if self.rows_left > 0
                 && self.stream.is_none()
                 && let Some(batch) = self.next_end_rows().await?
@@ -183,6 +192,7 @@ impl Run {
                     self.adapt(rows).await?;
                 }
                 Next::HandOut => self.take_rows()?,
+                Next::Finish if self.settle() => {}
                 Next::Finish => {
                     let compute = self.metrics.baseline.elapsed_compute().clone();
                     let _timer = compute.timer();
@@ -265,7 +275,8 @@ impl Run {
             Some(ungrouped) if !Arc::ptr_eq(code, &self.code) => with_constants_of(&self.args, kernel, ungrouped),
             _ => self.args.clone(),
         };
-        let (stream, memory) = open(code, args, &self.name, &self.context, &self.cancel, kernel, &output)?;
+        let memory = memory_of(&self.name, &self.context, &output);
+        let stream = open(code, args, &memory, &self.cancel, &kernel.source)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         Ok(())
     }
@@ -281,6 +292,11 @@ impl Run {
         if batch.num_rows() == 0 {
             return Ok(0);
         }
+        if self.radix.is_some() {
+            let rows = batch.num_rows();
+            self.collect(batch).await?;
+            return Ok(rows);
+        }
         let (slice, rest) = self.slices.cut(batch);
         if let Some(rest) = rest {
             self.queue.push_front(rest);
@@ -294,6 +310,100 @@ impl Run {
             }
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Keeps a batch until there are enough rows to be put in order, or it is known that they need not be.
+    async fn collect(&mut self, batch: RecordBatch) -> Result<(), Failure> {
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        let timer = compute.timer();
+        let Some(radix) = &mut self.radix else { return Ok(()) };
+        let collected = guard(|| Ok(radix.collect(batch)?))?;
+        drop(timer);
+        match collected {
+            Collected::More => Ok(()),
+            Collected::Enough => self.process_ranges().await,
+            Collected::OneTable => {
+                self.queue.extend(radix.take());
+                self.radix = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// The end of the input. Whether there is something to do before the run is finished: rows that were collected are processed,
+    /// range by range if there are ranges.
+    fn settle(&mut self) -> bool {
+        let Some(radix) = &mut self.radix else { return false };
+        if radix.ranges.is_some() {
+            MetricBuilder::new(&self.inner.metrics).counter("radix_partitions", self.partition).add(PARTITIONS);
+            self.stream = None;
+        } else {
+            self.queue.extend(radix.take());
+            self.radix = None;
+        }
+        true
+    }
+
+    /// Processes the rows that were collected, one range of hashes after the other.
+    async fn process_ranges(&mut self) -> Result<(), Failure> {
+        let ranges = self.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).map_or(0, VecDeque::len);
+        for range in 0..ranges {
+            self.process_range(range)?;
+            self.slices.pause().await;
+        }
+        if let Some(radix) = &mut self.radix {
+            radix.free();
+        }
+        Ok(())
+    }
+
+    fn process_range(&mut self, range: usize) -> Result<(), Failure> {
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        let _timer = compute.timer();
+        let Some(radix) = &mut self.radix else { return Ok(()) };
+        let chunks = guard(|| Ok(radix.chunks(range)?))?;
+        let Some(range) = radix.ranges.as_mut().and_then(|ranges| ranges.get_mut(range)) else { return Ok(()) };
+        let source = &self.inner.pipeline.kernel.source;
+        for chunk in chunks {
+            let table = match &mut range.table {
+                Some(table) => table,
+                None => {
+                    let memory = QueryMemory::new(&self.name, &self.context, Pressure::Fails);
+                    // Once a range's groups are out, no other operators can take over.
+                    memory.allow_excess(if self.gives { excess_of_range(0) } else { 0 });
+                    let stream = open(&self.code, self.args.clone(), &memory, &self.cancel, source)?;
+                    range.table.insert(RangeTable { stream, memory })
+                }
+            };
+            let started = Instant::now();
+            guard(|| {
+                let columns = BatchColumns::new(&chunk, &(0..chunk.num_columns()).collect::<Vec<_>>())?;
+                let chunk = columns.chunk()?;
+                run(source, || table.stream.process(&chunk))
+            })?;
+            self.slices.note(chunk.num_rows(), 0, started);
+            self.code.improve_if_due(self.inner.rows_left(chunk.num_rows()));
+        }
+        Ok(())
+    }
+
+    /// Goes on to the groups of the next range of hashes; whether there is one.
+    async fn next_range(&mut self) -> Result<bool, Failure> {
+        if self.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).is_none_or(VecDeque::is_empty) {
+            self.radix = None;
+            return Ok(false);
+        }
+        self.slices.pause().await;
+        self.process_range(0)?;
+        let compute = self.metrics.baseline.elapsed_compute().clone();
+        let _timer = compute.timer();
+        let range = self.radix.as_mut().and_then(|radix| radix.ranges.as_mut()?.pop_front());
+        if let Some(table) = range.and_then(|range| range.table) {
+            let excess = if self.gives { excess_of_range(table.memory.used()) } else { 0 };
+            (self.stream, self.memory) = (Some(table.stream), table.memory);
+            self.finish_within(excess)?;
+        }
+        Ok(true)
     }
 
     fn process_slice(&mut self, slice: &RecordBatch) -> Result<(), Failure> {
@@ -403,8 +513,12 @@ impl Run {
             self.stream = None;
             return Ok(());
         }
+        self.finish_within(excess_at_ends(&self.output, self.memory.used()))
+    }
+
+    fn finish_within(&mut self, excess: usize) -> Result<(), Failure> {
         let Some(stream) = self.stream.take() else { return Ok(()) };
-        self.memory.allow_excess(excess_at_ends(&self.output, self.memory.used()));
+        self.memory.allow_excess(excess);
         let slots = match &self.output {
             Output::Rows(slots) | Output::Groups { slots, .. } => slots,
             Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
@@ -426,20 +540,23 @@ fn with_constants_of(args: &[Value], kernel: &Kernel, other: &Kernel) -> Vec<Val
     shared.map(|(value, _)| value.clone()).chain(constants).collect()
 }
 
-/// A fresh run of the code, with a reservation of its own.
+/// The memory of a run that has this output.
+fn memory_of(name: &str, context: &TaskContext, output: &Output) -> Arc<QueryMemory> {
+    let memory = QueryMemory::new(name, context, pressure(output));
+    memory.allow_excess(excess_at_ends(output, 0));
+    memory
+}
+
+/// A fresh run of the code.
 fn open(
     code: &Arc<Code>,
     args: Vec<Value>,
-    name: &str,
-    context: &TaskContext,
+    memory: &Arc<QueryMemory>,
     cancel: &CancelOnDrop,
-    kernel: &Kernel,
-    output: &Output,
-) -> Result<(Stream, Arc<QueryMemory>), Failure> {
-    let memory = QueryMemory::new(name, context, pressure(output));
-    memory.allow_excess(excess_at_ends(output, 0));
+    source: &Source,
+) -> Result<Stream, Failure> {
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
-    Ok((run(&kernel.source, || code.compiled.stream(run_context, args))?, memory))
+    run(source, || code.compiled.stream(run_context, args))
 }
 
 /// The buffers that long strings of rows made of these batches may point into.

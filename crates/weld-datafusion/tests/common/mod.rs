@@ -127,7 +127,7 @@ impl Engines {
     }
 }
 
-fn counted(plan: &Arc<dyn ExecutionPlan>, metric: &str) -> usize {
+pub(crate) fn counted(plan: &Arc<dyn ExecutionPlan>, metric: &str) -> usize {
     let of = |exec: &weld_datafusion::WeldExec| Some(exec.metrics()?.sum_by_name(metric)?.as_usize());
     pipelines(plan).iter().filter_map(of).sum()
 }

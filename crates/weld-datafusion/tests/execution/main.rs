@@ -15,6 +15,7 @@ mod limits;
 mod memory;
 mod passes;
 mod plans;
+mod radix;
 mod recursion;
 mod sources;
 mod streaming;

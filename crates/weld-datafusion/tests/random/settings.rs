@@ -48,6 +48,7 @@ impl Settings {
         }
         // Tables are small.
         all.push(("weld.common_subplans_min_rows".to_owned(), "0".to_owned()));
+        all.push(("weld.radix_min_groups".to_owned(), rng.pick(&["0", "1", "1", "20", "32768"]).to_owned()));
         // LLVM's passes are its authors' to test: what they cost is paid rarely.
         all.push((
             "weld.opt_level".to_owned(),
