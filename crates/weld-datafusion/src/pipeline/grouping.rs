@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::MetricBuilder;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::compile::ungrouped;
 use super::failure::Failure;
@@ -154,10 +154,8 @@ impl Run {
 
     /// How many rows of the input there are in a partition: an estimate, or some times as many as have come.
     fn rows_expected(&self, input_rows: usize) -> f64 {
-        let source = self.inner.source();
-        let partitions = source.output_partitioning().partition_count().max(1);
-        let expected = gate::rows_of(source).map(|rows| rows.count / partitions);
-        expected.unwrap_or(UNKNOWN_FACTOR * input_rows).max(input_rows) as f64
+        let expected = rows_expected(self.inner.source());
+        expected.unwrap_or((UNKNOWN_FACTOR * input_rows) as f64).max(input_rows as f64)
     }
 
     /// Passes every row on from now on; whether that is possible.
@@ -174,11 +172,17 @@ impl Run {
     }
 }
 
+/// How many rows a plan is expected to give in a partition.
+pub(super) fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    let partitions = plan.output_partitioning().partition_count().max(1);
+    Some(gate::rows_of(plan)?.count as f64 / partitions as f64)
+}
+
 /// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
 /// `rows` have `groups` and keys come in random order.
 ///
 /// Of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
-fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64) -> f64 {
+pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64) -> f64 {
     let ratio = |rows_per_key: f64| -(-rows_per_key).exp_m1() / rows_per_key;
     // The ratio falls from 1 to 0 as rows per key grow.
     let (mut low, mut high) = (1e-9, 1e9);

@@ -25,8 +25,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use weld_codegen::Stream;
 
 use crate::config::WeldOptions;
-use crate::lower::pipeline::Kernel;
+use crate::exec::Inner;
 use crate::memory::QueryMemory;
+
+use super::grouping::{ratio_of_tables, rows_expected};
 
 const PARTITION_BITS: u32 = 6;
 /// How many ranges of hashes there are. A column's rows go to as many places at once: with more, the processor's caches and its
@@ -35,6 +37,10 @@ pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// Of so many rows for each group that makes ranges worth it the keys are counted.
 const COUNTED_ROWS_PER_GROUP: usize = 4;
+
+/// Groups to rows above which there are no ranges: what comes once is not looked for again, so that a table out of the cache costs
+/// less than rows put in order do. Where half of the rows are groups of their own, both cost the same.
+const RATIO_MAX: f64 = 0.5;
 
 /// Rows of a range that are processed at a time.
 const CHUNK_ROWS: usize = 8192;
@@ -53,6 +59,8 @@ pub(super) struct Radix {
     key_types: Vec<DataType>,
     /// With so many groups there are ranges.
     groups_min: usize,
+    /// In the partition.
+    rows_expected: f64,
     /// Rows as they came, until it is known whether there are.
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -107,10 +115,12 @@ pub(super) enum Collected {
 
 impl Radix {
     /// `None` where a pipeline's groups cannot be made apart.
-    pub(super) fn new(kernel: &Kernel, codes: bool, partition: usize, context: &TaskContext) -> Option<Radix> {
+    pub(super) fn new(inner: &Inner, partition: usize, context: &TaskContext) -> Option<Radix> {
+        let kernel = &inner.pipeline.kernel;
         let groups_min = WeldOptions::of(context.session_config().options()).radix_min_groups;
         let is_code = |column: &usize| matches!(kernel.schema.field(*column).data_type(), DataType::Dictionary(..));
-        if kernel.apart.is_empty() || codes || groups_min == 0 || kernel.inputs.iter().any(is_code) {
+        if kernel.apart.is_empty() || !inner.coded().is_empty() || groups_min == 0 || kernel.inputs.iter().any(is_code)
+        {
             return None;
         }
         let partitions = context.session_config().target_partitions().max(1);
@@ -120,6 +130,7 @@ impl Radix {
             keys: kernel.apart.clone(),
             key_types: Vec::new(),
             groups_min,
+            rows_expected: rows_expected(inner.source()).unwrap_or(0.0),
             batches: Vec::new(),
             rows: 0,
             memory: MemoryConsumer::new(format!("WeldExec[{partition}] rows")).register(context.memory_pool()),
@@ -148,7 +159,9 @@ impl Radix {
         if self.rows < self.groups_min.saturating_mul(COUNTED_ROWS_PER_GROUP) && !is_full {
             return Ok(Collected::More);
         }
-        if self.count_keys()? < self.groups_min as f64 {
+        let (keys, rows) = (self.count_keys()?, self.rows as f64);
+        let rows_at_end = self.rows_expected.max(rows);
+        if keys < self.groups_min as f64 || ratio_of_tables(keys, rows, rows_at_end, f64::INFINITY) > RATIO_MAX {
             return Ok(Collected::OneTable);
         }
         self.ranges = Some((0..PARTITIONS).map(|_| Range::default()).collect());

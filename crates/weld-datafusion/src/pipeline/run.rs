@@ -155,7 +155,7 @@ impl Run {
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
             partial_bytes_max: partial_bytes_max(inner, context),
             grouping: Grouping::new(kernel),
-            radix: Radix::new(kernel, !inner.coded().is_empty(), partition, context),
+            radix: Radix::new(inner, partition, context),
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
             marked: args.last.filter(|_| kernel.at_end.is_some()),
