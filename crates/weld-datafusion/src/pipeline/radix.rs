@@ -38,8 +38,8 @@ pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 /// Of so many rows for each group that makes ranges worth it the keys are counted.
 const COUNTED_ROWS_PER_GROUP: usize = 4;
 
-/// Groups to rows above which there are no ranges: what comes once is not looked for again, so that a table out of the cache costs
-/// less than rows put in order do. Where half of the rows are groups of their own, both cost the same.
+/// Groups to rows above which there are no ranges: what comes once is not looked for again, and to put it in order costs what it
+/// saves. Measured at an eighth, where ranges gain, and at one, where they lose up to a third; this is between.
 const RATIO_MAX: f64 = 0.5;
 
 /// Rows of a range that are processed at a time.
