@@ -38,6 +38,8 @@ extensions_options! {
         pub scan: bool, default = true
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
         pub plans: bool, default = true
+        /// Make two aggregates of one with `count(DISTINCT ..)` beside others.
+        pub distinct_aggregates: bool, default = true
         /// Make inner and anti joins of outer joins whose added rows, or only these, are dropped above.
         pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
@@ -96,6 +98,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
     let options = WeldOptions::of(config);
     let on = options.enabled && options.plans;
     PlanOptions {
+        distinct_aggregates: on && options.distinct_aggregates,
         outer_joins: on && options.outer_joins,
         join_order: on && options.join_order,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),

@@ -6,6 +6,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use weld_codegen::CodeFolder;
+use weld_plans::DistinctAggregates;
 
 use crate::code::CodeCache;
 use crate::config::{WeldOptions, plan_options};
@@ -37,6 +38,7 @@ impl WeldSessionExt for SessionStateBuilder {
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
         let functions = WeldFunctionFactory::new(self.function_factory().take());
         self.with_function_factory(Some(Arc::new(functions)))
+            .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod common_subplans;
+mod distinct_aggregates;
 mod estimate;
 mod expr;
 mod guard;
@@ -25,6 +26,7 @@ use guard::Guarded;
 use outer_joins::OuterJoins;
 
 pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
+pub use distinct_aggregates::DistinctAggregates;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{
@@ -37,6 +39,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// Which rewrites are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanOptions {
+    pub distinct_aggregates: bool,
     pub outer_joins: bool,
     pub join_order: bool,
     /// With how many rows that operators must be spared at least.

@@ -11,6 +11,7 @@ use weld_plans::PlanOptions;
 fn both(partitions: usize) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions);
     Both::new(config, |_| PlanOptions {
+        distinct_aggregates: false,
         outer_joins: false,
         join_order: true,
         common_subplans: None,

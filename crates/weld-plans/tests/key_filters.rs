@@ -20,7 +20,13 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
 use weld_plans::{KeyFilterExec, PlanOptions};
 
-const ON: PlanOptions = PlanOptions { outer_joins: false, join_order: false, common_subplans: None, key_filters: true };
+const ON: PlanOptions = PlanOptions {
+    distinct_aggregates: false,
+    outer_joins: false,
+    join_order: false,
+    common_subplans: None,
+    key_filters: true,
+};
 
 fn both(partitions: usize) -> Both {
     Both::new(SessionConfig::new().with_target_partitions(partitions).with_batch_size(64), |_| ON)

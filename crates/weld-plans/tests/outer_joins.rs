@@ -11,12 +11,14 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions);
     let both = match join_order {
         true => Both::new(config, |_| PlanOptions {
+            distinct_aggregates: false,
             outer_joins: true,
             join_order: true,
             common_subplans: None,
             key_filters: true,
         }),
         false => Both::new(config, |_| PlanOptions {
+            distinct_aggregates: false,
             outer_joins: true,
             join_order: false,
             common_subplans: None,

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod common_subplans;
+mod distinct;
 mod exchanges;
 mod fallback;
 mod faults;

@@ -9,7 +9,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 13] = [
+const SWITCHES: [&str; 14] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -19,6 +19,7 @@ const SWITCHES: [&str; 13] = [
     "weld.scan",
     "weld.drop_exchanges",
     "weld.plans",
+    "weld.distinct_aggregates",
     "weld.outer_joins",
     "weld.join_order",
     "weld.common_subplans",

@@ -1,0 +1,70 @@
+//! Distinct values counted beside other aggregates.
+
+use crate::common::{Engines, config};
+
+async fn table(engines: &Engines) {
+    let sql = "SELECT v % 5 AS g, CASE WHEN v % 4 = 0 THEN NULL ELSE v * 37 % 23 END AS x,
+                      CASE WHEN v % 3 = 0 THEN NULL ELSE concat('value ', CAST(v % 19 AS VARCHAR)) END AS s,
+                      CASE WHEN v % 7 < 2 THEN NULL ELSE v END AS y, CAST(v AS DOUBLE) / 8 AS f,
+                      CAST(v % 31 AS DECIMAL(12, 2)) AS d, DATE '1999-12-31' + CAST(v % 17 AS INT) AS day
+               FROM generate_series(1, 1000) AS t(v)";
+    engines.table_from("t", sql, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_values_are_counted_beside_other_aggregates() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        table(&engines).await;
+        for (sql, is_rewritten) in [
+            (
+                "SELECT g, count(DISTINCT x), sum(y), count(*), count(y), avg(f), min(s), max(day) FROM t GROUP BY g",
+                true,
+            ),
+            ("SELECT count(DISTINCT s), count(*), sum(d), avg(y) FROM t", true),
+            ("SELECT count(DISTINCT x), count(*), sum(y), avg(f), min(s) FROM t WHERE y < 0", true),
+            ("SELECT g, count(DISTINCT x), count(*) FROM t WHERE y < 0 GROUP BY g", true),
+            ("SELECT s, g + 1 AS h, count(DISTINCT day), count(x) FILTER (WHERE y > 500) FROM t GROUP BY s, h", true),
+            ("SELECT g, count(DISTINCT x + 1), avg(y) FILTER (WHERE s IS NULL), sum(d) FROM t GROUP BY g", true),
+            ("SELECT g, count(DISTINCT x) AS n, count(*) AS m FROM t GROUP BY g HAVING count(DISTINCT x) > 10", true),
+            ("SELECT x, count(DISTINCT x), count(*) FROM t GROUP BY x", true),
+            ("SELECT g, count(DISTINCT d), count(y), min(d) FROM t GROUP BY g", true),
+            (
+                "SELECT day, n FROM (SELECT day, count(DISTINCT g) AS n, count(*) AS m FROM t GROUP BY day) WHERE m > 3",
+                true,
+            ),
+            ("SELECT g, count(DISTINCT x) + count(*) FROM t GROUP BY g", true),
+            // Another value of an average's type, a function that is not made of values of parts, more than one argument,
+            // a condition, values that are equal though their bits differ, one column of several sets.
+            ("SELECT g, count(DISTINCT x), avg(d) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT x), stddev(f) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT x), count(DISTINCT s), count(*) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT x) FILTER (WHERE y > 3), count(*) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT f), count(*) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT x), count(*) FROM t GROUP BY ROLLUP(g)", false),
+            ("SELECT g, count(DISTINCT x), sum(DISTINCT x), count(*) FROM t GROUP BY g", false),
+        ] {
+            engines.check(sql, if is_rewritten { 2 } else { 0 }).await;
+            let frame = engines.weld.sql(sql).await.expect("valid SQL");
+            let names: Vec<String> = frame.schema().fields().iter().map(|field| field.name().clone()).collect();
+            let stock = engines.stock.sql(sql).await.expect("valid SQL");
+            assert_eq!(names, stock.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>());
+            let plan = frame.into_optimized_plan().expect("a plan").display_indent().to_string();
+            assert_eq!(plan.contains("distinct_value"), is_rewritten, "{sql}\n{plan}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_stay_as_they_are_where_rewrites_are_off() {
+    let engines = Engines::new(config(2));
+    table(&engines).await;
+    let sql = "SELECT g, count(DISTINCT x), count(*) FROM t GROUP BY g";
+    for setting in ["weld.enabled", "weld.plans", "weld.distinct_aggregates"] {
+        engines.weld.sql(&format!("SET {setting} = false")).await.expect("a setting");
+        let plan = engines.weld.sql(sql).await.expect("valid SQL").into_optimized_plan().expect("a plan");
+        assert!(!plan.display_indent().to_string().contains("distinct_value"), "{setting}");
+        engines.check(sql, 0).await;
+        engines.weld.sql(&format!("SET {setting} = true")).await.expect("a setting");
+    }
+}
