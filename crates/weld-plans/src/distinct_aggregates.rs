@@ -142,7 +142,8 @@ impl Two<'_> {
         if function.is::<Count>() {
             let parts = self.inner(call.clone());
             let total = self.outer(sum(parts));
-            return Ok(Some(when(total.clone().is_null(), lit(0_i64)).otherwise(total)?));
+            // In the form that DataFusion knows to be never null.
+            return Ok(Some(when(total.clone().is_not_null(), total).otherwise(lit(0_i64))?));
         }
         if function.is::<Avg>() {
             let [value] = params.args.as_slice() else { return Ok(None) };
