@@ -188,7 +188,9 @@ fn rows_of_groups_are_numbered() {
 /// Tables so large that loops fetch ahead, by dense keys that are unique or not, and by sparse ones.
 #[test]
 fn lookups_in_large_tables() {
-    for (key, probe) in [("x", "y"), ("x / 2L", "y"), ("x * 1000003L", "y * 1000003L")] {
+    for (key, probe) in
+        [("x", "y"), ("x / 2L", "y"), ("x * 1000003L", "y * 1000003L"), ("x", "if(y % 2L == 0L, y / 3L, -y)")]
+    {
         check(&format!(
             "let d = result(for(rangeiter(0L, 80000L, 1L), groupbuilder[i64,{{i64,i32}}],
                 |b,i,x| merge(b, {{{key}, {{x, i32(x)}}}})));
@@ -200,14 +202,18 @@ fn lookups_in_large_tables() {
     }
 }
 
-/// Keys of large tables are hashed ahead of the merges: of several parts, bound before, one of two builders, and with the
-/// number of iterations no multiple of those hashed at a time.
+/// Keys of large tables are hashed ahead of the merges: of several parts, bound before, one of two builders, by one of two
+/// branches, and with the number of iterations no multiple of those hashed at a time.
 #[test]
 fn merges_into_large_tables() {
     for (key_ty, key) in [
         ("i64", "(x * 1000003L) % 16001L"),
         ("{i32,i64}", "{i32(x % 7L), x % 16007L}"),
         ("vec[i8]", "lookup(names, x % 16021L)"),
+        ("i64", "x * 1000003L"),
+        ("i64", "if(x % 3L == 0L, x % 16001L, -(x / 2L))"),
+        ("{i64,bool}", "{select(x % 5L == 0L, 0L, x * 3L), x % 5L != 0L}"),
+        ("vec[i8]", "if(x % 2L == 0L, lookup(names, x % 16021L), lookup(names, x % 11L))"),
     ] {
         for count in [0, 1, 127, 128, 129, 20_013] {
             check(&format!(

@@ -16,10 +16,11 @@
 use std::collections::HashMap;
 
 use inkwell::IntPredicate;
-use inkwell::intrinsics::Intrinsic;
+use inkwell::intrinsics;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, deep};
-use weld_core::op::BinaryOp;
+use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
+use weld_core::opt::can_fail;
 use weld_core::ty::Type;
 use weld_runtime::DictOffsets;
 
@@ -128,7 +129,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Asks for a cache line.
     pub(super) fn prefetch(&self, address: PointerValue<'c>) -> Res<()> {
-        let intrinsic = Intrinsic::find("llvm.prefetch").ok_or_else(|| internal("no prefetch"))?;
+        let intrinsic = intrinsics::Intrinsic::find("llvm.prefetch").ok_or_else(|| internal("no prefetch"))?;
         let function = intrinsic
             .get_declaration(&self.unit.module, &[self.unit.ptr_type().into()])
             .ok_or_else(|| internal("prefetch has no such form"))?;
@@ -187,14 +188,15 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Loo
 
 /// The bindings that a key needs, if they and the key can be computed early: they are cheap and cannot fail.
 pub(super) fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
-    if !harmless(key) {
+    let is_early = |expr: &Expr| is_cheap(expr) && !can_fail(expr);
+    if !is_early(key) {
         return None;
     }
     let mut wanted = key.free_vars();
     let mut needed = Vec::new();
     for binding in scope.iter().rev() {
         if wanted.contains(&binding.sym) {
-            if !harmless(&binding.value) {
+            if !is_early(&binding.value) {
                 return None;
             }
             wanted.extend(binding.value.free_vars());
@@ -205,17 +207,28 @@ pub(super) fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e
     Some(needed)
 }
 
-fn harmless(expr: &Expr) -> bool {
+/// Whether an expression is cheap beside the cache miss that knowing it early spares.
+fn is_cheap(expr: &Expr) -> bool {
     let this = match &expr.kind {
         ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) => true,
         ExprKind::Field(..) | ExprKind::Struct(_) | ExprKind::Cast(_) => true,
-        ExprKind::Binary(op, a, _) => {
-            a.ty.as_scalar().is_some() && !matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow)
-        }
-        ExprKind::Lookup { data, checked, .. } => data.ty.element().is_some() && !*checked,
+        ExprKind::If { .. } | ExprKind::Select { .. } => true,
+        ExprKind::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Not),
+        ExprKind::Binary(op, a, _) => a.ty.as_scalar().is_some() && *op != BinaryOp::Pow,
+        ExprKind::Lookup { data, .. } => data.ty.element().is_some(),
+        ExprKind::Intrinsic(op, _) => matches!(
+            op,
+            Intrinsic::RoundDiv
+                | Intrinsic::Magnitude
+                | Intrinsic::OrderKey
+                | Intrinsic::FromOrderKey
+                | Intrinsic::Year
+                | Intrinsic::Month
+                | Intrinsic::Day
+        ),
         _ => false,
     };
     let mut all = this;
-    expr.each_child(&mut |child| all = all && deep(|| harmless(child)));
+    expr.each_child(&mut |child| all = all && deep(|| is_cheap(child)));
     all
 }
