@@ -9,8 +9,10 @@
 //! ```
 //!
 //! An aggregate with DISTINCT keeps a set a group, in every partition, and merges the sets; groups by the argument as well are
-//! one table, spread over all partitions by its keys. Only one set of numbers is as fast: without groups they stay. DataFusion does the same where every other aggregate is `sum`, `min` or
-//! `max`; this adds `count` and averages of floats. Values, names and types are the same, floats up to the order of additions.
+//! one table, spread over all partitions by its keys. One set of numbers is as fast as such a table, so aggregates over numbers
+//! without groups stay as they are. DataFusion has the same rule for the case that every other aggregate is `sum`, `min` or
+//! `max`; this one adds `count` and averages of floats. Values, names and types are the same, floats up to the order of
+//! additions.
 
 use std::sync::Arc;
 
