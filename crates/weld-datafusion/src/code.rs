@@ -8,7 +8,7 @@
 //! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there is
 //! more code than it may keep; runs keep theirs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -138,8 +138,8 @@ impl Settings {
 pub struct CodeCache {
     kept: Mutex<Kept>,
     bytes_max: usize,
-    /// Programs that were not compiled when they came.
-    refused: Mutex<HashSet<Key>>,
+    /// Programs that were not compiled when they came, and the plan that they came with first.
+    refused: Mutex<HashMap<Key, u64>>,
     /// Whose turn it is to compile a program.
     turns: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
     plans: AtomicU64,
@@ -312,13 +312,13 @@ impl CodeCache {
         folder.is_some_and(|folder| folder.has(key(kernel, settings)))
     }
 
-    /// Whether a program that is not compiled has come before; it is remembered from now on.
-    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings) -> bool {
+    /// Whether a program that is not compiled has come with another plan than this; it is remembered from now on.
+    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        !refused.insert(key(kernel, settings))
+        *refused.entry(key(kernel, settings)).or_insert(plan) != plan
     }
 
     /// The code of a program, and whether it was made just now, or linked from what is in the folder.

@@ -22,7 +22,7 @@ use datafusion::physical_plan::{
 };
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
-use weld_plans::{KeyFilter, without_common_subplans, without_key_filters};
+use weld_plans::{KeyFilter, with_key_sets, without_common_subplans, without_key_filters};
 use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
@@ -385,7 +385,7 @@ impl Inner {
         if let Some(plan) = self.fallback.get() {
             return Ok(Arc::clone(plan));
         }
-        let plan = if self.reset { self.restart()? } else { self.restore()? };
+        let plan = if self.reset { self.restart()? } else { restore(&self.children, &self.replaced, with_key_sets)? };
         let plan = if self.pipeline.scan { scan::with_scans(plan)? } else { plan };
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
@@ -398,32 +398,47 @@ impl Inner {
     /// DataFusion's operators over another source and the present build sides.
     pub(crate) fn restore_over(&self, source: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children: Vec<_> = std::iter::once(source).chain(self.children[1..].iter().cloned()).collect();
-        restore(&children, &self.replaced)
+        restore(&children, &self.replaced, unchanged)
     }
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        restore(&self.children, &self.replaced)
+        restore(&self.children, &self.replaced, unchanged)
     }
 }
 
-/// The replaced operators over `children`, the operators of whose tables are put back too.
-fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced) -> Result<Arc<dyn ExecutionPlan>> {
+/// Another operator in the place of one of the replaced, if there is one.
+type Change = fn(&Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>;
+
+fn unchanged(_: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    Ok(None)
+}
+
+/// The replaced operators over `children`, each with its `change`; the operators of the children's tables are put back too.
+fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
     let mut inputs = Vec::with_capacity(children.len());
     for child in children {
         let build = child.downcast_ref::<WeldExec>().filter(|exec| exec.builds_table());
         inputs.push(match build {
-            Some(build) => build.inner.restore()?,
+            Some(build) => restore(&build.inner.children, &build.inner.replaced, change)?,
             None => Arc::clone(child),
         });
     }
+    let position = |plans: &[Arc<dyn ExecutionPlan>], node: &Arc<dyn ExecutionPlan>| {
+        plans.iter().position(|plan| Arc::ptr_eq(plan, node))
+    };
     let plan = Arc::clone(&replaced.plan);
-    plan.transform_down(|node| {
-        let known = replaced.inputs.iter().position(|input| Arc::ptr_eq(input, &node));
-        Ok(match known {
-            Some(index) => Transformed::new(Arc::clone(&inputs[index]), true, TreeNodeRecursion::Jump),
-            None => Transformed::no(node),
-        })
-    })
+    plan.transform_down_up(
+        |node| {
+            Ok(match position(&replaced.inputs, &node) {
+                Some(index) => Transformed::new(Arc::clone(&inputs[index]), true, TreeNodeRecursion::Jump),
+                None => Transformed::no(node),
+            })
+        },
+        |node| {
+            let changed = if position(&inputs, &node).is_some() { None } else { change(&node)? };
+            Ok(changed.map_or_else(|| Transformed::no(node), Transformed::yes))
+        },
+    )
     .data()
 }
 
@@ -434,7 +449,7 @@ fn properties(
     children: &[Arc<dyn ExecutionPlan>],
     replaced: &Replaced,
 ) -> Result<Arc<PlanProperties>> {
-    let restored = restore(children, replaced)?;
+    let restored = restore(children, replaced, unchanged)?;
     let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
     if pipeline.moves_rows && !matches!(pipeline.kernel.output, Output::Table(_)) {
@@ -514,7 +529,7 @@ impl ExecutionPlan for WeldExec {
         let inner = &self.inner;
         if children[1..].iter().any(|child| !child.downcast_ref::<WeldExec>().is_some_and(WeldExec::builds_table)) {
             // Somebody has put a node above a table: rows come from there.
-            return restore(&children, &inner.replaced);
+            return restore(&children, &inner.replaced, unchanged);
         }
         let properties = match options.children_properties {
             ChildrenPropertiesMode::Keep => Arc::clone(&inner.properties),

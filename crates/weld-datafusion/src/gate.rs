@@ -4,9 +4,10 @@
 //! how many rows is known before the run     too few: the replaced operators; else compile
 //! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
 //! ```
-//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. A join
-//! is compiled with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that
-//! is known costs nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run.
+//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. Rows
+//! that a scan drops, by a filter or by the keys of a join, cost the operators no more than compiled code. A join is compiled
+//! with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that is known costs
+//! nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +15,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use datafusion::common::stats::Precision;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_core::ir::Program;
-use weld_plans::{CommonSubplanScanExec, KeyFilterExec};
+use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, expected_rows};
 
 use crate::config::WeldOptions;
 use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::explain::{Declined, is_operator};
 use crate::lower::pipeline::Output;
+use crate::scan::{ParquetScan, ScanExec};
 
 /// What is to become of a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +63,9 @@ const NODE_COST: Duration = Duration::from_micros(30);
 
 /// Code from disk takes so long: our optimizer, whose result it is found by, and linking.
 const STORED_COST: Duration = Duration::from_micros(1000);
+
+/// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted among.
+const PASSED_WORTH: f64 = 3.0;
 
 /// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes.
 const BESIDE_SHARE: usize = 20;
@@ -132,13 +140,13 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let cost = cache.rate.cost(programs.into_values()) + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
-    let rows: Option<Vec<Rows>> = group.iter().map(|member| rows_of(member.source())).collect();
+    let rows: Option<Vec<Rows>> = group.iter().map(|member| arriving(member)).collect();
     match rows {
         Some(rows) => {
             let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
             match count < rows_min {
                 true => {
-                    let comes_again = cache.comes_again(&pipeline.kernel, &pipeline.settings);
+                    let comes_again = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
                     let compile = comes_again && count >= rows_min / BESIDE_SHARE;
                     Gate::Replaced { rows: count, compile }
                 }
@@ -199,6 +207,40 @@ pub(crate) fn group(inner: &Inner) -> Vec<&Inner> {
 fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
     group.push(inner);
     inner.builds().for_each(|build| collect(&build.inner, group));
+}
+
+/// How many rows are worth compiling for: those of the source, but where it is a scan that drops rows, those that it is
+/// expected to pass.
+fn arriving(inner: &Inner) -> Option<Rows> {
+    let rows = rows_of(inner.source())?;
+    let source = below_exchanges(inner.source());
+    let drops_rows = source.is::<ScanExec>() || (inner.pipeline.scan && ParquetScan::of(source.as_ref()).is_ok());
+    // What reaches the end of the pipeline has passed all filters and joins, whose keys the scan is told.
+    let passed = drops_rows.then(|| expected_rows(below_aggregates(&inner.replaced.plan))).flatten();
+    let count = passed.map_or(rows.count, |passed| rows.count.min((PASSED_WORTH * passed) as usize));
+    Some(Rows { count, ..rows })
+}
+
+/// The rows that exchanges pass on.
+fn below_exchanges(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    match plan.children()[..] {
+        [input] if is_exchange(plan) || plan.is::<KeyFilterExec>() => below_exchanges(input),
+        _ => plan,
+    }
+}
+
+/// The rows that aggregates put into groups.
+fn below_aggregates(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    match plan.children()[..] {
+        [input] if is_exchange(plan) || plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>() => {
+            below_aggregates(input)
+        }
+        _ => plan,
+    }
+}
+
+fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>()
 }
 
 /// How many rows come out of a plan at most, as far as its sources say and joins do not multiply.

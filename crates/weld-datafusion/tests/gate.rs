@@ -99,6 +99,41 @@ async fn what_comes_again_is_compiled_beside_its_run() {
     assert!(!compiled[0] && !compiled[1] && compiled.ends_with(&[true]), "{compiled:?}");
 }
 
+/// Rows that a scan drops are not worth compiling for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_count_that_pass_filters_and_joins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (filter, is_compiled) in [("o_price = 3", false), ("o_price > 3", true), ("i_key < 50", false)] {
+        // Fresh sessions: code that is known always runs.
+        let engines = Engines::new(config(2));
+        let orders = "SELECT v AS o_key, v % 200 AS o_price FROM generate_series(1, 1000) AS g(v)";
+        let items = "SELECT v AS i_key, v * 7 % 1000 + 1 AS i_order FROM generate_series(1, 20000) AS g(v)";
+        engines.parquet_from("orders", orders, folder.path()).await;
+        engines.parquet_from("items", items, folder.path()).await;
+        set(&engines, "compile_min_rows", 20_000).await;
+        let sql = format!(
+            "SELECT o_price, sum(i_key) FROM items JOIN orders ON o_key = i_order WHERE {filter} GROUP BY o_price"
+        );
+        let Run { summary, rows, .. } = engines.run(&sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(&sql).await.expect("it runs"), "{sql}");
+        assert_eq!(summary.operators_compiled > 0, is_compiled, "{sql}: {summary:?}");
+    }
+}
+
+/// A program that stands twice in a plan has not come again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_programs_of_one_plan_come_once() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 60_000).await;
+    set(&engines, "common_subplans", false).await;
+    let sql =
+        "SELECT i_key * 2 FROM items WHERE i_order > 300 UNION ALL SELECT i_key * 2 FROM items WHERE i_order > 301";
+    run(&engines, sql).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let (_, summary) = run(&engines, sql).await;
+    assert_eq!(summary.operators_compiled, 0, "{summary:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_hold_whoever_runs() {
     let engines = engines(1).await;

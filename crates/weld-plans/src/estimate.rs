@@ -83,6 +83,11 @@ impl Estimate {
     }
 }
 
+/// How many rows `plan` is expected to give; `None` where statistics do not tell.
+pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    Some(estimate(plan, &Ranges::unread())?.rows)
+}
+
 /// Estimates the output of `plan`.
 pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
     let node = plan.as_ref();

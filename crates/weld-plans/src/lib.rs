@@ -27,10 +27,11 @@ use outer_joins::OuterJoins;
 
 pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
 pub use distinct_aggregates::DistinctAggregates;
+pub use estimate::expected_rows;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{
-    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, without_key_filters,
+    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, with_key_sets, without_key_filters,
 };
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr};
 

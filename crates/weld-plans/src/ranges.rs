@@ -20,6 +20,8 @@ const REMEMBERED_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     known: Mutex<HashMap<Key, Known>>,
+    /// Whether nothing is read.
+    unread: bool,
 }
 
 /// The address of the column's first array and how many batches and rows there are: the same table as long as that array
@@ -33,12 +35,17 @@ struct Known {
 }
 
 impl Ranges {
+    /// Without any, for estimates while a query runs.
+    pub(crate) fn unread() -> Ranges {
+        Ranges { unread: true, ..Ranges::default() }
+    }
+
     /// The range of a column of the source's output.
     pub(crate) fn of(&self, source: &MemorySourceConfig, column: usize) -> Option<(f64, f64)> {
         let column = source.projection().as_ref().map_or(Some(column), |kept| kept.get(column).copied())?;
         let batches = || source.partitions().iter().flatten();
         let first = batches().next()?.columns().get(column)?;
-        if !is_counted(first.data_type()) {
+        if self.unread || !is_counted(first.data_type()) {
             return None;
         }
         let rows = batches().map(RecordBatch::num_rows).sum();

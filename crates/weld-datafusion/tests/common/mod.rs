@@ -116,6 +116,29 @@ impl Engines {
         run
     }
 
+    /// A table of both engines in a Parquet file that `sql` makes.
+    pub(crate) async fn parquet_from(&self, name: &str, sql: &str, folder: &std::path::Path) {
+        let path = folder.join(format!("{name}.parquet"));
+        let path = path.to_str().expect("a path in UTF-8");
+        let write = format!("COPY ({sql}) TO '{path}' STORED AS PARQUET");
+        self.stock.sql(&write).await.expect("valid SQL").collect().await.expect("it writes");
+        for context in [&self.stock, &self.weld] {
+            let options = datafusion::prelude::ParquetReadOptions::default();
+            context.register_parquet(name, path, options).await.expect("the file just written");
+        }
+    }
+
+    /// Whether stock has an answer in each of a few more runs, and Weld in none: where memory is short, who is refused depends
+    /// on who asks first, in both engines.
+    pub(crate) async fn only_stock_comes_through(&self, sql: &str) -> bool {
+        for _ in 0..5 {
+            if self.stock_rows(sql).await.is_err() || self.run(sql).await.is_ok() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Both fail, Weld with `message` in its error.
     pub(crate) async fn check_error(&self, sql: &str, message: &str) {
         let stock = self.stock_rows(sql).await;

@@ -101,3 +101,59 @@ async fn an_aggregate_sees_the_groups_that_are_joined() {
         }
     }
 }
+
+/// The rows that the scan of a file has given.
+fn scanned(plan: &Arc<dyn ExecutionPlan>, column: &str) -> usize {
+    let is_scan = plan.name() == "DataSourceExec" && plan.schema().column_with_name(column).is_some();
+    let own = plan.metrics().filter(|_| is_scan).and_then(|metrics| metrics.output_rows()).unwrap_or(0);
+    own + plan.children().into_iter().map(|child| scanned(child, column)).sum::<usize>()
+}
+
+/// Joins that DataFusion's operators run tell scans the sets of their keys as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_that_are_not_compiled_feed_sets_of_keys() {
+    let orders = "SELECT v * 3 AS o_key, CAST(v AS DECIMAL(9, 2)) AS o_digits, CAST(v % 50 AS INT) AS o_line, v % 200 AS o_price,
+                  CASE WHEN v % 50 = 0 THEN NULL ELSE v END AS o_null, concat('k', v) AS o_text FROM generate_series(1, 1000) AS g(v)";
+    let items = "SELECT v * 7 % 3000 AS i_order, CAST(v % 1000 AS DECIMAL(9, 2)) AS i_digits, CAST(v * 7 % 3000 / 3 % 50 AS INT) AS i_line,
+                 CASE WHEN v % 90 = 0 THEN NULL ELSE v % 1000 END AS i_null, concat('k', v % 1000) AS i_text, v AS i_key
+                 FROM generate_series(1, 20000) AS g(v)";
+    let ways =
+        ["FROM orders JOIN items ON", "FROM orders LEFT SEMI JOIN items ON", "FROM items LEFT SEMI JOIN orders ON"];
+    let keys = [
+        ("o_key = i_order", Some(200)),
+        ("o_digits = i_digits", Some(200)),
+        ("o_key = i_order AND o_line = i_line", Some(200)),
+        ("o_null = i_null", Some(200)),
+        ("o_null IS NOT DISTINCT FROM i_null", None),
+        ("o_key + 1 = i_order - 1", None),
+        ("o_text = i_text", None),
+        ("o_key = i_order AND o_text = i_text", None),
+    ];
+    for partitions in [1, 3] {
+        for threshold in ["0", "1000000"] {
+            let (engines, folder) = (Engines::new(config(partitions)), tempfile::tempdir().expect("a folder"));
+            engines.parquet_from("orders", orders, folder.path()).await;
+            engines.parquet_from("items", items, folder.path()).await;
+            for context in [&engines.stock, &engines.weld] {
+                for setting in [THRESHOLD.to_owned(), format!("{THRESHOLD}_rows")] {
+                    context.sql(&format!("SET {setting} = {threshold}")).await.expect("a setting");
+                }
+            }
+            engines.weld.sql("SET weld.compile_min_rows = 1000000000").await.expect("a setting");
+            for (way, (key, read_max)) in ways.iter().flat_map(|way| keys.iter().map(move |key| (way, key))) {
+                // A join that gives columns of one side has no others to filter by.
+                let filter = if way.starts_with("FROM items") { "i_key % 2 = 0" } else { "o_price = 3" };
+                let side = if way.starts_with("FROM items") { "i_key" } else { "o_key" };
+                let sql = format!("SELECT count(*), sum({side}) {way} {key} WHERE {filter}");
+                let run = engines.run(&sql).await.expect("it runs");
+                assert_eq!(run.rows, engines.stock_rows(&sql).await.expect("it runs"), "{sql}");
+                assert_eq!(run.summary.operators_compiled, 0, "{sql}");
+                let Some(read_max) = read_max.filter(|_| side == "o_key") else { continue };
+                let plan = plan(&engines, &sql).await;
+                collect(Arc::clone(&plan), engines.weld.task_ctx()).await.expect("it runs");
+                let read = scanned(&plan, "i_order").max(scanned(&plan, "i_digits")).max(scanned(&plan, "i_null"));
+                assert!((1..=read_max).contains(&read), "{partitions} {threshold} {sql}: {read}\n{}", shown(&plan));
+            }
+        }
+    }
+}

@@ -24,7 +24,7 @@ async fn sweep(partitions: usize, sql: &str, limits: &[usize]) {
             (Ok(_), Err(error)) if *limit < 400 => assert!(error.contains("Resources exhausted"), "{sql}: {error}"),
             // So do they with somewhat more, by which of two asks first.
             (Ok(_), Err(error)) => {
-                assert!(!only_stock_comes_through(&engines, sql).await, "{sql} with {limit} KiB: {error}");
+                assert!(!engines.only_stock_comes_through(sql).await, "{sql} with {limit} KiB: {error}");
             }
             (Err(_), Err(error)) => {
                 assert!(
@@ -35,16 +35,6 @@ async fn sweep(partitions: usize, sql: &str, limits: &[usize]) {
         }
     }
     println!("{sql}: {spilled} handovers");
-}
-
-/// Whether stock has an answer in each of a few more runs, and Weld in none.
-async fn only_stock_comes_through(engines: &Engines, sql: &str) -> bool {
-    for _ in 0..5 {
-        if engines.stock_rows(sql).await.is_err() || engines.run(sql).await.is_ok() {
-            return false;
-        }
-    }
-    true
 }
 
 const LIMITS: [usize; 9] = [64, 400, 1000, 2000, 4000, 6000, 10_000, 20_000, 60_000];

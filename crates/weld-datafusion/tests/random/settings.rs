@@ -50,6 +50,8 @@ impl Settings {
         // Tables are small.
         all.push(("weld.common_subplans_min_rows".to_owned(), "0".to_owned()));
         all.push(("weld.radix_min_groups".to_owned(), rng.pick(&["0", "1", "1", "20", "32768"]).to_owned()));
+        // Mostly everything is compiled, over however few rows; what is not has its answers to give, too.
+        all.push(("weld.compile_min_rows".to_owned(), rng.pick(&["0", "0", "0", "0", "100", "1000000000"]).to_owned()));
         // LLVM's passes are its authors' to test: what they cost is paid rarely.
         all.push((
             "weld.opt_level".to_owned(),

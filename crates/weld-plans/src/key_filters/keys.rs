@@ -15,7 +15,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::PhysicalExpr;
 use tokio::sync::watch;
 
-use super::source::SourceFilter;
+use super::source::{ProbeFilter, SourceFilter};
 use crate::key_set::{KeySet, KeySetBuilder};
 
 /// The sets of a join's keys, one for each of them; none where a set would not pay.
@@ -40,6 +40,8 @@ struct State {
     ended: Vec<Collected>,
     /// Filters that sources have among their predicates.
     in_sources: Vec<SourceFilter>,
+    /// The join's own, if nobody else narrows it.
+    of_join: Option<ProbeFilter>,
     is_closed: bool,
 }
 
@@ -86,6 +88,10 @@ impl JoinKeys {
 
     pub(super) fn add_source(&self, filter: SourceFilter) {
         self.state().in_sources.push(filter);
+    }
+
+    pub(super) fn feed(&self, filter: ProbeFilter) {
+        self.state().of_join = Some(filter);
     }
 
     /// Whoever executes a partition of the build side says so first; whether its keys are wanted. A partition that begins a
@@ -152,6 +158,9 @@ impl JoinKeys {
         let is_any = sets.iter().any(Option::is_some);
         for filter in &state.in_sources {
             filter.narrow(sets.get(filter.part).and_then(Option::as_ref));
+        }
+        if let Some(filter) = &state.of_join {
+            filter.narrow(&sets);
         }
         self.published.send_replace(if is_any { Published::Sets(sets.into()) } else { Published::Nothing });
         drop(state);

@@ -20,6 +20,7 @@
 mod carry;
 mod collect;
 mod filter;
+mod join;
 mod keys;
 mod source;
 
@@ -40,6 +41,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 pub use self::collect::JoinKeysExec;
 pub use self::filter::{KeyFilter, KeyFilterExec};
+pub use self::join::with_key_sets;
 pub use self::keys::{JoinKeys, KeySets, key_set};
 
 pub(crate) use self::carry::{Path, column_of};
@@ -157,14 +159,7 @@ impl KeyFilters {
         if !is_any {
             return Ok(None);
         }
-        let left = Arc::clone(join.left()).transform_down(|node| match Arc::ptr_eq(&node, &collected) {
-            true => {
-                let keys: Arc<dyn ExecutionPlan> = Arc::new(JoinKeysExec::new(node, Arc::clone(&keys)));
-                Ok(Transformed::new(keys, true, TreeNodeRecursion::Stop))
-            }
-            false => Ok(Transformed::no(node)),
-        });
-        Ok(Some(vec![left.data()?, right]))
+        Ok(Some(vec![collecting(join, &collected, &keys)?, right]))
     }
 }
 
@@ -217,6 +212,22 @@ fn collected_at(join: &HashJoinExec) -> (Arc<dyn ExecutionPlan>, bool) {
             _ => return (place, is_whole),
         }
     }
+}
+
+/// The build side with the keys collected at a place of it.
+fn collecting(
+    join: &HashJoinExec,
+    place: &Arc<dyn ExecutionPlan>,
+    keys: &Arc<JoinKeys>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let left = Arc::clone(join.left()).transform_down(|node| match Arc::ptr_eq(&node, place) {
+        true => {
+            let collecting: Arc<dyn ExecutionPlan> = Arc::new(JoinKeysExec::new(node, Arc::clone(keys)));
+            Ok(Transformed::new(collecting, true, TreeNodeRecursion::Stop))
+        }
+        false => Ok(Transformed::no(node)),
+    });
+    left.data()
 }
 
 /// One of a join's keys on its way down the probe side.
@@ -316,14 +327,18 @@ impl Filter<'_> {
     /// Whether a source has the filter that DataFusion's join makes of the same keys.
     fn is_filtered_by_datafusion(&self, plan: &Arc<dyn ExecutionPlan>) -> bool {
         let produced = self.join.dynamic_expressions_produced();
-        let Some(id) = produced.first().and_then(|filter| filter.expression_id()) else { return false };
-        let mut is_there = false;
-        let visited = plan.apply_expressions(&mut |expr| {
-            expr.apply(|expr| {
-                is_there |= expr.expression_id() == Some(id);
-                Ok(TreeNodeRecursion::Continue)
-            })
-        });
-        visited.is_ok() && is_there
+        produced.first().and_then(|filter| filter.expression_id()).is_some_and(|id| has_filter(plan, id))
     }
+}
+
+/// Whether an operator has the dynamic filter of this number among its expressions.
+fn has_filter(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
+    let mut is_there = false;
+    let visited = plan.apply_expressions(&mut |expr| {
+        expr.apply(|expr| {
+            is_there |= expr.expression_id() == Some(id);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    visited.is_ok() && is_there
 }

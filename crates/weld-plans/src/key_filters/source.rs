@@ -45,24 +45,50 @@ pub(super) fn with_filter(
 impl SourceFilter {
     /// Once the keys are known.
     pub(super) fn narrow(&self, set: Option<&Arc<KeySet>>) {
-        if let Some(set) = set.filter(|set| set.keys() as f64 <= self.keys_max) {
-            // It stays as wide as it was if that fails.
-            let updated = self.filter.update(self.within(set));
-            updated.unwrap_or_else(|error| log::debug!("a filter of a source stays as it is: {error}"));
-        }
-        self.filter.mark_complete();
+        let set = set.filter(|set| set.keys() as f64 <= self.keys_max);
+        update(&self.filter, set.map(|set| within(&self.column, &self.schema, set)));
     }
+}
 
-    fn within(&self, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
-        let Some((min, max)) = set.bounds() else { return lit(false) };
-        let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
-            let bound = lit(scalar(key, &self.column.data_type(&self.schema).ok()?)?);
-            Some(Arc::new(BinaryExpr::new(Arc::clone(&self.column), op, bound)))
-        };
-        let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(Arc::clone(&self.column), Arc::clone(set)));
-        let bounds = [compare(Operator::GtEq, min), compare(Operator::LtEq, max)];
-        conjunction(bounds.into_iter().flatten().chain([among]))
+/// The join's dynamic filter, which the scan of its probe side has.
+#[derive(Debug)]
+pub(super) struct ProbeFilter {
+    pub(super) filter: Arc<dyn PhysicalExpr>,
+    /// What each of the keys is compared with.
+    pub(super) columns: Vec<Arc<dyn PhysicalExpr>>,
+    pub(super) schema: SchemaRef,
+}
+
+impl ProbeFilter {
+    /// Once the keys are known.
+    pub(super) fn narrow(&self, sets: &[Option<Arc<KeySet>>]) {
+        let known = self.columns.iter().zip(sets).filter_map(|(column, set)| Some((column, set.as_ref()?)));
+        let within: Vec<_> = known.map(|(column, set)| within(column, &self.schema, set)).collect();
+        if let Some(filter) = self.filter.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            update(filter, (!within.is_empty()).then(|| conjunction(within)));
+        }
     }
+}
+
+/// Narrows a filter for good. It stays as wide as it was if that fails.
+fn update(filter: &DynamicFilterPhysicalExpr, narrowed: Option<Arc<dyn PhysicalExpr>>) {
+    if let Some(narrowed) = narrowed {
+        let updated = filter.update(narrowed);
+        updated.unwrap_or_else(|error| log::debug!("a filter of a source stays as it is: {error}"));
+    }
+    filter.mark_complete();
+}
+
+/// `column IN set`, with what sources prune by.
+fn within(column: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
+    let Some((min, max)) = set.bounds() else { return lit(false) };
+    let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
+        let bound = lit(scalar(key, &column.data_type(schema).ok()?)?);
+        Some(Arc::new(BinaryExpr::new(Arc::clone(column), op, bound)))
+    };
+    let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(Arc::clone(column), Arc::clone(set)));
+    let bounds = [compare(Operator::GtEq, min), compare(Operator::LtEq, max)];
+    conjunction(bounds.into_iter().flatten().chain([among]))
 }
 
 /// A key as SQL's value; `None` where keys are not in the order of values.
