@@ -28,7 +28,12 @@ const LIKE: f64 = 0.1;
 pub(crate) fn selectivity(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -> f64 {
     let share = if let Some(binary) = predicate.downcast_ref::<BinaryExpr>() {
         match binary.op() {
-            Operator::And => selectivity(binary.left(), input) * selectivity(binary.right(), input),
+            // What is asked second is asked of the values that the first has left.
+            Operator::And => {
+                let columns = narrowed(binary.left(), input);
+                let left = Estimate { rows: input.rows, columns };
+                selectivity(binary.left(), input) * selectivity(binary.right(), &left)
+            }
             Operator::Or => {
                 let (left, right) = (selectivity(binary.left(), input), selectivity(binary.right(), input));
                 left + right - left * right
@@ -69,20 +74,39 @@ pub(crate) fn selectivity(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -
 pub(crate) fn narrowed(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -> Vec<ColumnEstimate> {
     let mut columns = input.columns.clone();
     for conjunct in split_conjunction(predicate) {
-        let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else { continue };
-        let Some((index, op, value)) = column_and_value(binary) else { continue };
-        let (Some((min, max)), Some(value)) = (columns[index].range, position(value)) else { continue };
-        let range = match op {
-            Operator::Eq => (value.max(min), value.min(max)),
-            Operator::Lt | Operator::LtEq => (min, max.min(value)),
-            Operator::Gt | Operator::GtEq => (min.max(value), max),
-            _ => continue,
-        };
-        if range.0 <= range.1 {
+        if let Some((index, range)) = range_of(conjunct, &columns) {
             columns[index].range = Some(range);
         }
     }
     columns
+}
+
+/// The column that a predicate is of, and where its values lie among which the predicate holds.
+fn range_of(predicate: &Arc<dyn PhysicalExpr>, columns: &[ColumnEstimate]) -> Option<(usize, (f64, f64))> {
+    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let (index, (least, greatest)) = if let Some(list) = predicate.downcast_ref::<InListExpr>() {
+        let values = list.list().iter().map(|value| position(value_of(value)?));
+        let values = values.collect::<Option<Vec<f64>>>().filter(|_| !list.negated())?;
+        (column_of(list.expr())?, values.into_iter().map(|value| (value, value)).reduce(hull)?)
+    } else {
+        let binary = predicate.downcast_ref::<BinaryExpr>()?;
+        if *binary.op() == Operator::Or {
+            let (left, right) = (range_of(binary.left(), columns)?, range_of(binary.right(), columns)?);
+            return (left.0 == right.0).then(|| (left.0, hull(left.1, right.1)));
+        }
+        let (index, op, value) = column_and_value(binary)?;
+        let value = position(value)?;
+        let range = match op {
+            Operator::Eq => (value, value),
+            Operator::Lt | Operator::LtEq => (f64::NEG_INFINITY, value),
+            Operator::Gt | Operator::GtEq => (value, f64::INFINITY),
+            _ => return None,
+        };
+        (index, range)
+    };
+    let (min, max) = columns[index].range?;
+    let range = (least.max(min), greatest.min(max));
+    (range.0 <= range.1).then_some((index, range))
 }
 
 /// `column op value`, whichever way round it was written.
@@ -152,5 +176,59 @@ fn between_columns(op: &Operator, binary: &BinaryExpr, input: &Estimate) -> f64 
         Operator::LikeMatch | Operator::ILikeMatch => LIKE,
         Operator::NotLikeMatch | Operator::NotILikeMatch => 1.0 - LIKE,
         _ => UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::physical_expr::expressions::{in_list, lit};
+
+    use super::*;
+
+    /// Of a column with the values 0 to 999 in a thousand rows.
+    fn share(predicate: &Arc<dyn PhysicalExpr>) -> f64 {
+        let column = ColumnEstimate {
+            table_rows: 1000.0,
+            table_range: Some((0.0, 999.0)),
+            range: Some((0.0, 999.0)),
+            distinct: None,
+            null_share: 0.0,
+            bytes: 8.0,
+        };
+        selectivity(predicate, &Estimate { rows: 1000.0, columns: vec![column] })
+    }
+
+    fn of(op: Operator, value: i64) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(Arc::new(Column::new("a", 0)), op, lit(value)))
+    }
+
+    fn both(left: Arc<dyn PhysicalExpr>, op: Operator, right: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(left, op, right))
+    }
+
+    #[test]
+    fn predicates_of_one_column_are_not_independent() {
+        use Operator::{And, Eq, GtEq, LtEq, Or};
+        let schema = arrow::datatypes::Schema::new(vec![arrow::datatypes::Field::new(
+            "a",
+            arrow::datatypes::DataType::Int64,
+            false,
+        )]);
+        let list = |values: &[i64]| {
+            let values = values.iter().map(|value| lit(*value)).collect();
+            in_list(Arc::new(Column::new("a", 0)), values, &false, &schema).expect("a list")
+        };
+        let (one, other) = (of(Eq, 500), of(Eq, 501));
+        for (predicate, least, greatest) in [
+            (both(of(GtEq, 500), And, of(LtEq, 509)), 0.005, 0.02),
+            (both(both(Arc::clone(&one), Or, other), And, Arc::clone(&one)), 0.0005, 0.002),
+            (both(list(&[500, 501, 502]), And, Arc::clone(&one)), 0.0005, 0.002),
+            (both(Arc::clone(&one), And, one), 0.0005, 0.002),
+            // What cannot hold at all leaves the range as it is.
+            (both(of(GtEq, 2000), And, of(LtEq, 500)), 0.0, 0.0),
+        ] {
+            let share = share(&predicate);
+            assert!((least..=greatest).contains(&share), "{predicate}: {share}");
+        }
     }
 }
