@@ -126,11 +126,10 @@ async fn equal_programs_of_one_plan_come_once() {
     let engines = engines(2).await;
     set(&engines, "compile_min_rows", 60_000).await;
     set(&engines, "common_subplans", false).await;
-    let sql =
-        "SELECT i_key * 2 FROM items WHERE i_order > 300 UNION ALL SELECT i_key * 2 FROM items WHERE i_order > 301";
-    run(&engines, sql).await;
+    let one = "SELECT i_key * 2 FROM items WHERE i_order > 300";
+    run(&engines, &format!("{one} UNION ALL SELECT i_key * 2 FROM items WHERE i_order > 301")).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    let (_, summary) = run(&engines, sql).await;
+    let (_, summary) = run(&engines, one).await;
     assert_eq!(summary.operators_compiled, 0, "{summary:?}");
 }
 
