@@ -28,11 +28,15 @@ const LIKE: f64 = 0.1;
 pub(crate) fn selectivity(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -> f64 {
     let share = if let Some(binary) = predicate.downcast_ref::<BinaryExpr>() {
         match binary.op() {
-            // What is asked second is asked of the values that the first has left.
+            // Each conjunct is asked of the values that those before have left.
             Operator::And => {
-                let columns = narrowed(binary.left(), input);
-                let left = Estimate { rows: input.rows, columns };
-                selectivity(binary.left(), input) * selectivity(binary.right(), &left)
+                let mut left = input.clone();
+                let share_of = |conjunct| {
+                    let share = selectivity(conjunct, &left);
+                    narrow(&mut left.columns, conjunct);
+                    share
+                };
+                split_conjunction(predicate).into_iter().map(share_of).product()
             }
             Operator::Or => {
                 let (left, right) = (selectivity(binary.left(), input), selectivity(binary.right(), input));
@@ -73,12 +77,14 @@ pub(crate) fn selectivity(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -
 /// The columns of `input` once only rows that satisfy `predicate` are left: ranges narrowed by comparisons.
 pub(crate) fn narrowed(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -> Vec<ColumnEstimate> {
     let mut columns = input.columns.clone();
-    for conjunct in split_conjunction(predicate) {
-        if let Some((index, range)) = range_of(conjunct, &columns) {
-            columns[index].range = Some(range);
-        }
-    }
+    split_conjunction(predicate).into_iter().for_each(|conjunct| narrow(&mut columns, conjunct));
     columns
+}
+
+fn narrow(columns: &mut [ColumnEstimate], conjunct: &Arc<dyn PhysicalExpr>) {
+    if let Some((index, range)) = range_of(conjunct, columns) {
+        columns[index].range = Some(range);
+    }
 }
 
 /// The column that a predicate is of, and where its values lie among which the predicate holds.
