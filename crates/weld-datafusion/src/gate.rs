@@ -213,34 +213,22 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 /// expected to pass.
 fn arriving(inner: &Inner) -> Option<Rows> {
     let rows = rows_of(inner.source())?;
-    let source = below_exchanges(inner.source());
+    let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>());
     let drops_rows = source.is::<ScanExec>() || (inner.pipeline.scan && ParquetScan::of(source.as_ref()).is_ok());
     // What reaches the end of the pipeline has passed all filters and joins, whose keys the scan is told.
-    let passed = drops_rows.then(|| expected_rows(below_aggregates(&inner.replaced.plan))).flatten();
+    let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
+    let passed = drops_rows.then(|| expected_rows(end)).flatten();
     let count = passed.map_or(rows.count, |passed| rows.count.min((PASSED_WORTH * passed) as usize));
     Some(Rows { count, ..rows })
 }
 
-/// The rows that exchanges pass on.
-fn below_exchanges(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+/// The plan below exchanges and other operators that are passed.
+fn below(plan: &Arc<dyn ExecutionPlan>, is_passed: fn(&dyn ExecutionPlan) -> bool) -> &Arc<dyn ExecutionPlan> {
+    let is_exchange = plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>();
     match plan.children()[..] {
-        [input] if is_exchange(plan) || plan.is::<KeyFilterExec>() => below_exchanges(input),
+        [input] if is_exchange || is_passed(plan.as_ref()) => below(input, is_passed),
         _ => plan,
     }
-}
-
-/// The rows that aggregates put into groups.
-fn below_aggregates(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    match plan.children()[..] {
-        [input] if is_exchange(plan) || plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>() => {
-            below_aggregates(input)
-        }
-        _ => plan,
-    }
-}
-
-fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>()
 }
 
 /// How many rows come out of a plan at most, as far as its sources say and joins do not multiply.
