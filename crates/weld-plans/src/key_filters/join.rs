@@ -1,7 +1,7 @@
 //! DataFusion's join with its dynamic filter narrowed to sets of keys.
 //!
-//! The join itself would narrow the filter to a list of keys, or to its hash table: a reader that drops rows before it
-//! decodes other columns asks a [`KeySet`](crate::KeySet) many times as fast.
+//! The join itself would narrow the filter to a list of keys, or to its hash table, which hash every value. A reader that drops
+//! rows before it decodes other columns asks a [`KeySet`](crate::KeySet) instead, as it does for a compiled join.
 
 use std::sync::Arc;
 
