@@ -283,22 +283,13 @@ impl Value {
     /// itself where that is a scalar. `false` if there is no such part, it is no integer, or one does not fit 64 bits;
     /// unsigned ones of 64 bits come as the `i64` of the same bits. In no order, and repeated as the keys' parts are.
     pub fn for_each_key(&self, part: usize, mut each: impl FnMut(i64)) -> bool {
-        let (Some(dict), Type::Dict(key, _)) = (self.as_dict(), &self.ty) else { return false };
-        let (kind, offset) = match key.fields() {
-            Some(fields) if part < fields.len() => (fields[part].as_scalar(), layout::field_offsets(fields)[part]),
-            None if part == 0 => (key.as_scalar(), 0),
-            _ => return false,
-        };
-        let Some(kind) = kind.filter(|kind| kind.is_integer()) else { return false };
-        if dict.kind() == DictKind::Dense {
+        let Some((ty, offset)) = self.key_part(part) else { return false };
+        let Some(kind) = ty.as_scalar().filter(|kind| kind.is_integer()) else { return false };
+        if let Some(dict) = self.as_dict().filter(|dict| dict.kind() == DictKind::Dense) {
             dict.for_each_dense_key(each);
             return true;
         }
-        let Ok(rows) = dict.rows() else { return false };
-        let mut parts = (1..=dict.len()).map(|row| {
-            // SAFETY: a hashed table has rows 1 to `len`, each begins with the key in row form, and the part is in there.
-            unsafe { rows.add(row * dict.layout().row_bytes as usize + offset as usize) }
-        });
+        let Some(mut parts) = self.key_parts(offset) else { return false };
         macro_rules! read {
             ($ty:ty, $to_i64:expr) => {
                 parts.all(|part| {
@@ -321,6 +312,34 @@ impl Value {
             ScalarKind::U64 => read!(u64, |value| Some(value as i64)),
             ScalarKind::Bool | ScalarKind::F32 | ScalarKind::F64 => false,
         }
+    }
+
+    /// The same for a part that is a byte vector; `false` if it is none.
+    pub fn for_each_text_key(&self, part: usize, mut each: impl FnMut(&[u8])) -> bool {
+        let Some((_, offset)) = self.key_part(part).filter(|(ty, _)| ty.is_bytes()) else { return false };
+        let Some(parts) = self.key_parts(offset) else { return false };
+        for part in parts {
+            // SAFETY: the part is a view in row form, whose bytes the owners keep alive.
+            unsafe { each((*part.cast::<StringView>()).as_slice()) };
+        }
+        true
+    }
+
+    /// The type of one part of a dictionary's keys, and where it lies in a row.
+    fn key_part(&self, part: usize) -> Option<(&Type, u64)> {
+        let Type::Dict(key, _) = &self.ty else { return None };
+        match key.fields() {
+            Some(fields) => Some((fields.get(part)?, layout::field_offsets(fields)[part])),
+            None => (part == 0).then_some((&**key, 0)),
+        }
+    }
+
+    /// Where the part at `offset` of each key of a hashed table lies.
+    fn key_parts(&self, offset: u64) -> Option<impl Iterator<Item = *const u8>> {
+        let dict = self.as_dict()?;
+        let (rows, row_bytes) = (dict.rows().ok()?, dict.layout().row_bytes as usize);
+        // SAFETY: a hashed table has rows 1 to `len`, each begins with the key in row form, and the part is in there.
+        Some((1..=dict.len()).map(move |row| unsafe { rows.add(row * row_bytes + offset as usize) }))
     }
 
     /// The values of all groups of a `dict[K,vec[V]]`, numbered as `first_row` does.

@@ -6,14 +6,12 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use weld_codegen::Value;
-use weld_plans::{JoinKeys, KeySet, KeySetExpr, key_set};
+use weld_plans::{JoinKeys, KeySet, between, key_set, text_key, within};
 
 use crate::exec::{DynamicFilter, Inner};
 
@@ -71,73 +69,43 @@ impl Inner {
 /// Narrows the filter to these keys, and completes it.
 pub(crate) fn feed(feeds: &DynamicFilter, keys: &[Keys<'_>], context: &TaskContext) -> Result<()> {
     let Some(filter) = feeds.filter.downcast_ref::<DynamicFilterPhysicalExpr>() else { return Ok(()) };
-    if let Some(narrowed) = within(feeds, keys).filter(|_| !feeds.passes_nulls) {
-        let sets = (0..feeds.probe_keys.len()).filter_map(|part| among(feeds, keys, part, context));
-        filter.update(conjunction(std::iter::once(narrowed).chain(sets)))?;
+    let parts = if feeds.passes_nulls { 0 } else { feeds.probe_keys.len() };
+    let narrowed: Vec<_> = (0..parts).filter_map(|part| narrowed(feeds, keys, part, context)).collect();
+    if !narrowed.is_empty() {
+        filter.update(conjunction(narrowed))?;
     }
     filter.mark_complete();
     Ok(())
 }
 
-/// `key IN keys` for one part of the keys.
-fn among(
+/// What one part of the keys has to be: in their set or, where that would not pay, between the least and the greatest.
+fn narrowed(
     feeds: &DynamicFilter,
     keys: &[Keys<'_>],
     part: usize,
     context: &TaskContext,
 ) -> Option<Arc<dyn PhysicalExpr>> {
+    let (column, schema) = (&feeds.probe_keys[part], &feeds.probe_schema);
     let tables: Vec<&Value> = keys.iter().map(|keys| keys.table).collect();
-    let set = set_of(&tables, part, context)?;
-    Some(Arc::new(KeySetExpr::new(Arc::clone(&feeds.probe_keys[part]), set)))
+    if let Some(set) = set_of(&tables, part, context) {
+        return Some(within(column, schema, &set));
+    }
+    let (mut least, mut greatest) = (i128::MAX, i128::MIN);
+    for keys in keys {
+        let bounds = keys.bounds?;
+        least = least.min(bounds.field(2 * part)?.as_scalar()?.bits());
+        greatest = greatest.max(bounds.field(2 * part + 1)?.as_scalar()?.bits());
+    }
+    // No row was built: nothing can match.
+    if least > greatest { Some(lit(false)) } else { between(column, schema, least, greatest) }
 }
 
 /// The set of one part of the tables' keys.
 fn set_of(tables: &[&Value], part: usize, context: &TaskContext) -> Option<Arc<KeySet>> {
-    let each = |insert: &mut dyn FnMut(i64)| tables.iter().all(|table| table.for_each_key(part, &mut *insert));
-    key_set(each, context)
-}
-
-fn within(feeds: &DynamicFilter, keys: &[Keys<'_>]) -> Option<Arc<dyn PhysicalExpr>> {
-    let bounds: Vec<&Value> = keys.iter().map(|keys| keys.bounds).collect::<Option<_>>()?;
-    let mut narrowed: Option<Arc<dyn PhysicalExpr>> = None;
-    for (index, key) in feeds.probe_keys.iter().enumerate() {
-        let (mut least, mut greatest) = (i128::MAX, i128::MIN);
-        for bounds in &bounds {
-            least = least.min(bounds.field(2 * index)?.as_scalar()?.bits());
-            greatest = greatest.max(bounds.field(2 * index + 1)?.as_scalar()?.bits());
-        }
-        if least > greatest {
-            // No row was built: nothing can match.
-            return Some(lit(false));
-        }
-        let data_type = key.data_type(&feeds.probe_schema).ok()?;
-        let compare = |op, bound| -> Option<Arc<dyn PhysicalExpr>> {
-            Some(Arc::new(BinaryExpr::new(Arc::clone(key), op, lit(scalar(bound, &data_type)?))))
-        };
-        for part in [compare(Operator::GtEq, least)?, compare(Operator::LtEq, greatest)?] {
-            narrowed = Some(match narrowed {
-                None => part,
-                Some(so_far) => Arc::new(BinaryExpr::new(so_far, Operator::And, part)),
-            });
-        }
-    }
-    narrowed
-}
-
-/// An integer of Weld as SQL's value.
-fn scalar(value: i128, data_type: &DataType) -> Option<ScalarValue> {
-    if let DataType::Decimal128(precision, scale) = data_type {
-        return Some(ScalarValue::Decimal128(Some(value), *precision, *scale));
-    }
-    let wide = match u64::try_from(value) {
-        Ok(value) if *data_type == DataType::UInt64 => return Some(ScalarValue::UInt64(Some(value))),
-        _ => i64::try_from(value).ok()?,
+    let each = |insert: &mut dyn FnMut(i64)| {
+        tables.iter().all(|table| {
+            table.for_each_key(part, &mut *insert) || table.for_each_text_key(part, |text| insert(text_key(text)))
+        })
     };
-    match data_type {
-        DataType::Date32 => Some(ScalarValue::Date32(Some(i32::try_from(wide).ok()?))),
-        DataType::Date64 => Some(ScalarValue::Date64(Some(wide))),
-        DataType::Timestamp(..) => ScalarValue::Int64(Some(wide)).cast_to(data_type).ok(),
-        other if other.is_integer() => ScalarValue::Int64(Some(wide)).cast_to(other).ok(),
-        _ => None,
-    }
+    key_set(each, context)
 }

@@ -6,13 +6,14 @@
 //!
 //! Where the keys are integers that lie close together the set is a bitmap and exact; elsewhere it is a Bloom filter
 //! whose blocks are single words (Putze, Sanders, Singler: *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007), which
-//! lets about one in a hundred other values pass. A null never passes: it equals no key.
+//! lets about one in a hundred other values pass. Texts are known by a hash of their bytes. A null never passes: it equals no
+//! key.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, RecordBatch, StringArrayType};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Int8Type,
@@ -23,6 +24,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use foldhash::fast::FixedState;
 
 /// Keys further apart than this many values have no bitmap: it would take more than 8 MiB.
 const BITMAP_BITS_MAX: u64 = 1 << 26;
@@ -70,6 +72,27 @@ macro_rules! integers {
             DataType::Decimal128(..) => of!(Decimal128Type, |value: i128| i64::try_from(value).ok()),
             _ => None,
         }
+    }};
+}
+
+/// The key that stands for a text: a hash of its bytes.
+pub fn text_key(text: &[u8]) -> i64 {
+    FixedState::default().hash_one(text) as i64
+}
+
+/// `$body` with the array as one of its type of texts; `None` if it has none.
+macro_rules! texts {
+    ($array:expr, |$texts:ident| $body:expr) => {
+        match $array.data_type() {
+            DataType::Utf8 => Some(texts!($array.as_string::<i32>(), $texts, $body)),
+            DataType::LargeUtf8 => Some(texts!($array.as_string::<i64>(), $texts, $body)),
+            DataType::Utf8View => Some(texts!($array.as_string_view(), $texts, $body)),
+            _ => None,
+        }
+    };
+    ($array:expr, $texts:ident, $body:expr) => {{
+        let $texts = $array;
+        $body
     }};
 }
 
@@ -212,9 +235,15 @@ impl KeySet {
         }
     }
 
-    /// The verdict on each value of an array; `None` if they are no integers.
+    /// The verdict on each value of an array; `None` if they are neither integers nor texts.
     pub fn test(&self, values: &dyn Array) -> Option<BooleanArray> {
-        integers!(values, |values, key| self.test_all(values, key))
+        let integers = || integers!(values, |values, key| self.test_all(values, key));
+        texts!(values, |texts| self.test_texts(texts)).or_else(integers)
+    }
+
+    fn test_texts<'a>(&self, texts: impl StringArrayType<'a>) -> BooleanArray {
+        let passes = |index| texts.is_valid(index) && self.contains(text_key(texts.value(index).as_bytes()));
+        BooleanArray::new(BooleanBuffer::collect_bool(texts.len(), passes), None)
     }
 
     fn test_all<T: ArrowPrimitiveType>(
@@ -350,7 +379,10 @@ impl PhysicalExpr for KeySetExpr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Decimal128Array, Int32Array, Int64Array, StringArray, UInt64Array};
+    use arrow::array::{
+        Decimal128Array, Float64Array, Int32Array, Int64Array, LargeStringArray, StringArray, StringViewArray,
+        UInt64Array,
+    };
 
     fn set(keys: &[i64]) -> KeySet {
         let (min, max) = (*keys.iter().min().unwrap_or(&0), *keys.iter().max().unwrap_or(&-1));
@@ -402,6 +434,22 @@ mod tests {
         assert_eq!(passed(&UInt64Array::from(vec![u64::MAX, 5])), [false, true]);
         let wide = Decimal128Array::from(vec![5, (1i128 << 64) + 5]);
         assert_eq!(passed(&wide), [true, false]);
-        assert!(keys.test(&StringArray::from(vec!["1"])).is_none());
+        assert!(keys.test(&Float64Array::from(vec![1.0])).is_none());
+    }
+
+    #[test]
+    fn texts_are_tested_by_their_bytes() {
+        let texts = ["", "a", "a text of more than twelve bytes"];
+        let keys = set(&texts.map(|text| text_key(text.as_bytes())));
+        let values = vec![Some("a"), None, Some("b"), Some("a text of more than twelve bytes"), Some("")];
+        let arrays: [&dyn Array; 3] = [
+            &StringArray::from(values.clone()),
+            &LargeStringArray::from(values.clone()),
+            &StringViewArray::from(values),
+        ];
+        for array in arrays {
+            let passed: Vec<bool> = keys.test(array).expect("texts").iter().flatten().collect();
+            assert_eq!(passed, [true, false, false, true, true], "{}", array.data_type());
+        }
     }
 }

@@ -31,9 +31,10 @@ pub use estimate::expected_rows;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{
-    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, key_set, with_key_sets, without_key_filters,
+    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, between, key_set, with_key_sets, within,
+    without_key_filters,
 };
-pub use key_set::{KeySet, KeySetBuilder, KeySetExpr};
+pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, text_key};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

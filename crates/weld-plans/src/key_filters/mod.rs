@@ -43,6 +43,7 @@ pub use self::collect::JoinKeysExec;
 pub use self::filter::{KeyFilter, KeyFilterExec};
 pub use self::join::with_key_sets;
 pub use self::keys::{JoinKeys, KeySets, key_set};
+pub use self::source::{between, within};
 
 pub(crate) use self::carry::{Path, column_of};
 use self::carry::{Saves, carried};

@@ -80,25 +80,43 @@ fn update(filter: &DynamicFilterPhysicalExpr, narrowed: Option<Arc<dyn PhysicalE
 }
 
 /// `column IN set`, with what sources prune by.
-fn within(column: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
+pub fn within(column: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
     let Some((min, max)) = set.bounds() else { return lit(false) };
-    let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
-        let bound = lit(scalar(key, &column.data_type(schema).ok()?)?);
-        Some(Arc::new(BinaryExpr::new(Arc::clone(column), op, bound)))
-    };
+    // Keys of unsigned values and of texts are not in the order of values.
+    let is_ordered = column.data_type(schema).is_ok_and(|ty| ty != DataType::UInt64 && !ty.is_string());
+    let bounds = is_ordered.then(|| between(column, schema, min.into(), max.into())).flatten();
     let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(Arc::clone(column), Arc::clone(set)));
-    let bounds = [compare(Operator::GtEq, min), compare(Operator::LtEq, max)];
-    conjunction(bounds.into_iter().flatten().chain([among]))
+    conjunction(bounds.into_iter().chain([among]))
 }
 
-/// A key as SQL's value; `None` where keys are not in the order of values.
-fn scalar(key: i64, data_type: &DataType) -> Option<ScalarValue> {
+/// `column >= min AND column <= max`; `None` if the type has no such values.
+pub fn between(
+    column: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    min: i128,
+    max: i128,
+) -> Option<Arc<dyn PhysicalExpr>> {
+    let data_type = column.data_type(schema).ok()?;
+    let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
+        Some(Arc::new(BinaryExpr::new(Arc::clone(column), op, lit(scalar(key, &data_type)?))))
+    };
+    Some(conjunction([compare(Operator::GtEq, min)?, compare(Operator::LtEq, max)?]))
+}
+
+/// An integer as SQL's value.
+fn scalar(key: i128, data_type: &DataType) -> Option<ScalarValue> {
+    let wide = || i64::try_from(key).ok();
     match data_type {
-        DataType::UInt64 => None,
-        DataType::Decimal32(precision, scale) => Some(ScalarValue::Decimal32(key.try_into().ok(), *precision, *scale)),
-        DataType::Decimal64(precision, scale) => Some(ScalarValue::Decimal64(Some(key), *precision, *scale)),
-        DataType::Decimal128(precision, scale) => Some(ScalarValue::Decimal128(Some(key.into()), *precision, *scale)),
+        DataType::UInt64 => Some(ScalarValue::UInt64(Some(key.try_into().ok()?))),
+        DataType::Decimal32(precision, scale) => {
+            Some(ScalarValue::Decimal32(Some(key.try_into().ok()?), *precision, *scale))
+        }
+        DataType::Decimal64(precision, scale) => Some(ScalarValue::Decimal64(Some(wide()?), *precision, *scale)),
+        DataType::Decimal128(precision, scale) => Some(ScalarValue::Decimal128(Some(key), *precision, *scale)),
         DataType::Date32 => Some(ScalarValue::Date32(Some(key.try_into().ok()?))),
-        other => ScalarValue::Int64(Some(key)).cast_to(other).ok(),
+        DataType::Date64 => Some(ScalarValue::Date64(Some(wide()?))),
+        DataType::Timestamp(..) => ScalarValue::Int64(Some(wide()?)).cast_to(data_type).ok(),
+        other if other.is_integer() => ScalarValue::Int64(Some(wide()?)).cast_to(other).ok(),
+        _ => None,
     }
 }
