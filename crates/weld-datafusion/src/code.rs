@@ -138,8 +138,8 @@ impl Settings {
 pub struct CodeCache {
     kept: Mutex<Kept>,
     bytes_max: usize,
-    /// Programs that were not compiled when they came, and the plan that they came with first.
-    refused: Mutex<HashMap<Key, u64>>,
+    /// Programs that were not compiled when they came.
+    refused: Mutex<HashMap<Key, Refused>>,
     /// Whose turn it is to compile a program.
     turns: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
     plans: AtomicU64,
@@ -217,6 +217,15 @@ impl Kept {
             }
         }
     }
+}
+
+/// A program that was not compiled when it came.
+#[derive(Debug)]
+struct Refused {
+    /// The plan that it came with first.
+    plan: u64,
+    /// Spent in the operators that ran instead, over all partitions.
+    spent: Duration,
 }
 
 /// Which programs do not compile, for tests.
@@ -312,13 +321,26 @@ impl CodeCache {
         folder.is_some_and(|folder| folder.has(key(kernel, settings)))
     }
 
-    /// Whether a program that is not compiled has come with another plan than this; it is remembered from now on.
-    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> bool {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What was spent in the operators that ran instead of a program that is not compiled, if it has come with another plan
+    /// than this; it is remembered from now on.
+    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Option<Duration> {
+        let mut refused = self.refused();
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        *refused.entry(key(kernel, settings)).or_insert(plan) != plan
+        let first = refused.entry(key(kernel, settings)).or_insert(Refused { plan, spent: Duration::ZERO });
+        (first.plan != plan).then_some(first.spent)
+    }
+
+    /// Notes what was spent in the operators that ran instead.
+    pub(crate) fn note_spent(&self, kernel: &Kernel, settings: &Settings, spent: Duration) {
+        if let Some(refused) = self.refused().get_mut(&key(kernel, settings)) {
+            refused.spent = refused.spent.max(spent);
+        }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<Key, Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The code of a program, and whether it was made just now, or linked from what is in the folder.

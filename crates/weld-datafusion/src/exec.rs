@@ -300,6 +300,13 @@ impl Inner {
         *self.gate.get_or_init(|| gate::decide(self))
     }
 
+    /// Notes what the operators took that ran because compiling would not have paid.
+    pub(crate) fn note_spent(&self) {
+        if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.gate.get(), self.fallback.get()) {
+            self.pipeline.cache.note_spent(&self.pipeline.kernel, &self.pipeline.settings, gate::spent(plan));
+        }
+    }
+
     fn few_rows(&self) -> Option<usize> {
         match self.gate.get()? {
             Gate::Replaced { rows, .. } => Some(*rows),

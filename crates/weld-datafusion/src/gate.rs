@@ -7,7 +7,8 @@
 //! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. Rows
 //! that a scan drops, by a filter or by the keys of a join, cost the operators no more than compiled code. A join is compiled
 //! with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that is known costs
-//! nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run.
+//! nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run, if it has
+//! enough rows for that or the operators took long the first time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,7 +68,8 @@ const STORED_COST: Duration = Duration::from_micros(1000);
 /// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted among.
 const PASSED_WORTH: f64 = 3.0;
 
-/// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes.
+/// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes, unless the
+/// operators took as long as compiling will: estimates of rows are rough.
 const BESIDE_SHARE: usize = 20;
 
 /// The metric of the rows for which compiling did not pay.
@@ -111,6 +113,11 @@ impl CompileRate {
     }
 }
 
+/// The rows that would be worth compiling for as long as `spent`, by the default of `compile_min_rows`.
+fn rows_worth(spent: Duration) -> f64 {
+    WeldOptions::default().compile_min_rows as f64 * (spent.as_secs_f64() / COST_UNIT.as_secs_f64())
+}
+
 fn plain_cost(program: &Program) -> Duration {
     PIPELINE_COST + NODE_COST * program.body.size() as u32
 }
@@ -146,8 +153,9 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
             match count < rows_min {
                 true => {
-                    let comes_again = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
-                    let compile = comes_again && count >= rows_min / BESIDE_SHARE;
+                    let spent = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
+                    let compile = spent
+                        .is_some_and(|spent| count >= rows_min / BESIDE_SHARE || rows_worth(spent) >= rows_min as f64);
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
@@ -174,6 +182,19 @@ fn rows_of_tables(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
         return Some(rows_of(plan)?.count);
     }
     children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(rows_of_tables(child)?)))
+}
+
+/// Spent so far in the operators of a plan that runs instead of a pipeline, over all partitions; pipelines below are others.
+pub(crate) fn spent(plan: &Arc<dyn ExecutionPlan>) -> Duration {
+    if plan.is::<WeldExec>() {
+        return Duration::ZERO;
+    }
+    let own = plan.metrics().filter(|_| is_operator(plan.as_ref())).map_or(0, |metrics| {
+        let time = |name| metrics.sum_by_name(name).map_or(0, |time| time.as_usize());
+        // Joins have their own.
+        metrics.elapsed_compute().unwrap_or(0).max(time("build_time") + time("join_time"))
+    });
+    plan.children().into_iter().map(spent).sum::<Duration>() + Duration::from_nanos(own as u64)
 }
 
 /// What stands at such a plan for its operators.

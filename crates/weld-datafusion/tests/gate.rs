@@ -99,6 +99,31 @@ async fn what_comes_again_is_compiled_beside_its_run() {
     assert!(!compiled[0] && !compiled[1] && compiled.ends_with(&[true]), "{compiled:?}");
 }
 
+/// Few rows were expected to come out of the join, and its operators took long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_took_long_is_compiled_when_it_comes_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engines = Engines::new(config(2));
+    let days = "SELECT v AS d_key, v / 100 AS d_part FROM generate_series(1, 100000) AS g(v)";
+    let items = "SELECT v % 100 + 1 AS i_day, v % 1000 AS i_group, v AS i_key FROM generate_series(1, 200000) AS g(v)";
+    engines.parquet_from("days", days, folder.path()).await;
+    engines.parquet_from("items", items, folder.path()).await;
+    // A thousandth of the days, which are all that there are items of.
+    let sql = "SELECT i_group, sum(i_key) FROM items JOIN days ON i_day = d_key WHERE d_part = 0 GROUP BY i_group";
+    set(&engines, "compile_min_rows", 4_000_000).await;
+    let mut compiled = Vec::new();
+    for _ in 0..200 {
+        let Run { summary, rows, .. } = engines.run(sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"));
+        compiled.push(summary.operators_compiled > 0);
+        if compiled.ends_with(&[true]) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(!compiled[0] && compiled.ends_with(&[true]), "{compiled:?}");
+}
+
 /// Rows that a scan drops are not worth compiling for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_count_that_pass_filters_and_joins() {

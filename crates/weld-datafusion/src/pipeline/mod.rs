@@ -92,7 +92,13 @@ impl Rows {
                     };
                     continue;
                 }
-                State::Replaced(rows) => return rows.next().await.transpose(),
+                State::Replaced(rows) => {
+                    let batch = rows.next().await.transpose()?;
+                    if batch.is_none() {
+                        self.inner.note_spent();
+                    }
+                    return Ok(batch);
+                }
             };
             // Its memory is what the others need.
             self.state = State::Start;
