@@ -49,10 +49,11 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
     }
     if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
         let arg = lower(block, scope, is_null.arg())?;
-        return Ok(Sql::required(arg.valid.map_or(ir::bool(false), ir::not)));
+        return Ok(Sql::required(block.validity(arg).map_or(ir::bool(false), ir::not)));
     }
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
-        return Ok(Sql::required(lower(block, scope, is_not_null.arg())?.valid()));
+        let arg = lower(block, scope, is_not_null.arg())?;
+        return Ok(Sql::required(block.validity(arg).unwrap_or_else(|| ir::bool(true))));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = data_type(scope, cast.expr().as_ref())?;

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use datafusion::physical_expr::PhysicalExpr;
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Names, Param, Program, Sym, build as ir};
-use weld_core::opt::{Constant, lift_constants};
+use weld_core::opt::{Constant, can_fail, lift_constants};
 use weld_core::ty::Type;
 use weld_frontend::{Source, Sources};
 
@@ -268,6 +268,14 @@ impl<'a> Block<'a> {
         let variable = ir::var(sym, value.ty.clone());
         self.bindings.push(Binding { sym, value });
         variable
+    }
+
+    /// Whether a value is there. What can fail is evaluated although nobody reads it: its errors are the query's.
+    pub(crate) fn validity(&mut self, sql: Sql) -> Option<Expr> {
+        if can_fail(&sql.value) {
+            self.share("value", sql.value);
+        }
+        sql.valid
     }
 
     /// [`Block::share`] for both halves.

@@ -277,6 +277,9 @@ impl<'a> Row<'a> {
         let evaluated = passes.as_ref().filter(|_| whole);
         let lower_arg = |arg| lower_where(block, scope, arg, evaluated);
         let args = call.args.iter().map(lower_arg).collect::<Result<Vec<_>>>()?;
+        if call.function == Function::Count {
+            args.iter().for_each(|arg| drop(block.validity(arg.clone())));
+        }
         let with_args = || args.iter().zip(&call.args);
         let nullable_args = with_args().filter(|(arg, _)| arg.valid.is_some()).map(|(_, expr)| expr.clone()).collect();
         let valid = args.iter().filter_map(|arg| arg.valid.clone());
