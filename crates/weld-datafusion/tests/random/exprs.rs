@@ -16,7 +16,11 @@ impl Queries<'_> {
         }
         if self.rng.one_in(12) {
             let (a, b) = (self.expr(columns, kind, depth - 1), self.expr(columns, kind, depth - 1));
-            return format!("{}({a}, {b})", self.rng.pick(&["coalesce", "nullif"]));
+            // DataFusion finds no common type for the others.
+            let more = !matches!(kind, Kind::Bool | Kind::Float | Kind::Decimal);
+            let two = ["coalesce", "nullif", "nvl", "greatest", "least"];
+            let two = if more { &two[..] } else { &two[..2] };
+            return format!("{}({a}, {b})", self.rng.pick(two));
         }
         match kind {
             Kind::Bool => self.boolean(columns, depth - 1),
@@ -36,7 +40,29 @@ impl Queries<'_> {
             }
             Kind::Text if self.rng.one_in(3) => {
                 let text = self.expr(columns, Kind::Text, depth - 1);
-                match self.rng.below(8) {
+                match self.rng.below(18) {
+                    8 => {
+                        let call = self.rng.pick(&["trim", "ltrim", "rtrim", "lower", "initcap"]);
+                        format!("{call}({text})")
+                    }
+                    9 => format!("btrim({text}, 'a!')"),
+                    10 => {
+                        let call = self.rng.pick(&["lpad", "rpad"]);
+                        format!("{call}({text}, {}, 'xy')", self.rng.below(15))
+                    }
+                    11 => format!("replace({text}, '{}', 'zz')", self.rng.pick(&["a", "b", "e", "el"])),
+                    12 => format!("split_part({text}, ' ', {})", 1 + self.rng.below(3)),
+                    13 => format!("repeat({text}, {})", self.rng.below(3)),
+                    14 => format!("regexp_replace({text}, '{}', '<&>', 'g')", self.rng.pick(&["a+", "[b-e]", "^w"])),
+                    15 => {
+                        let other = self.expr(columns, Kind::Text, depth - 1);
+                        format!("concat_ws('-', {text}, {other})")
+                    }
+                    16 => format!("right({text}, {})", self.rng.below(6) as i64 - 2),
+                    17 => {
+                        let pattern = self.rng.pick(&["%Y-%m-%d", "%d.%m", "%j"]);
+                        format!("to_char({}, '{pattern}')", self.expr(columns, Kind::Date, depth - 1))
+                    }
                     0 => format!("upper({text})"),
                     1 => format!("substr({text}, {}, {})", self.rng.below(6), self.rng.below(20)),
                     5 => format!("left({text}, {})", self.rng.below(15)),
@@ -178,6 +204,15 @@ impl Queries<'_> {
                 let kind = self.rng.pick(&[Kind::Date, Kind::Date, Kind::Timestamp]);
                 format!("CAST(date_part('{part}', {}) AS INT)", self.expr(columns, kind, depth))
             }
+            _ if self.rng.one_in(3) => {
+                let (text, part) = (self.expr(columns, Kind::Text, depth), self.expr(columns, Kind::Text, depth));
+                match self.rng.below(4) {
+                    0 => format!("strpos({text}, {part})"),
+                    1 => format!("regexp_count({text}, '[ab]')"),
+                    2 => format!("levenshtein({text}, {part})"),
+                    _ => format!("bit_length({text})"),
+                }
+            }
             _ => {
                 let call = self.rng.pick(&["character_length", "octet_length", "ascii"]);
                 format!("{call}({})", self.expr(columns, Kind::Text, depth))
@@ -194,6 +229,11 @@ impl Queries<'_> {
             6 => {
                 let call = self.rng.pick(&["abs", "floor", "ceil", "trunc", "round", "signum", "cbrt"]);
                 format!("{call}({})", self.expr(columns, Kind::Float, depth))
+            }
+            7 if self.rng.one_in(2) => {
+                let call = self.rng.pick(&["sqrt", "exp", "ln", "log10", "sin", "atan", "power"]);
+                let of = self.expr(columns, Kind::Float, depth);
+                if call == "power" { format!("power({of}, 2)") } else { format!("{call}({of})") }
             }
             7 => format!("round({}, {})", self.expr(columns, Kind::Float, depth), self.rng.below(4)),
             3 => format!("(- {})", self.expr(columns, Kind::Float, depth)),

@@ -46,7 +46,10 @@ impl<'a> Queries<'a> {
     }
 
     pub(crate) fn query(&mut self) -> String {
-        match self.rng.below(12) {
+        match self.rng.below(15) {
+            12 => self.correlated(),
+            13 => self.recursive(),
+            14 => self.windows(),
             0 | 1 => self.set_operation(),
             2 => self.ordered_by_all(2, 12),
             3 => self.window(),
@@ -64,6 +67,108 @@ impl<'a> Queries<'a> {
             }
             _ => self.select(2).0,
         }
+    }
+
+    /// Subqueries that refer to the row around them, in the list of a SELECT or among the conditions of a filter.
+    fn correlated(&mut self) -> String {
+        let (from, columns) = self.source(0);
+        let mut shown = Vec::new();
+        for _ in 0..1 + self.rng.below(2) {
+            let kind = self.rng.pick(&KINDS);
+            shown.push(self.expr(&columns, kind, 1));
+        }
+        if self.rng.one_in(2) {
+            let (inner_from, inner) = self.source(0);
+            let kind = self.rng.pick(&[Kind::Int, Kind::Text, Kind::Date]);
+            let (key, inner_key) = (self.column(&columns, kind), self.column(&inner, kind));
+            let (call, _) = self.plain_call(&inner);
+            let residual =
+                if self.rng.one_in(3) { format!(" AND {}", self.expr(&inner, Kind::Bool, 1)) } else { String::new() };
+            shown.push(format!("(SELECT {call} FROM {inner_from} WHERE {inner_key} = {key}{residual})"));
+        }
+        let mut conditions = Vec::new();
+        for _ in 0..1 + self.rng.below(2) {
+            conditions.push(self.subquery_condition(&columns));
+        }
+        if self.rng.one_in(2) {
+            conditions.push(self.expr(&columns, Kind::Bool, 1));
+        }
+        let list: Vec<String> = shown.iter().enumerate().map(|(i, shown)| format!("{shown} AS r{i}")).collect();
+        let join = self.rng.pick(&[" AND ", " OR "]);
+        format!("SELECT {} FROM {from} WHERE {}", list.join(", "), conditions.join(join))
+    }
+
+    fn subquery_condition(&mut self, columns: &[Column]) -> String {
+        let (from, inner) = self.source(0);
+        let kind = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Text, Kind::Date]);
+        let (key, inner_key) = (self.column(columns, kind), self.column(&inner, kind));
+        let compared = self.rng.pick(&[Kind::Int, Kind::Decimal]);
+        let (outer, argument) = (self.column(columns, compared), self.column(&inner, compared));
+        let not = self.rng.pick(&["", "NOT "]);
+        match self.rng.below(4) {
+            0 => format!("{not}EXISTS (SELECT 1 FROM {from} WHERE {inner_key} = {key})"),
+            1 => {
+                let op = self.rng.pick(&["<", "<>", ">="]);
+                format!("{not}EXISTS (SELECT 1 FROM {from} WHERE {inner_key} = {key} AND {argument} {op} {outer})")
+            }
+            2 => format!("{key} {not}IN (SELECT {inner_key} FROM {from})"),
+            _ => {
+                let (op, call) = (self.rng.pick(&["<", "=", ">"]), self.rng.pick(&["min", "max", "avg", "sum"]));
+                format!("{outer} {op} (SELECT {call}({argument}) FROM {from} WHERE {inner_key} = {key})")
+            }
+        }
+    }
+
+    /// Steps from one number to others, through a table's rows.
+    fn recursive(&mut self) -> String {
+        let (steps, end) = (self.alias(), 1 + self.rng.below(6));
+        let (from, columns) = self.source(0);
+        let key = self.column(&columns, Kind::Int);
+        let step = match self.rng.below(3) {
+            0 => format!("SELECT n + 1 FROM {steps} WHERE n < {end}"),
+            1 => format!("SELECT DISTINCT n + 1 FROM {steps} JOIN {from} ON n = {key} WHERE n < {end}"),
+            _ => format!("SELECT n + 1 FROM {steps} WHERE n < {end} AND n IN (SELECT {key} FROM {from})"),
+        };
+        let with = format!("WITH RECURSIVE {steps} AS (SELECT CAST(0 AS BIGINT) AS n UNION ALL {step})");
+        if self.rng.one_in(2) {
+            return format!("{with} SELECT count(*) AS c, sum(n) AS s, max(n) AS m FROM {steps}");
+        }
+        let (from, columns) = self.source(0);
+        let key = self.column(&columns, Kind::Int);
+        let join = self.rng.pick(&["JOIN", "LEFT JOIN", "RIGHT JOIN"]);
+        format!("{with} SELECT n, {key} AS k FROM {steps} {join} {from} ON n = {key}")
+    }
+
+    /// Several window functions over one order or over several, frames by values and by peers.
+    fn windows(&mut self) -> String {
+        let (from, columns) = self.from(0);
+        let filter = self.filter(&columns);
+        let partition = self.rng.pick(&columns).name;
+        let order = columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        let mut list = vec![format!("{partition} AS p")];
+        for index in 0..1 + self.rng.below(3) {
+            let kind = self.rng.pick(&[Kind::Int, Kind::Decimal]);
+            let (argument, key) = (self.column(&columns, kind), self.column(&columns, Kind::Int));
+            let of = if self.rng.one_in(3) { String::new() } else { format!("PARTITION BY {partition} ") };
+            let call = self.rng.pick(&["sum", "count", "min", "max", "avg"]);
+            let frame = self.rng.pick(&[
+                "RANGE BETWEEN 2 PRECEDING AND CURRENT ROW",
+                "RANGE BETWEEN 1 PRECEDING AND 3 FOLLOWING",
+                "RANGE BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
+                "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+                "GROUPS BETWEEN CURRENT ROW AND 1 FOLLOWING",
+                "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+            ]);
+            let direction = self.rng.pick(&["", " DESC", " NULLS FIRST"]);
+            let by = if frame.starts_with("ROWS") { order.clone() } else { format!("{key}{direction}") };
+            // Two that number equal rows may do so in different orders.
+            list.push(match self.rng.below(3) {
+                0 if index == 0 => format!("row_number() OVER ({of}ORDER BY {order}) AS w{index}"),
+                1 => format!("{call}({argument}) OVER ({of}ORDER BY {key}{direction}) AS w{index}"),
+                _ => format!("{call}({argument}) OVER ({of}ORDER BY {by} {frame}) AS w{index}"),
+            });
+        }
+        format!("SELECT {} FROM {from}{filter}", list.join(", "))
     }
 
     fn read_twice(&mut self, select: &str, columns: &[Column]) -> String {
@@ -99,6 +204,9 @@ impl<'a> Queries<'a> {
         let directions = ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"];
         let order: Vec<String> = (1..=columns).map(|index| format!("{index}{}", self.rng.pick(&directions))).collect();
         let offset = if self.rng.one_in(3) { " OFFSET 2" } else { "" };
+        if self.rng.one_in(4) {
+            return format!("{select} ORDER BY {}{offset}", order.join(", "));
+        }
         format!("{select} ORDER BY {} LIMIT {}{offset}", order.join(", "), self.rng.below(limit))
     }
 
@@ -245,6 +353,57 @@ impl<'a> Queries<'a> {
     }
 
     fn call(&mut self, columns: &[Column]) -> (String, Kind) {
+        if self.rng.one_in(3) {
+            return self.rare_call(columns);
+        }
+        self.plain_call(columns)
+    }
+
+    /// Aggregates of statistics, bits, and of rows in an order. What depends on the order of rows is over all of equal ones.
+    fn rare_call(&mut self, columns: &[Column]) -> (String, Kind) {
+        let depth = self.rng.below(2);
+        let int = self.expr(columns, Kind::Int, depth);
+        let bool = self.expr(columns, Kind::Bool, depth);
+        let text = self.column(columns, Kind::Text);
+        let any = self.rng.pick(&[Kind::Int, Kind::Decimal, Kind::Date, Kind::Text]);
+        let ordered = self.column(columns, any);
+        let (call, kind) = match self.rng.below(14) {
+            0 => (format!("bool_and({bool})"), Kind::Bool),
+            1 => (format!("bool_or({bool})"), Kind::Bool),
+            2 | 3 => {
+                let name = self.rng.pick(&["bit_and", "bit_or", "bit_xor"]);
+                (format!("{name}({int})"), Kind::Int)
+            }
+            4 | 5 => {
+                let name = self.rng.pick(&["stddev", "stddev_pop", "var_pop", "var_samp"]);
+                let small = self.small(columns);
+                (format!("round(CAST({name}({small}) AS DOUBLE), 4)"), Kind::Float)
+            }
+            6 => {
+                let name = self.rng.pick(&["covar_pop", "covar_samp"]);
+                let (one, other) = (self.small(columns), self.small(columns));
+                (format!("round({name}({one}, {other}), 4)"), Kind::Float)
+            }
+            7 => (format!("median({})", self.column(columns, Kind::Int)), Kind::Int),
+            8 => (format!("string_agg({text}, ',' ORDER BY {text})"), Kind::Text),
+            9 => {
+                let direction = self.rng.pick(&["", " DESC", " NULLS FIRST"]);
+                let name = self.rng.pick(&["first_value", "last_value"]);
+                (format!("{name}({ordered} ORDER BY {ordered}{direction})"), any)
+            }
+            10 | 11 => (format!("approx_distinct({text})"), Kind::Int),
+            12 => (format!("count(DISTINCT {text})"), Kind::Int),
+            _ => (format!("count({int}, {text})"), Kind::Int),
+        };
+        (call, kind)
+    }
+
+    /// A number of few digits, whose squares sum up exactly.
+    fn small(&mut self, columns: &[Column]) -> String {
+        format!("({} % 100)", self.column(columns, Kind::Int))
+    }
+
+    fn plain_call(&mut self, columns: &[Column]) -> (String, Kind) {
         let numeric = self.rng.pick(&[Kind::Int, Kind::Float, Kind::Decimal]);
         let any = self.rng.pick(&KINDS);
         let depth = self.rng.below(3);
@@ -287,6 +446,11 @@ impl<'a> Queries<'a> {
                 on.push(format!("{left} {equals} {right}"));
             }
             let all: Vec<Column> = columns.iter().chain(&right_columns).cloned().collect();
+            if self.rng.one_in(12) {
+                let kind = self.rng.pick(&[Kind::Int, Kind::Date, Kind::Text]);
+                let op = self.rng.pick(&["<", ">=", "<>"]);
+                on = vec![format!("{} {op} {}", self.column(&columns, kind), self.column(&right_columns, kind))];
+            }
             if self.rng.one_in(4) {
                 on.push(self.expr(&all, Kind::Bool, 1));
             }
@@ -311,9 +475,29 @@ impl<'a> Queries<'a> {
         if self.rng.one_in(8) {
             return self.limited(&alias);
         }
+        if self.rng.one_in(20) {
+            return self.listed(&alias);
+        }
         let table = &self.tables[self.rng.below(self.tables.len())];
         let columns = table.columns.iter().map(|(name, kind)| Column { name: format!("{alias}.{name}"), kind: *kind });
         (format!("{} AS {alias}", table.name), columns.collect())
+    }
+
+    /// Rows that no table holds: VALUES, a series.
+    fn listed(&mut self, alias: &str) -> (String, Vec<Column>) {
+        let column = |name: &str, kind| Column { name: format!("{alias}.{name}"), kind };
+        match self.rng.below(2) {
+            0 => {
+                let row = |s: &mut Self| format!("({}, {})", s.literal(Kind::Int), s.literal(Kind::Text));
+                let rows: Vec<String> = (0..1 + self.rng.below(4)).map(|_| row(self)).collect();
+                let from = format!("(VALUES {}) AS {alias}(v0, v1)", rows.join(", "));
+                (from, vec![column("v0", Kind::Int), column("v1", Kind::Text)])
+            }
+            _ => {
+                let from = format!("generate_series(0, {}) AS {alias}(v0)", self.rng.below(20));
+                (from, vec![column("v0", Kind::Int)])
+            }
+        }
     }
 
     /// A subquery with a LIMIT over rows that are all the same, so that it does not matter which it takes.

@@ -132,8 +132,7 @@ impl Table {
     /// The same rows, one a batch.
     pub(crate) fn one_row_batches(&self) -> Vec<RecordBatch> {
         let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)).collect::<Vec<_>>();
-        let batches: Vec<RecordBatch> = self.batches.iter().flat_map(rows).collect();
-        if batches.is_empty() { self.batches.clone() } else { batches }
+        self.batches.iter().flat_map(rows).collect()
     }
 
     /// Tables with fewer rows or fewer batches, the smallest first: for what still fails with less.
