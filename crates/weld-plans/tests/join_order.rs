@@ -86,6 +86,23 @@ async fn semi_joins_move_to_the_side_that_they_keep() {
     }
 }
 
+/// Two columns of one relation that are compared with the same column are equal, too.
+#[tokio::test]
+async fn columns_of_one_relation_that_equal_the_same() {
+    for partitions in [1, 3] {
+        let both = star(partitions).await;
+        for sql in [
+            "SELECT f_key FROM fact JOIN a ON f_a = a_key AND f_b = a_key",
+            "SELECT f_key, b_n FROM a JOIN fact ON f_a = a_key AND f_n = a_key JOIN b ON f_b = b_key",
+            "SELECT f_key, a_name FROM fact JOIN a ON f_a = a_key JOIN b ON f_a = b_key AND f_a = b_n JOIN region ON r_key = b_n",
+            "SELECT r_name FROM region JOIN fact ON f_a = r_key AND f_b = r_key AND f_n = r_key",
+            "SELECT a_name FROM a WHERE EXISTS (SELECT 1 FROM fact WHERE f_a = a_key AND f_b = a_key)",
+        ] {
+            both.check(sql).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_may_fail_is_not_asked_of_other_rows() {
     let both = star(1).await;
@@ -142,6 +159,9 @@ async fn random_joins_give_the_same_rows() {
         for n in 1..count {
             let (other, key) = (random(n), column(random(4)));
             write!(from, " JOIN t{} a{n} ON a{n}.{key} = a{other}.{key}", random(5)).expect("a string");
+            if key != "s" && random(4) == 0 {
+                write!(from, " AND a{n}.{} = a{other}.{key}", column(random(3))).expect("a string");
+            }
             if random(3) == 0 {
                 write!(from, " AND a{n}.z >= a{}.x", random(n)).expect("a string");
             }

@@ -7,7 +7,8 @@ use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, Result, internal_err};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::ExecutionPlan;
@@ -64,12 +65,10 @@ impl Rebuild<'_> {
         let (build, probe) = match tree {
             Tree::Relation(relation) => {
                 let relation_plan = &self.graph.relations[*relation];
-                let columns = relation_plan.plan.schema().fields().len();
-                return Ok(Built {
-                    plan: Arc::clone(&relation_plan.plan),
-                    columns: (relation_plan.first..relation_plan.first + columns).collect(),
-                    joined: self.costs.relation(*relation),
-                });
+                let width = relation_plan.plan.schema().fields().len();
+                let columns: Vec<usize> = (relation_plan.first..relation_plan.first + width).collect();
+                let plan = self.with_equalities(*relation, &relation_plan.plan, &columns)?;
+                return Ok(Built { plan, columns, joined: self.costs.relation(*relation) });
             }
             Tree::Join(build, probe) => (build, probe),
         };
@@ -79,6 +78,28 @@ impl Rebuild<'_> {
         below.extend(conditions.flat_map(columns_of));
         let (build, probe) = (self.build(build, &below)?, self.build(probe, &below)?);
         self.join(build, probe, join, needed)
+    }
+
+    /// A relation with those of its rows whose members of one class are equal: joins compare one member of each class.
+    fn with_equalities(
+        &self,
+        relation: usize,
+        plan: &Arc<dyn ExecutionPlan>,
+        columns: &[usize],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut equalities = Vec::new();
+        for class in &self.graph.classes {
+            let members = class.iter().filter(|member| member.relation == relation);
+            let members = members.map(|member| placed(&member.expr, columns, &plan.schema()));
+            for pair in members.collect::<Result<Vec<Expr>>>()?.windows(2) {
+                let equal = BinaryExpr::new(Arc::clone(&pair[0]), Operator::Eq, Arc::clone(&pair[1]));
+                equalities.push(Arc::new(equal) as Expr);
+            }
+        }
+        if equalities.is_empty() {
+            return Ok(Arc::clone(plan));
+        }
+        Ok(Arc::new(FilterExec::try_new(conjunction(equalities), Arc::clone(plan))?))
     }
 
     /// What two sets of relations are joined on.
