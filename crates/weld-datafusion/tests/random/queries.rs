@@ -178,7 +178,9 @@ impl<'a> Queries<'a> {
             names.join(", ")
         };
         let with = format!("WITH {from} AS ({select})");
-        if self.rng.one_in(2) {
+        // Keys have few values, see `from`.
+        let is_large = self.tables.iter().any(Table::is_large);
+        if is_large || self.rng.one_in(2) {
             return format!(
                 "{with} SELECT {} FROM {from} AS {one} UNION ALL SELECT {} FROM {from} AS {other}",
                 all(&one),
