@@ -519,6 +519,22 @@ async fn keys_of_the_build_side_drop_rows_of_the_probe_side() {
     }
 }
 
+/// Where nulls match, the keys of the build side drop none.
+#[tokio::test]
+async fn nulls_that_match_are_not_dropped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    engines.table_from("few", "SELECT NULLIF(v, 2) AS n, NULLIF(concat('a string of some length ', v), 'a string of some length 2') AS s FROM generate_series(2, 3) AS g(v)", 10).await;
+    for sql in [
+        "SELECT t.k FROM few JOIN t ON few.n IS NOT DISTINCT FROM t.i",
+        "SELECT t.k FROM few JOIN t ON few.s IS NOT DISTINCT FROM t.s",
+        "SELECT t.k FROM few JOIN t ON (few.s IS NOT DISTINCT FROM t.s) AND (few.n IS NOT DISTINCT FROM t.i)",
+        "SELECT n FROM few INTERSECT SELECT i FROM t",
+    ] {
+        engines.check(sql, 1).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_timestamps_are_arrow_rss() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -89,9 +89,10 @@ impl Join {
         &self.left_keys
     }
 
-    /// Whether the probe side's rows with null keys matter though they match nothing.
+    /// Whether the probe side's rows with null keys matter: they match nulls or, where they match nothing, count all the same.
     pub(crate) fn sees_null_keys(&self) -> bool {
-        self.null_aware && self.right_keys.iter().any(|key| key.nullable(&self.right).unwrap_or(true))
+        self.nulls_match
+            || self.null_aware && self.right_keys.iter().any(|key| key.nullable(&self.right).unwrap_or(true))
     }
 
     /// Whether a row comes out for every pair that matches.
