@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::{SortOptions, cast};
+use arrow::compute::{SortOptions, cast, take};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, IntervalUnit, StringViewType};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
@@ -41,8 +41,8 @@ enum Chunk {
 pub(crate) struct Column {
     pub(crate) options: SortOptions,
     chunks: Vec<(Chunk, Option<NullBuffer>)>,
-    /// What arrays are cast to before they are taken apart.
-    cast: Option<DataType>,
+    /// What the entries of dictionaries are cast to before they are taken.
+    entries: Option<DataType>,
     /// What makes strings of bytes of values that have no ordinals. These hold nulls and directions already.
     rows: Option<RowConverter>,
     pub(crate) has_nulls: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Column {
 impl Column {
     /// A column without values, or why values of this type are not sorted here.
     pub(crate) fn new(data_type: &DataType, options: SortOptions) -> Result<Column, String> {
-        let (cast, rows) = match data_type {
+        let (entries, rows) = match data_type {
             DataType::Dictionary(_, value) if is_plain(value) => {
                 let text = matches!(value.as_ref(), DataType::Utf8 | DataType::LargeUtf8);
                 (Some(if text { DataType::Utf8View } else { value.as_ref().clone() }), None)
@@ -69,7 +69,7 @@ impl Column {
             }
         };
         let options = if rows.is_some() { SortOptions::default() } else { options };
-        Ok(Column { options, chunks: Vec::new(), cast, rows, has_nulls: false, is_short: true, longest: 0 })
+        Ok(Column { options, chunks: Vec::new(), entries, rows, has_nulls: false, is_short: true, longest: 0 })
     }
 
     /// Takes the values of the next batch; gives what they take in memory beside `array`.
@@ -77,8 +77,10 @@ impl Column {
         let made = if let Some(rows) = &self.rows {
             let binary = rows.convert_columns(std::slice::from_ref(array));
             Some(Arc::new(binary?.try_into_binary()?) as ArrayRef)
-        } else if let Some(to) = &self.cast {
-            Some(cast(array, to)?)
+        } else if let Some(to) = &self.entries {
+            // Arrow's cast to views forgets which entries are null.
+            let dictionary = array.as_any_dictionary();
+            Some(take(&cast(dictionary.values(), to)?, dictionary.keys(), None)?)
         } else {
             None
         };

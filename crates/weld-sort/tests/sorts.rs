@@ -71,6 +71,17 @@ fn columns() -> Vec<ArrayRef> {
     let fixed = [Some(*b"abc"), Some([0; 3]), None, Some([255; 3])].map(|value| value.map(|value| value.to_vec()));
     let fixed = FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed.into_iter(), 3).expect("three bytes each");
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    // Entries that are null, equal to others, or nobody's.
+    let entries = StringArray::from(vec![
+        Some("b"),
+        None,
+        Some(""),
+        Some("b"),
+        Some("a text of more than twelve bytes"),
+        Some("c"),
+    ]);
+    let repeating = UInt16Array::from(vec![Some(0), Some(1), None, Some(2), Some(3), Some(4)]);
+    let repeating = DictionaryArray::new(repeating, Arc::new(entries));
     let days =
         IntervalDayTimeArray::from(vec![Some(IntervalDayTime::new(1, 2)), None, Some(IntervalDayTime::new(-1, 2))]);
     vec![
@@ -106,6 +117,7 @@ fn columns() -> Vec<ArrayRef> {
         text(&DataType::LargeBinary),
         text(&DataType::BinaryView),
         text(&dictionary),
+        Arc::new(repeating),
         Arc::new(fixed),
         lists,
         pairs,

@@ -260,7 +260,7 @@ impl<'a> Queries<'a> {
 
     fn grouping_sets(&mut self) -> String {
         // Of a constant key DataFusion's operators give the group of null twice: they take it for sorted.
-        let is_computed = |column: &Column| column.name.contains(".x");
+        let is_computed = |column: &Column| [".x", ".l", ".v"].iter().any(|of| column.name.contains(of));
         let (mut from, mut columns) = self.from(1);
         if columns.iter().all(is_computed) {
             (from, columns) = self.from(0);
