@@ -1,6 +1,7 @@
 //! What must stay true of the repository as a whole: which crate may know which, and where unsafe code may be.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,7 +102,7 @@ fn unsafe_code_is_forbidden_where_it_has_no_business() {
     for file in languages.chain(["weld-core/src/lib.rs".into(), "weld-cli/src/main.rs".into()]) {
         let path = root().join("crates").join(&file);
         // Crates of languages may be left out of a build.
-        let Ok(text) = std::fs::read_to_string(path) else { continue };
+        let Ok(text) = fs::read_to_string(path) else { continue };
         assert!(text.contains("#![forbid(unsafe_code)]"), "{file} must forbid unsafe code");
     }
 }
@@ -111,4 +112,33 @@ fn every_query_is_there() {
     for number in 1..=22 {
         assert!(root().join(format!("queries/tpch/q{number}.sql")).is_file(), "q{number}.sql is missing");
     }
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let root = root();
+    let pages = fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("an entry of docs").path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let top = ["README.md", "ARCHITECTURE.md", "benches/tpch/README.md"].map(|name| root.join(name));
+    let (mut checked, mut missing) = (0, Vec::new());
+    for page in pages.chain(top) {
+        let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_path = name.split_once('/').is_some_and(|(first, _)| {
+                (first.starts_with("weld-") && root.join("crates").join(first).exists())
+                    || ["crates", "docs", "benches", "queries", "tests", "scripts", "fuzz"].contains(&first)
+            });
+            if !is_path || name.contains(|c: char| c.is_whitespace() || "{}*<>:".contains(c)) {
+                continue;
+            }
+            checked += 1;
+            // Examples name files that a reader would add.
+            let is_example = name.split('/').any(|part| part.contains("NAME"));
+            if !is_example && !root.join(name).exists() && !root.join("crates").join(name).exists() {
+                missing.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(checked > 100, "only {checked} paths were found");
+    assert!(missing.is_empty(), "documents name what is not there:\n{}", missing.join("\n"));
 }

@@ -12,7 +12,7 @@ use crate::functions::calls;
 
 const HEAD: &str = "# What compiles
 
-A test of `weld-datafusion` writes this file (`tests/edges/documented.rs`). What is not here stays with DataFusion,
+A test of `weld-datafusion` writes this file (`weld-datafusion/tests/edges/documented.rs`). What is not here stays with DataFusion,
 but sorts and window functions over sorted rows, which have operators of the project's own that are not compiled (`weld-sort`,
 `weld-window`).
 An expression without a lowering of its own does not keep an operator from being compiled: DataFusion evaluates it below the
