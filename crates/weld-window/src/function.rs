@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_empty_array};
+use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_window::cume_dist::CumeDist;
@@ -13,7 +14,7 @@ use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::{
-    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
 };
 use datafusion::physical_plan::windows::WindowUDFExpr;
 
@@ -37,7 +38,21 @@ pub(crate) trait Function: Send {
 
 /// The array of a chunk's results, which may be none.
 pub(crate) fn array_of(results: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
-    if results.is_empty() { Ok(new_empty_array(data_type)) } else { ScalarValue::iter_to_array(results) }
+    if results.is_empty() {
+        return Ok(new_empty_array(data_type));
+    }
+    match data_type {
+        // DataFusion makes an entry of each result, equal ones too. Results of a chunk, which are those of many window
+        // partitions, may be more than the keys can count.
+        DataType::Dictionary(_, entry) if can_cast_types(entry, data_type) => {
+            let entries = results.into_iter().map(|result| match result {
+                ScalarValue::Dictionary(_, entry) => *entry,
+                entry => entry,
+            });
+            Ok(cast(&ScalarValue::iter_to_array(entries)?, data_type)?)
+        }
+        _ => ScalarValue::iter_to_array(results),
+    }
 }
 
 /// What it takes to evaluate `window`; the error says why it cannot be evaluated here.
@@ -80,6 +95,8 @@ fn standard(expr: &StandardWindowExpr, window: &Arc<dyn WindowExpr>) -> Result<B
         Box::new(Numbers::new(Numbering::DenseRank))
     } else if function.is::<Rank>() || function.is::<CumeDist>() {
         Box::new(Whole::of_peers(call.clone()))
+    } else if function.is::<WindowShift>() && leads_over_nulls(call) {
+        return Err(format!("{}: lead with IGNORE NULLS", window.name()));
     } else if function.is::<Ntile>() || function.is::<WindowShift>() {
         Box::new(Whole::of_rows(call.clone()))
     } else if function.is::<NthValue>() {
@@ -87,6 +104,14 @@ fn standard(expr: &StandardWindowExpr, window: &Arc<dyn WindowExpr>) -> Result<B
     } else {
         return Err(format!("{}: a function of the user's", window.name()));
     })
+}
+
+/// Whether it is `lead`, or `lag` by less than nothing, and ignores nulls. DataFusion's operator for bounded memory asks its
+/// evaluator row by row, which gives other values for these than the one for whole window partitions.
+fn leads_over_nulls(call: &WindowUDFExpr) -> bool {
+    // DataFusion does not give access to IGNORE NULLS, but prints it.
+    let ignores_nulls = format!("{call:?}").contains("ignore_nulls: true");
+    ignores_nulls && !call.create_evaluator().is_ok_and(|evaluator| evaluator.is_causal())
 }
 
 fn frame(window: &Arc<dyn WindowExpr>) -> Result<Frame, String> {

@@ -25,7 +25,6 @@ const FUNCTIONS: &[&str] = &[
     "lag(i)",
     "lead(s, 2)",
     "lag(i, 1, -1)",
-    "lead(i) IGNORE NULLS",
     "lag(f, 2) IGNORE NULLS",
     "first_value(i)",
     "last_value(s)",
@@ -48,9 +47,11 @@ const FUNCTIONS: &[&str] = &[
     "min(m)",
     "max(d)",
     "stddev(f)",
-    "sum(i) FILTER (WHERE i > 8)",
     "array_agg(i)",
 ];
+
+/// What DataFusion's operators are left with.
+const OF_STOCK: &[&str] = &["sum(i) FILTER (WHERE i > 8)", "lead(i) IGNORE NULLS", "lag(i, -2) IGNORE NULLS"];
 
 /// Whose accumulators in DataFusion cannot forget a row.
 const NOT_SLIDING: &[&str] = &["bool_or(i > 8)", "median(i)", "string_agg(s, ',')"];
@@ -87,7 +88,12 @@ async fn every_function_over_every_frame() {
         both.table("t", TABLE).await;
         for over in OVERS {
             for frame in FRAMES {
-                both.check(&format!("SELECT *, {} FROM t", calls(FUNCTIONS, &format!("{over} {frame}")))).await;
+                let over = format!("{over} {frame}");
+                let plan = both.check(&format!("SELECT *, {} FROM t", calls(FUNCTIONS, &over))).await;
+                let is_ours = plan.contains("WindowExec: ");
+                assert_eq!(is_ours, !frame.contains("GROUPS BETWEEN 1 PRECEDING"), "{over}: {plan}");
+                let plan = both.check(&format!("SELECT *, {} FROM t", calls(OF_STOCK, &over))).await;
+                assert!(!plan.contains("WindowExec: "), "{over}: {plan}");
             }
             for frame in &FRAMES[..3] {
                 both.check(&format!("SELECT *, {} FROM t", calls(NOT_SLIDING, &format!("{over} {frame}")))).await;
@@ -146,4 +152,48 @@ async fn a_limit_reads_no_further() {
     assert!(plan.contains("WindowExec: BoundedWindowAggExec"), "{plan}");
     let plan = both.check("SELECT v, lag(v) OVER () FROM t LIMIT 5").await;
     assert!(!plan.contains("WindowExec: BoundedWindowAggExec"), "{plan}");
+}
+
+#[tokio::test]
+async fn nulls_between_the_values_are_left_out() {
+    let values = "SELECT * FROM (VALUES (1, NULL), (2, 10), (3, NULL), (4, 20), (5, 30), (6, NULL), (7, NULL), (8, 40)) AS t(i, v)";
+    for batch_rows in [1, 3, 8192] {
+        let both = Both::new(batch_rows, 1, None);
+        both.table("t", values).await;
+        for over in ["ORDER BY i", "PARTITION BY i % 2 ORDER BY i", "ORDER BY i DESC"] {
+            for call in
+                ["lead(v)", "lead(v, 2)", "lead(v, 3, -1)", "lead(v, 0, 5)", "lag(v, -2)", "lag(v, 2)", "lag(v, 3, -1)"]
+            {
+                both.check(&format!("SELECT i, {call} IGNORE NULLS OVER ({over}) FROM t")).await;
+                let beside = "sum(v) OVER (PARTITION BY i % 2)";
+                both.check(&format!("SELECT i, {call} IGNORE NULLS OVER ({over}), {beside} FROM t")).await;
+            }
+        }
+    }
+}
+
+/// Chunks have more rows than the dictionaries' keys can count.
+#[tokio::test]
+async fn dictionaries_of_few_keys() {
+    let rows = "SELECT value AS i, value / 3 AS p, arrow_cast(CASE WHEN value % 5 > 0 THEN concat('s', value % 7) END, \
+                'Dictionary(Int8, Utf8)') AS s FROM generate_series(1, 900)";
+    let both = Both::new(8192, 1, None);
+    both.table("t", rows).await;
+    for call in [
+        "first_value(s) IGNORE NULLS",
+        "last_value(s) IGNORE NULLS",
+        "nth_value(s, 2)",
+        "lag(s)",
+        "lag(s, 1, 's9')",
+        "min(s)",
+        "max(s)",
+    ] {
+        for frame in
+            ["", "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"]
+        {
+            let plan =
+                both.check(&format!("SELECT i, {call} OVER (PARTITION BY p ORDER BY i {frame}) AS w FROM t")).await;
+            assert!(plan.contains("WindowExec: "), "{call}: {plan}");
+        }
+    }
 }
