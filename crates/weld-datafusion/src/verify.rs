@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal, lit};
 use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary, reset_plan_states,
 };
@@ -105,9 +106,11 @@ impl Comparison {
     async fn rows(&self, context: &Arc<TaskContext>, memory: &MemoryReservation) -> Result<Vec<Vec<RecordBatch>>> {
         // The plans share sources, whose state is the first run's; a join's filter is left to its new owner.
         let stock = reset_plan_states(Arc::clone(&self.stock))?;
+        self.forget_bounds()?;
         let expected = self.timed("stock_time", collect(&stock, context, memory)).await;
         // What scalar subqueries gave is kept where the other plan's put theirs: this clears it.
         drop(reset_plan_states(stock)?);
+        self.forget_bounds()?;
         let again = self.begun.swap(true, Ordering::Relaxed);
         let weld = if again { reset_plan_states(Arc::clone(&self.weld))? } else { Arc::clone(&self.weld) };
         let found = self.timed("weld_time", collect(&weld, context, memory)).await;
@@ -117,6 +120,23 @@ impl Comparison {
         };
         self.compare(&expected, &found)?;
         Ok(found)
+    }
+
+    /// Takes back what sources were told by an earlier run, of the least and greatest values that it had seen: the next run
+    /// needs these rows again. A reset gives operators new filters, or none, and sources keep those that they have.
+    fn forget_bounds(&self) -> Result<()> {
+        let forget = |expr: &Arc<dyn PhysicalExpr>| {
+            if let Some(filter) = expr.downcast_ref::<DynamicFilterPhysicalExpr>()
+                && !filter.current()?.is::<Literal>()
+            {
+                filter.update(lit(true))?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        };
+        for plan in [&self.stock, &self.weld] {
+            plan.apply(|node| node.apply_expressions(&mut |expr| expr.apply(forget)))?;
+        }
+        Ok(())
     }
 
     async fn timed<T>(&self, name: &'static str, work: impl Future<Output = T>) -> T {

@@ -156,3 +156,27 @@ async fn plans_are_put_back_as_they_were() {
         }
     }
 }
+
+/// `weld.verify` runs two plans that share their sources, and with these what a run has told them of its values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verified_plans_read_files_twice() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(2));
+    let rows = "SELECT v AS a, v % 7 AS b FROM generate_series(0, 99) AS x(v)";
+    engines.parquet_from("f", rows, folder.path()).await;
+    engines.weld.sql("SET weld.verify = true").await.expect("a setting");
+    for (sql, expected) in [
+        ("SELECT max(a) FROM f WHERE b < 5", 1),
+        ("SELECT min(a), max(b), count(*) FROM f WHERE b > 2", 1),
+        ("SELECT a FROM f WHERE b = (SELECT max(b) FROM f WHERE a < 50)", 14),
+        ("SELECT a FROM f WHERE b > 1 ORDER BY a LIMIT 5", 5),
+        ("SELECT max(l.a) FROM f l JOIN f r ON l.a = r.b WHERE r.a > 10", 1),
+    ] {
+        let plan = plan(&engines, sql).await;
+        for _ in 0..2 {
+            let again = reset_plan_states(Arc::clone(&plan)).expect("a plan");
+            let rows = collect(again, engines.weld.task_ctx()).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            assert_eq!(sorted_rows(&rows).len(), expected, "{sql}");
+        }
+    }
+}
