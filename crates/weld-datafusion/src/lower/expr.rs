@@ -13,6 +13,7 @@ use datafusion::physical_expr::expressions::{
     Literal as PhysicalLiteral, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, ExprKind, Literal, build as ir};
 use weld_core::op::{BinaryOp, Intrinsic};
@@ -79,6 +80,10 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
         let number = arg.value.ty.as_scalar().is_some_and(|kind| kind.is_signed() || kind.is_float());
         if !number {
             return Err(Unsupported::new(expr, "negation of this type"));
+        }
+        // DataFusion negates arrays without a check, and with one a value that is the same for all rows.
+        if collect_columns(negative.arg()).is_empty() {
+            return Err(Unsupported::new(expr, "negation of a constant"));
         }
         return Ok(Sql { value: ir::neg(arg.value), valid: arg.valid });
     }

@@ -122,6 +122,21 @@ async fn casts_fail_as_arrows_do() {
     }
 }
 
+/// DataFusion negates arrays without a check, but not a value that is the same for all rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn negated_constants_overflow() {
+    let engines = table(100, 1).await;
+    for sql in [
+        "SELECT k, -arrow_cast(-128, 'Int8') FROM t",
+        "SELECT k FROM t WHERE k > -arrow_cast(-32768, 'Int16')",
+        "SELECT g, sum(k + -arrow_cast(-128, 'Int8')) FROM t GROUP BY g",
+        "SELECT k, -(SELECT min(arrow_cast(k - 128, 'Int8')) FROM t) FROM t",
+    ] {
+        same_error(&engines, sql).await;
+    }
+    engines.check("SELECT k, -arrow_cast(k - 128, 'Int8') FROM t WHERE k > -arrow_cast(5, 'Int8')", 1).await;
+}
+
 /// Parts of dates that have no date, and sums of decimals that have no 128 bits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn extremes_of_dates_and_averages() {
