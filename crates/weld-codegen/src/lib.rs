@@ -28,9 +28,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The levels inside: [`layout`] says how values look in memory, `block` makes blocks of LLVM IR, `emit` turns expressions
+//! The levels inside: [`layout`] says how values look in memory, `analysis` finds facts about the program, `block` makes blocks of LLVM IR, `emit` turns expressions
 //! into them, `builder` has what each kind of builder does, `program` the entry points; `jit` makes machine code of it, which `store` keeps on disk. Nothing outside this crate sees LLVM.
 
+mod analysis;
 mod background;
 mod block;
 mod builder;

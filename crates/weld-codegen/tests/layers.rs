@@ -3,6 +3,7 @@
 //! ```text
 //! program   the entry points of a program, compiling, running
 //! emit      expressions, builders, loops
+//! analysis  facts about a program: knows no LLVM
 //! block     blocks of LLVM IR, memory, traps: knows no expression, value or builder
 //! ```
 
@@ -11,11 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// From the bottom up: the name of a layer and its modules in `src`. Modules that are in no layer (layouts, options, errors)
 /// are seen by all and see none of them.
-const LAYERS: [(&str, &[&str]); 3] =
-    [("block", &["block"]), ("emit", &["emit", "builder"]), ("program", &["program", "compiled", "tier", "lib"])];
+const LAYERS: [(&str, &[&str]); 4] = [
+    ("analysis", &["analysis"]),
+    ("block", &["block"]),
+    ("emit", &["emit", "builder"]),
+    ("program", &["program", "compiled", "tier", "lib"]),
+];
 
 /// What a layer does not see of other crates.
-const UNSEEN: [(&str, &str); 1] = [("block", "weld_core::ir")];
+const UNSEEN: [(&str, &str); 3] = [("analysis", "inkwell"), ("analysis", "crate::block"), ("block", "weld_core::ir")];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

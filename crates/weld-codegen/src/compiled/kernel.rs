@@ -11,9 +11,10 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::Run;
 
 use super::Compiled;
+use crate::analysis::Reuse;
 use crate::block::{Site, Unit, internal};
 use crate::chunk::ColumnLayout;
-use crate::emit::{Facts, Parallel, Reuse};
+use crate::emit::{Facts, Parallel};
 use crate::error::CompileError;
 use crate::jit::{Code, Jit};
 use crate::options::{OptLevel, Options};

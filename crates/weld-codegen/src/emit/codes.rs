@@ -11,9 +11,9 @@ use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::ir::{Expr, ExprKind, Sym};
 
-use super::analysis::any;
 use super::stream::StreamColumn;
 use super::{Demand, Emitter, Res, demands};
+use crate::analysis::any;
 
 /// Columns that a key is made of.
 const COLUMNS_MAX: usize = 4;

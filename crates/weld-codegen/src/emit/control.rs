@@ -7,8 +7,8 @@ use inkwell::values::{BasicValueEnum, IntValue};
 use weld_core::ir::{Expr, ExprKind};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::speculatable;
 use super::{Emitter, Handle, Res, Val};
+use crate::analysis::speculatable;
 use crate::layout;
 
 /// What an `if` of scalars may cost in both branches to be computed without a branch.

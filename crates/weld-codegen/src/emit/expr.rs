@@ -6,8 +6,8 @@ use weld_core::op::{BinaryOp, UnaryOp};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::{Status, StringView};
 
-use super::analysis::{is_temporary, speculatable};
 use super::{BytesVal, Demand, Emitter, Res, Site, Val, internal};
+use crate::analysis::{is_temporary, speculatable};
 
 /// What the right side of `&&` may cost to be computed without a branch.
 const AND_BUDGET: u32 = 12;

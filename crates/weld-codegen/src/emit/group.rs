@@ -19,12 +19,12 @@ use weld_core::op::MergeOp;
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::DictOffsets;
 
-use super::analysis::{allocates, any, speculatable};
 use super::codes::Codes;
 use super::few::{Few, GROUPS_MAX};
 use super::iter::Source;
 use super::stream::StreamColumn;
 use super::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal, prehash};
+use crate::analysis::{allocates, any, speculatable};
 
 /// Rows of a strip: what they touch stays in the second-level cache.
 const STRIP: i64 = 1024;

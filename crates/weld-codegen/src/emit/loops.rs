@@ -17,9 +17,9 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::analysis::{allocates, any, has_loops, merges, merges_at_index};
 use super::iter::Source;
 use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal, prehash};
+use crate::analysis::{allocates, any, has_loops, merges, merges_at_index};
 use crate::layout;
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.

@@ -23,7 +23,6 @@
 //! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
 //! | `cudf` | calls of C functions |
 
-mod analysis;
 mod apart;
 mod bound;
 pub(crate) mod bytes;
@@ -46,7 +45,6 @@ pub(crate) mod memory;
 mod parallel;
 pub(crate) mod prefetch;
 mod prehash;
-mod reuse;
 mod scalar;
 mod select;
 mod serialize;
@@ -71,10 +69,9 @@ use weld_core::ty::Type;
 use crate::block::Code;
 use crate::foreign::Cudf;
 
+pub(crate) use crate::analysis::{Demand, Reuse, demands};
 pub(crate) use crate::block::{ColumnScope, Filled, Res, Site, Unit, internal};
-pub(crate) use analysis::{Demand, demands};
 pub(crate) use parallel::Parallel;
-pub(crate) use reuse::Reuse;
 pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count};
 
 /// What is known of a program before it is emitted.

@@ -26,11 +26,11 @@ use weld_core::ty::{BuilderType, Type};
 use weld_runtime::concat::Appender;
 use weld_runtime::parallel::Loop;
 
-use super::analysis::{any, has_loops, merges_each, merges_in_place};
 use super::apart::address;
 use super::capture::{Loads, Stores};
 use super::iter::Source;
 use super::{Emitter, Handle, Res, Val, contains, internal};
+use crate::analysis::{any, has_loops, merges_each, merges_in_place};
 use crate::layout;
 
 /// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.

@@ -15,9 +15,9 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Sym};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
-use super::analysis::speculatable;
 use super::iter::Source;
 use super::{Emitter, Handle, Res, Val, internal};
+use crate::analysis::speculatable;
 
 /// Rows of a strip: the byte array stays in the first-level cache.
 const STRIP: i64 = 4096;

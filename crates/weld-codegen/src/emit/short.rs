@@ -20,8 +20,8 @@ use weld_core::ir::{Expr, ExprKind, Literal, Sym, deep};
 use weld_core::op::{BinaryOp, Intrinsic};
 use weld_core::ty::{ScalarKind, Type};
 
-use super::analysis::speculatable;
 use super::{Emitter, Res, Val};
+use crate::analysis::speculatable;
 
 /// What a scalar part of an expression may cost.
 const BUDGET: u32 = 12;

@@ -19,12 +19,12 @@ use weld_core::ty::Type;
 use weld_runtime::Status;
 use weld_runtime::sort::{Order, Sort};
 
-use super::analysis::speculatable;
 use super::apart::address;
 use super::capture::{Loads, Stores};
 use super::parallel::calls_c;
 use super::vector::element_of;
 use super::{Columns, Demand, Emitter, Parallel, Res, Val, VecVal, internal};
+use crate::analysis::speculatable;
 use crate::layout;
 
 /// Rows that are worth waking a thread.

@@ -1,122 +1,13 @@
-//! Facts about the program that emission asks for: which parts of a value are read, how often a loop's body merges, what
-//! may be evaluated without need.
+//! How often, and where, the body of a loop merges into its builders.
 
 use std::collections::HashMap;
 
-use weld_core::ir::deep;
-use weld_core::ir::{Expr, ExprKind, Func, Sym};
-use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
+use weld_core::ir::{Expr, ExprKind, Func, Sym, deep};
+use weld_core::op::BinaryOp;
 use weld_core::opt::can_fail;
 use weld_core::ty::{BuilderType, Type};
 
-/// Which parts of a value are read.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) enum Demand {
-    #[default]
-    None,
-    /// By field; fields beyond the end are not read.
-    Fields(Vec<Demand>),
-    All,
-}
-
-impl Demand {
-    pub(crate) fn field(&self, index: usize) -> Demand {
-        match self {
-            Demand::None => Demand::None,
-            Demand::All => Demand::All,
-            Demand::Fields(fields) => fields.get(index).cloned().unwrap_or_default(),
-        }
-    }
-
-    fn add(&mut self, path: &[u32]) {
-        let Some((&first, rest)) = path.split_first() else {
-            *self = Demand::All;
-            return;
-        };
-        if *self == Demand::None {
-            *self = Demand::Fields(Vec::new());
-        }
-        if let Demand::Fields(fields) = self {
-            let first = first as usize;
-            if fields.len() <= first {
-                fields.resize(first + 1, Demand::None);
-            }
-            fields[first].add(rest);
-        }
-    }
-}
-
-/// Whether the value is a new vector that nobody else has, so that it may be changed in place.
-pub(crate) fn is_temporary(expr: &Expr) -> bool {
-    match &expr.kind {
-        // Short byte vectors lie in registers.
-        _ if expr.ty.is_bytes() => false,
-        ExprKind::Result(_) | ExprKind::Update { .. } | ExprKind::Vector(_) => true,
-        ExprKind::Let { body, .. } => is_temporary(body),
-        _ => false,
-    }
-}
-
-/// What is read of each symbol. Symbols are bound once, so one walk answers for the whole program.
-pub(crate) fn demands(body: &Expr) -> HashMap<Sym, Demand> {
-    let mut demands = HashMap::new();
-    let mut path = Vec::new();
-    collect(body, &mut path, &mut demands);
-    demands
-}
-
-fn collect(expr: &Expr, path: &mut Vec<u32>, demands: &mut HashMap<Sym, Demand>) {
-    match &expr.kind {
-        ExprKind::Var(sym) => {
-            path.reverse();
-            demands.entry(*sym).or_default().add(path);
-            path.reverse();
-        }
-        ExprKind::Field(of, index) => {
-            path.push(*index);
-            deep(|| collect(of, path, demands));
-            path.pop();
-        }
-        _ => expr.each_child(&mut |child| {
-            deep(|| collect(child, &mut Vec::new(), demands));
-        }),
-    }
-}
-
-/// Whether an expression contains a node that `found` accepts.
-pub(crate) fn any(expr: &Expr, found: &mut dyn FnMut(&Expr) -> bool) -> bool {
-    if found(expr) {
-        return true;
-    }
-    let mut hit = false;
-    expr.each_child(&mut |child| {
-        hit = hit || deep(|| any(child, found));
-    });
-    hit
-}
-
-/// Whether an expression contains something that may take long.
-pub(crate) fn has_loops(expr: &Expr) -> bool {
-    any(expr, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
-}
-
-/// Whether evaluating an expression may take memory of its run.
-pub(crate) fn allocates(body: &Expr) -> bool {
-    any(body, &mut |e| {
-        matches!(
-            e.kind,
-            ExprKind::NewBuilder { .. }
-                | ExprKind::Sort { .. }
-                | ExprKind::ToVec(_)
-                | ExprKind::Update { .. }
-                | ExprKind::Vector(_)
-                | ExprKind::Serialize(_)
-                | ExprKind::Deserialize(_)
-                | ExprKind::For { .. }
-                | ExprKind::Intrinsic(Intrinsic::NdCount, _)
-        )
-    })
-}
+use super::any;
 
 /// How a loop's body fills the appenders that it gets from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,34 +188,5 @@ fn is_fresh(builder: &Expr) -> bool {
         ExprKind::NewBuilder { .. } => true,
         ExprKind::Struct(parts) => parts.iter().all(is_fresh),
         _ => false,
-    }
-}
-
-/// Whether evaluating the expression without need is harmless and about as cheap as a branch: `budget` is how many
-/// operations it may cost, and what is left is given back.
-pub(crate) fn speculatable(expr: &Expr, budget: u32) -> Option<u32> {
-    let scalar = |expr: &Expr| expr.ty.as_scalar().is_some();
-    match &expr.kind {
-        ExprKind::Literal(_) | ExprKind::Var(_) => Some(budget),
-        ExprKind::Field(of, _) => speculatable(of, budget),
-        ExprKind::Struct(parts) => parts.iter().try_fold(budget, |budget, part| speculatable(part, budget)),
-        ExprKind::Cast(a) => speculatable(a, budget.checked_sub(1)?),
-        ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not | UnaryOp::Sqrt | UnaryOp::Abs, a) => {
-            speculatable(a, budget.checked_sub(1)?)
-        }
-        ExprKind::Binary(op, a, b) => {
-            let kind = a.ty.as_scalar()?;
-            let cost = match op {
-                BinaryOp::Div if kind.is_float() => 4,
-                BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow => return None,
-                _ => 1,
-            };
-            speculatable(b, speculatable(a, budget.checked_sub(cost)?)?)
-        }
-        ExprKind::If { cond, on_true, on_false } | ExprKind::Select { cond, on_true, on_false } if scalar(expr) => {
-            let budget = speculatable(cond, budget.checked_sub(1)?)?;
-            speculatable(on_false, speculatable(on_true, budget)?)
-        }
-        _ => None,
     }
 }

@@ -20,8 +20,7 @@ use std::collections::{HashMap, HashSet};
 use weld_core::ir::{Expr, ExprKind, Func, Iter, Program, Sym, deep};
 use weld_core::ty::Type;
 
-use super::analysis::any;
-use super::iterate::places;
+use super::{any, places};
 
 /// The answer for a program.
 #[derive(Clone, Debug, Default)]
