@@ -48,10 +48,12 @@ mod options;
 mod program;
 mod sanitizer;
 mod store;
+mod tables;
 mod target;
 mod tier;
 mod timing;
 mod value;
+mod values;
 
 pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};

@@ -19,12 +19,14 @@ use weld_core::diag::Span;
 use weld_core::ir::{Annotations, Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym};
 use weld_core::ty::{BuilderType, Type};
 
+use crate::block::Flow;
 use crate::block::{Res, Unit, internal};
 use crate::chunk::ColumnLayout;
-use crate::emit::stream::nullable;
-use crate::emit::{Columns, Emitter, Facts, Handle, Val, VecVal, register_count};
+use crate::emit::{Columns, Emitter, Facts, Handle, Val, VecVal};
 use crate::error::CompileError;
 use crate::layout;
+use crate::values::register_count;
+use crate::values::stream::nullable;
 
 /// A program whose body loops over its stream once.
 #[derive(Clone, Debug)]
@@ -376,9 +378,9 @@ pub(crate) fn emit_process(
     let handles = handles.collect::<Res<Vec<_>>>()?;
     let counted = e.load_i64(state)?;
     let strict = stream.annotations.get("strict") == Some("true");
-    let iterations = e.on_stack(&stream.builder, handles, |e, builders| {
-        e.emit_stream_loop(&stream.iter, builders, &stream.func, counted, strict, stream.span)
-    })?;
+    let (on_stack, builders) = e.onto_stack(&stream.builder, handles)?;
+    let iterations = e.emit_stream_loop(&stream.iter, &builders, &stream.func, counted, strict, stream.span)?;
+    e.off_stack(on_stack)?;
     e.store(state, e.add(counted, iterations)?)?;
     e.finish()
 }
@@ -425,7 +427,8 @@ pub(crate) fn emit_combine(unit: &Unit<'_>, facts: &Facts, name: &str, stream: &
     let (state, other) = (e.pointer_param(2)?, e.pointer_param(3)?);
     for slot in &stream.slots {
         let handle = stream.handle(&e, slot, e.offset(state, slot.offset)?);
-        e.combine(&handle, e.offset(other, slot.offset)?, stream.span)?;
+        let other = e.offset(other, slot.offset)?;
+        e.combine(&handle, other, stream.span)?;
     }
     let total = e.add(e.load_i64(state)?, e.load_i64(other)?)?;
     e.store(state, total)?;

@@ -4,7 +4,8 @@ use inkwell::IntPredicate;
 use inkwell::intrinsics::Intrinsic;
 use inkwell::types::{BasicType, BasicTypeEnum};
 use inkwell::values::{
-    BasicMetadataValueEnum, BasicValue, BasicValueEnum, InstructionValue, IntValue, MetadataValue, PointerValue,
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, InstructionValue, IntValue, MetadataValue,
+    PointerValue,
 };
 use weld_core::diag::Span;
 use weld_runtime::Run;
@@ -105,7 +106,7 @@ impl<'c> Code<'c, '_> {
         self.call(name, args)?.ok_or_else(|| internal(&format!("{name} returns nothing")))
     }
 
-    /// As [`Emitter::call_value`], for what a loop seldom calls.
+    /// As [`Code::call_value`], for what a loop seldom calls.
     pub(crate) fn call_seldom(&self, name: &str, args: &[BasicMetadataValueEnum<'c>]) -> Res<BasicValueEnum<'c>> {
         let call = self.b.build_call(self.unit.register_keeping(name)?, args, "")?;
         call.set_call_convention(PRESERVE_MOST);
@@ -160,8 +161,38 @@ impl<'c> Code<'c, '_> {
         }
         Ok(value.into_int_value())
     }
+
+    /// Asks for a cache line.
+    pub(crate) fn prefetch(&self, address: PointerValue<'c>) -> Res<()> {
+        let intrinsic = Intrinsic::find("llvm.prefetch").ok_or_else(|| internal("no prefetch"))?;
+        let function = intrinsic
+            .get_declaration(&self.unit.module, &[self.unit.ptr_type().into()])
+            .ok_or_else(|| internal("prefetch has no such form"))?;
+        // For reading, to keep, of data.
+        let args = [address.into(), self.i32(0).into(), self.i32(3).into(), self.i32(1).into()];
+        self.b.build_call(function, &args, "")?;
+        Ok(())
+    }
+
+    /// Calls a runtime function with the run and the address of these words; gives that address and the status.
+    pub(crate) fn call_with_words(
+        &self,
+        name: &str,
+        words: &[BasicValueEnum<'c>],
+    ) -> Res<(PointerValue<'c>, IntValue<'c>)> {
+        let at = self.alloca(8 * words.len() as u64, "task")?;
+        for (i, word) in words.iter().enumerate() {
+            self.store(self.offset(at, 8 * i as u64)?, *word)?;
+        }
+        Ok((at, self.call_value(name, &[self.run.into(), at.into()])?.into_int_value()))
+    }
 }
 
 fn set_metadata<'c>(instruction: InstructionValue<'c>, metadata: MetadataValue<'c>, kind: u32) -> Res<()> {
     instruction.set_metadata(metadata, kind).map_err(|error| internal(&error.to_string()))
+}
+
+/// The address of a function, for the runtime.
+pub(crate) fn address(function: FunctionValue<'_>) -> BasicValueEnum<'_> {
+    function.as_global_value().as_pointer_value().into()
 }

@@ -5,6 +5,7 @@
 //! status: 0, or one plus the number of the [`Site`] that trapped.
 
 mod code;
+mod flow;
 mod memory;
 mod trap;
 mod unit;
@@ -12,6 +13,8 @@ mod unit;
 use crate::error::CompileError;
 
 pub(crate) use code::Code;
+pub(crate) use flow::Flow;
+pub(crate) use memory::address;
 pub(crate) use trap::Site;
 pub(crate) use unit::{ColumnScope, Filled, Unit};
 

@@ -1,7 +1,7 @@
 //! Appenders: columns that grow.
 //!
 //! State: length, capacity (both in elements), then a pointer for each column. Loops make room before they run
-//! ([`Emitter::reserve`]), so that a merge is a store and an addition; a conditional merge stores always and adds the
+//! ([`Builders::reserve`]), so that a merge is a store and an addition; a conditional merge stores always and adds the
 //! condition, without a branch. Columns grow together by doubling, in the runtime.
 
 use inkwell::IntPredicate;
@@ -9,11 +9,12 @@ use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ty::Type;
 
-use crate::emit::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal};
+use super::{Builders, Columns, Demand, Handle, Res, Val, VecVal, internal};
+use crate::block::Flow;
 use crate::layout;
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn start_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<()> {
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn start_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<()> {
         self.store(handle.state, self.i64(0))?;
         self.store(self.offset(handle.state, 8)?, self.i64(0))?;
         for i in 0..layout::columns(element).len() {
@@ -22,7 +23,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn merge_appender(
+    pub(crate) fn merge_appender(
         &mut self,
         handle: &Handle<'c>,
         element: &Type,
@@ -156,16 +157,16 @@ impl<'c> Emitter<'c, '_> {
         (columns.len(), self.unit.constant_bytes(&sizes))
     }
 
-    pub(super) fn result_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<Val<'c>> {
+    pub(crate) fn result_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<Val<'c>> {
         let len = self.load_i64(handle.state)?;
         let columns = self.appender_columns(handle.state, element)?;
         if Type::vec(element.clone()).is_bytes() {
-            return Ok(Val::Bytes(crate::emit::BytesVal::Slice { ptr: columns[0], len }));
+            return Ok(Val::Bytes(super::BytesVal::Slice { ptr: columns[0], len }));
         }
         Ok(Val::Vec(VecVal { len, columns: Columns::Dense(columns.into()), input: false }))
     }
 
-    pub(super) fn combine_appender(
+    pub(crate) fn combine_appender(
         &mut self,
         handle: &Handle<'c>,
         element: &Type,
@@ -204,10 +205,11 @@ impl<'c> Emitter<'c, '_> {
                 let (ptr, len) = self.bytes_slice(bytes)?;
                 let copy = self.allocate(self.region, len, span)?;
                 self.b.build_memcpy(copy, 1, ptr, 1, len)?;
-                Ok(Val::Bytes(crate::emit::BytesVal::Slice { ptr: copy, len }))
+                Ok(Val::Bytes(super::BytesVal::Slice { ptr: copy, len }))
             }
             (Type::Vec(element), Val::Vec(vec)) => {
-                let copy = self.allocate_vec(element, vec.len, self.region, span)?;
+                let region = self.region;
+                let copy = self.allocate_vec(element, vec.len, region, span)?;
                 let Columns::Dense(columns) = copy.columns.clone() else {
                     return Err(internal("a new vector in a chunk"));
                 };

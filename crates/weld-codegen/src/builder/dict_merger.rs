@@ -3,20 +3,20 @@
 //! State: the address of the table. Finding a key's row is inlined; a new key takes a call, which enters it into the
 //! directory and gives a row to fill.
 
-use inkwell::values::{IntValue, PointerValue};
+use inkwell::values::{FunctionValue, IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::MergeOp;
 use weld_core::ty::Type;
 use weld_runtime::{DictOffsets, RowLayout};
 
-use crate::emit::dict::row_layout;
-use crate::emit::hash::{KeyMemory, equal_function, merge_function};
-use crate::emit::{DictVal, Emitter, Handle, Res, Val};
+use super::{Builders, DictVal, Handle, Res, Val};
+use crate::block::Flow;
 use crate::layout;
+use crate::tables::dict::row_layout;
+use crate::tables::hash::{KeyMemory, KnownHash, equal_function, helper, pointer_param};
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn start_dict_merger(
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn start_dict_merger(
         &mut self,
         handle: &Handle<'c>,
         key: &Type,
@@ -34,7 +34,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn merge_dict_merger(
+    pub(crate) fn merge_dict_merger(
         &mut self,
         handle: &Handle<'c>,
         key_ty: &Type,
@@ -44,38 +44,35 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<()> {
         let (key, value) = (value.field(0)?, value.field(1)?);
-        let place = |e: &mut Self, at, table| e.merge_at(ty, op, (at, Some(table)), &value, span);
-        self.merge_under_key(handle, (key_ty, ty, op), (&key, None), span, place)
+        let (at, table) = self.value_of_key(handle, (key_ty, ty, op), (&key, None), span)?;
+        self.merge_at(ty, op, (at, Some(table)), &value, span)
     }
 
-    /// Merges a value that is computed when its row is known, so that few registers are taken while the key is looked
-    /// for: `merge` gets the row's value in memory, and the table.
-    pub(crate) fn merge_under_key(
+    /// Where the value of a key's row lies, and the table. A new key has its row made.
+    pub(crate) fn value_of_key(
         &mut self,
         handle: &Handle<'c>,
         (key_ty, ty, op): (&Type, &Type, &MergeOp),
-        (key, expr): (&Val<'c>, Option<&Expr>),
+        key: (&Val<'c>, Option<KnownHash<'c>>),
         span: Span,
-        merge: impl FnOnce(&mut Self, PointerValue<'c>, PointerValue<'c>) -> Res<()>,
-    ) -> Res<()> {
-        let number = self.row_of_key(handle, (key_ty, ty, op), (key, expr), span)?;
+    ) -> Res<(PointerValue<'c>, PointerValue<'c>)> {
+        let number = self.row_of_key(handle, (key_ty, ty, op), key, span)?;
         let table = self.load_ptr(handle.state)?;
         let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
-        let at = self.merged_value_ptr(rows, key_ty, ty, number)?;
-        merge(self, at, table)
+        Ok((self.merged_value_ptr(rows, key_ty, ty, number)?, table))
     }
 
-    /// The number of a key's row in the table of the builder. A new key has its row made. With the key comes the
-    /// expression that it is the value of.
+    /// The number of a key's row in the table of the builder. A new key has its row made. With the key
+    /// comes its hash, if that may be known.
     pub(crate) fn row_of_key(
         &mut self,
         handle: &Handle<'c>,
         types: (&Type, &Type, &MergeOp),
-        (key, expr): (&Val<'c>, Option<&Expr>),
+        (key, known): (&Val<'c>, Option<KnownHash<'c>>),
         span: Span,
     ) -> Res<IntValue<'c>> {
         let key = self.canonical_key(types.0, key)?;
-        let hash = self.hash_of_merge(types.0, &key, expr)?;
+        let hash = self.hash_unless_known(types.0, &key, known)?;
         let table = self.load_ptr(handle.state)?;
         let memory = KeyMemory { function: "weld_dict_alloc", object: table, copies_bytes: handle.copies_bytes };
         self.entry_number(&memory, types, &key, hash, span)
@@ -109,30 +106,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The same for an expression, field by field.
-    pub(crate) fn merge_expr_at(
-        &mut self,
-        ty: &Type,
-        op: &MergeOp,
-        (at, table): (PointerValue<'c>, PointerValue<'c>),
-        value: &Expr,
-        span: Span,
-    ) -> Res<()> {
-        match (ty, op, &value.kind) {
-            (Type::Struct(fields), MergeOp::All(_) | MergeOp::Fields(_), ExprKind::Struct(parts)) => {
-                for (i, (field, offset)) in fields.iter().zip(layout::field_offsets(fields)).enumerate() {
-                    self.merge_expr_at(field, &op.field(i), (self.offset(at, offset)?, table), &parts[i], span)?;
-                }
-                Ok(())
-            }
-            _ => {
-                let value = self.emit(value)?;
-                self.merge_at(ty, op, (at, Some(table)), &value, span)
-            }
-        }
-    }
-
-    pub(super) fn result_dict_merger(
+    pub(crate) fn result_dict_merger(
         &mut self,
         handle: &Handle<'c>,
         _key: &Type,
@@ -145,7 +119,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::Dict(self.new_dict(address, handle.region, &handle.ty.result_type())))
     }
 
-    pub(super) fn combine_dict_merger(
+    pub(crate) fn combine_dict_merger(
         &mut self,
         handle: &Handle<'c>,
         key_ty: &Type,
@@ -208,4 +182,16 @@ impl<'c> Emitter<'c, '_> {
         let row = self.row_ptr(rows, key_ty, ty, number)?;
         self.offset(row, row_layout(key_ty, ty).value_offset.into())
     }
+}
+
+/// `weld_runtime::MergeValues` for the values of a dictmerger.
+fn merge_function<'c>(from: &Builders<'c, '_>, ty: &Type, op: &MergeOp) -> Res<FunctionValue<'c>> {
+    let ptr = from.unit.ptr_type();
+    helper(from.unit, &from.unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |tables, function| {
+        let mut e = Builders::over(tables);
+        let value = e.load_row(ty, pointer_param(function, 1)?, false)?;
+        e.merge_at(ty, op, (pointer_param(function, 0)?, None), &value, Span::NONE)?;
+        let zero = e.i32(0);
+        e.finish_with(zero)
+    })
 }

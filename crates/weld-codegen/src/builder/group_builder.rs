@@ -9,13 +9,13 @@ use weld_core::diag::Span;
 use weld_core::ty::Type;
 use weld_runtime::{GroupOffsets, KeyKind};
 
-use crate::emit::dict::group_layout;
-use crate::emit::hash::{KeyMemory, equal_function, hash_function};
-use crate::emit::{Emitter, Handle, Res, Val};
+use super::{Builders, Handle, Res, Val};
 use crate::layout;
+use crate::tables::dict::group_layout;
+use crate::tables::hash::{KeyMemory, equal_function, hash_function};
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn start_group_builder(&mut self, handle: &Handle<'c>, key: &Type, value: &Type, span: Span) -> Res<()> {
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn start_group_builder(&mut self, handle: &Handle<'c>, key: &Type, value: &Type, span: Span) -> Res<()> {
         let layout = group_layout(key, value);
         let integer = match layout.key {
             KeyKind::Integer { bytes, signed: true } => -i32::from(bytes),
@@ -39,7 +39,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn merge_group_builder(
+    pub(crate) fn merge_group_builder(
         &mut self,
         handle: &Handle<'c>,
         key_ty: &Type,
@@ -81,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn result_group_builder(
+    pub(crate) fn result_group_builder(
         &mut self,
         handle: &Handle<'c>,
         key: &Type,
@@ -97,7 +97,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::Dict(self.new_dict(table, handle.region, &handle.ty.result_type())))
     }
 
-    pub(super) fn combine_group_builder(
+    pub(crate) fn combine_group_builder(
         &mut self,
         handle: &Handle<'c>,
         _key: &Type,

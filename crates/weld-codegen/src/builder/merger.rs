@@ -9,10 +9,10 @@ use weld_core::diag::Span;
 use weld_core::op::{MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 
-use crate::emit::{Emitter, Handle, Res, Val, internal};
+use super::{Builders, Handle, Res, Val, internal};
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn start_merger(
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn start_merger(
         &mut self,
         handle: &Handle<'c>,
         value: &Type,
@@ -26,7 +26,7 @@ impl<'c> Emitter<'c, '_> {
         self.store_row(value, handle.state, &start)
     }
 
-    pub(super) fn merge_merger(
+    pub(crate) fn merge_merger(
         &mut self,
         handle: &Handle<'c>,
         ty: &Type,
@@ -85,7 +85,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The value that changes nothing when it is merged, whatever it is merged into: -0.0 for sums of floats, where 0.0
     /// would make 0.0 of -0.0, and NaN for their extremes, where infinity would take the place of NaN.
-    pub(super) fn neutral_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
+    pub(crate) fn neutral_of(&self, ty: &Type, op: &MergeOp) -> Res<Val<'c>> {
         self.slot_by_slot(ty, op, &|kind, op| match (self.unit.scalar_type(kind), op) {
             (BasicTypeEnum::FloatType(ty), ReduceOp::Add) => ty.const_float(-0.0).into(),
             (BasicTypeEnum::FloatType(ty), ReduceOp::Min | ReduceOp::Max) => ty.const_float(f64::NAN).into(),
@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 /// The value that a builder starts from: merging changes it into what was merged.
-pub(crate) fn identity<'c>(e: &Emitter<'c, '_>, kind: ScalarKind, op: ReduceOp) -> BasicValueEnum<'c> {
+pub(crate) fn identity<'c>(e: &Builders<'c, '_>, kind: ScalarKind, op: ReduceOp) -> BasicValueEnum<'c> {
     let ty = match e.unit.scalar_type(kind) {
         BasicTypeEnum::FloatType(ty) => {
             return match op {

@@ -4,25 +4,87 @@
 //! result. `combine` merges the state of another partition or thread.
 
 mod appender;
-pub(crate) mod dict_merger;
-pub(crate) mod group_builder;
+mod dict_merger;
+mod group_builder;
+mod join;
 mod merger;
+mod serialize;
 mod struct_op;
 mod vec_merger;
 
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+use inkwell::types::BasicTypeEnum;
 use inkwell::values::PointerValue;
 use weld_core::diag::Span;
 use weld_core::ty::{BuilderType, Type};
 
-use crate::emit::{Emitter, Handle, Res, Val};
+use crate::block::{Code, Flow};
 use crate::layout;
+use crate::tables::Tables;
+use crate::values::{Ranges, Values};
+
+pub(crate) use crate::values::{BytesVal, Columns, Demand, DictVal, Handle, Res, Val, VecVal, internal};
 
 /// So many elements of an appender have room from the beginning, if its hint says so.
 const SMALL_HINT_MAX: i64 = 1024;
 
-impl<'c> Emitter<'c, '_> {
+/// Fills one function with values, tables and builders.
+pub(crate) struct Builders<'c, 'u> {
+    tables: Tables<'c, 'u>,
+    /// Whether a loop around asked for sums of floats in order.
+    pub(crate) strict: bool,
+}
+
+impl<'c, 'u> Deref for Builders<'c, 'u> {
+    type Target = Tables<'c, 'u>;
+
+    fn deref(&self) -> &Tables<'c, 'u> {
+        &self.tables
+    }
+}
+
+impl DerefMut for Builders<'_, '_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.tables
+    }
+}
+
+impl<'c, 'u> Flow<'c, 'u> for Builders<'c, 'u> {
+    fn code(&self) -> &Code<'c, 'u> {
+        self.tables.code()
+    }
+
+    fn into_code(self) -> Code<'c, 'u> {
+        self.tables.into_code()
+    }
+}
+
+impl<'c, 'u> Ranges<'c, 'u> for Builders<'c, 'u> {
+    fn values(&self) -> &Values<'c, 'u> {
+        self.tables.values()
+    }
+
+    fn outlined(&self, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Self> {
+        Ok(Builders { tables: self.tables.outlined(what, params)?, strict: self.strict })
+    }
+}
+
+impl<'c, 'u> Builders<'c, 'u> {
+    pub(crate) fn over(tables: Tables<'c, 'u>) -> Self {
+        Builders { tables, strict: false }
+    }
+}
+
+/// Builders whose states are on the stack for a while.
+pub(crate) struct OnStack<'c> {
+    copies: Vec<Rc<Handle<'c>>>,
+    /// Where the states were.
+    states: Vec<PointerValue<'c>>,
+}
+
+impl<'c> Builders<'c, '_> {
     /// A new builder. `arg` is its argument, already evaluated; `own` if nobody else has that value, so that it may be
     /// changed in place.
     pub(crate) fn new_builder(
@@ -117,14 +179,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Copies the states of builders to the stack and back, so that LLVM keeps them in registers meanwhile. `body` gets
-    /// the builder, or struct of builders, of this type.
-    pub(crate) fn on_stack<T>(
-        &mut self,
-        ty: &Type,
-        handles: Vec<Handle<'c>>,
-        body: impl FnOnce(&mut Self, &Val<'c>) -> Res<T>,
-    ) -> Res<T> {
+    /// Copies the states of builders to the stack, so that LLVM keeps them in registers; [`Builders::off_stack`] copies them
+    /// back. With it comes the builder, or struct of builders, of this type.
+    pub(crate) fn onto_stack(&mut self, ty: &Type, handles: Vec<Handle<'c>>) -> Res<(OnStack<'c>, Val<'c>)> {
         let mut copies = Vec::with_capacity(handles.len());
         let mut states = Vec::with_capacity(handles.len());
         for handle in handles {
@@ -133,11 +190,15 @@ impl<'c> Emitter<'c, '_> {
             states.push(handle.state);
             copies.push(Rc::new(Handle { state, ..handle }));
         }
-        let result = body(self, &Val::builders(ty, &mut copies.iter().cloned())?)?;
+        let builders = Val::builders(ty, &mut copies.iter().cloned())?;
+        Ok((OnStack { copies, states }, builders))
+    }
+
+    pub(crate) fn off_stack(&mut self, OnStack { copies, states }: OnStack<'c>) -> Res<()> {
         for (copy, state) in copies.iter().zip(states) {
             self.copy_state(&copy.ty, copy.state, state)?;
         }
-        Ok(result)
+        Ok(())
     }
 
     /// Copies a builder's state, field by field so that LLVM keeps it in registers.

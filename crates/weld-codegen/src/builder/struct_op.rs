@@ -6,11 +6,12 @@ use weld_core::diag::Span;
 use weld_core::op::{BinaryOp, StructOp};
 use weld_core::ty::{ScalarKind, Type};
 
-use crate::emit::{BytesVal, Emitter, Res, Val, internal};
+use super::{Builders, BytesVal, Res, Val, internal};
+use crate::block::Flow;
 use crate::layout;
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn struct_identity(&self, op: StructOp, ty: &Type) -> Res<Val<'c>> {
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn struct_identity(&self, op: StructOp, ty: &Type) -> Res<Val<'c>> {
         let fields = ty.fields().ok_or_else(|| internal("a binop of structs without one"))?;
         let f64 = self.unit.ll.f64_type();
         let of = match (op, fields) {
@@ -32,7 +33,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// `a op b` of values that need no memory.
-    pub(super) fn reduce_struct(&mut self, op: StructOp, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<Val<'c>> {
+    pub(crate) fn reduce_struct(&mut self, op: StructOp, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<Val<'c>> {
         if op == StructOp::Moments {
             return self.reduce_moments(ty.fields().map_or(0, <[Type]>::len), a, b);
         }
@@ -51,7 +52,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Merges a byte vector into one in a table's row. The bytes of one that wins are copied, so that they outlive where
     /// they came from; they take the place of those before if there is room.
-    pub(super) fn merge_extreme_at(
+    pub(crate) fn merge_extreme_at(
         &mut self,
         op: StructOp,
         ty: &Type,

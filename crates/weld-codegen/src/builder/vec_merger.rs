@@ -10,11 +10,12 @@ use weld_core::op::MergeOp;
 use weld_core::ty::Type;
 use weld_runtime::Status;
 
-use crate::emit::{BytesVal, Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal};
+use super::{Builders, BytesVal, Columns, Demand, Handle, Res, Val, VecVal, internal};
+use crate::block::Flow;
 use crate::layout;
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn start_vec_merger(
+impl<'c> Builders<'c, '_> {
+    pub(crate) fn start_vec_merger(
         &mut self,
         handle: &Handle<'c>,
         value: &Type,
@@ -46,7 +47,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A vecmerger of `len` times one value.
-    pub(super) fn start_vec_merger_filled(
+    pub(crate) fn start_vec_merger_filled(
         &mut self,
         handle: &Handle<'c>,
         ty: &Type,
@@ -75,7 +76,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(VecVal { len: self.load_i64(state)?, columns: Columns::Dense(columns), input: false })
     }
 
-    pub(super) fn merge_vec_merger(
+    pub(crate) fn merge_vec_merger(
         &mut self,
         handle: &Handle<'c>,
         ty: &Type,
@@ -121,7 +122,7 @@ impl<'c> Emitter<'c, '_> {
         self.store_element(ty, &mut dense(vec)?.iter().copied(), index, &merged)
     }
 
-    pub(super) fn result_vec_merger(&mut self, handle: &Handle<'c>, value: &Type) -> Res<Val<'c>> {
+    pub(crate) fn result_vec_merger(&mut self, handle: &Handle<'c>, value: &Type) -> Res<Val<'c>> {
         let vec = self.vec_state(handle.state, value)?;
         if Type::vec(value.clone()).is_bytes() {
             return Ok(Val::Bytes(BytesVal::Slice { ptr: dense(&vec)?[0], len: vec.len }));
@@ -129,7 +130,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::Vec(vec))
     }
 
-    pub(super) fn combine_vec_merger(
+    pub(crate) fn combine_vec_merger(
         &mut self,
         handle: &Handle<'c>,
         ty: &Type,

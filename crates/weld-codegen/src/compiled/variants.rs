@@ -9,9 +9,9 @@ use weld_core::ty::Type;
 use super::Compiled;
 use super::kernel::{Kernel, Part};
 use crate::chunk::ColumnLayout;
-use crate::emit::stream::nullable;
 use crate::error::CompileError;
 use crate::tier::{Tier, Tiered, Tiers};
+use crate::values::stream::nullable;
 
 impl Compiled {
     /// Compiles the loop over the stream for chunks of these layouts, ahead of their arrival.

@@ -14,9 +14,10 @@ use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
-use super::iter::Source;
 use super::{Columns, Emitter, Res, Val, internal};
+use crate::block::Flow;
 use crate::layout;
+use crate::values::source::Source;
 
 /// 64-bit words read at once: the halves of four values.
 const WORDS: u32 = 8;
@@ -135,13 +136,6 @@ impl<'c> Emitter<'c, '_> {
         })?;
         let value = self.load(ty, bound)?.into_int_value();
         Ok(self.b.build_int_z_extend(value, self.unit.ll.i128_type(), "")?)
-    }
-
-    /// The value with all bits equal to the sign flipped.
-    pub(super) fn magnitude(&self, value: IntValue<'c>, bits: u32) -> Res<IntValue<'c>> {
-        let shift = value.get_type().const_int(u64::from(bits) - 1, false);
-        let sign = self.b.build_right_shift(value, shift, true, "")?;
-        Ok(self.b.build_xor(value, sign, "")?)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use weld_core::ir::deep;
 use weld_core::ir::{Binding, Expr, ExprKind};
-use weld_core::op::{BinaryOp, UnaryOp};
-use weld_core::ty::{BuilderType, Type};
+use weld_core::op::BinaryOp;
+use weld_core::ty::Type;
 use weld_runtime::{Status, StringView};
 
 use super::{BytesVal, Demand, Emitter, Res, Site, Val, internal};
 use crate::analysis::{is_temporary, speculatable};
+use crate::values::scalar_kind;
 
 /// What the right side of `&&` may cost to be computed without a branch.
 const AND_BUDGET: u32 = 12;
@@ -128,24 +129,7 @@ impl<'c> Emitter<'c, '_> {
                     _ => Err(internal("a new builder of no builder type")),
                 }
             }
-            ExprKind::Merge { builder, value } => {
-                let target = self.emit(builder)?;
-                let handle = target.builder()?.clone();
-                match (&handle.ty, &value.kind) {
-                    (BuilderType::DictMerger { key, value: ty, op }, ExprKind::Struct(entry)) if entry.len() == 2 => {
-                        let key_value = self.emit(&entry[0])?;
-                        let key_value = (&key_value, Some(&entry[0]));
-                        self.merge_under_key(&handle, (key, ty, op), key_value, span, |e, at, table| {
-                            e.merge_expr_at(ty, op, (at, table), &entry[1], span)
-                        })?;
-                    }
-                    _ => {
-                        let value = self.emit(value)?;
-                        self.merge(&handle, &value, span)?;
-                    }
-                }
-                Ok(target)
-            }
+            ExprKind::Merge { builder, value } => self.emit_merge(builder, value, span),
             ExprKind::For { iter, builder, func } => self.emit_for(expr, iter, builder, func),
             ExprKind::Result(builder) => {
                 let builder = self.emit(builder)?;
@@ -177,11 +161,11 @@ impl<'c> Emitter<'c, '_> {
             },
             ExprKind::Serialize(of) => {
                 let value = self.emit(of)?;
-                self.emit_serialize(&value, &of.ty, span)
+                self.serialize(&value, &of.ty, span)
             }
             ExprKind::Deserialize(of) => {
                 let data = self.emit(of)?;
-                self.emit_deserialize(data.bytes()?, &expr.ty, span)
+                self.deserialize(data.bytes()?, &expr.ty, span)
             }
             ExprKind::CUdf { name, args } => self.emit_cudf(name, args, &expr.ty, span),
         }
@@ -239,30 +223,5 @@ impl<'c> Emitter<'c, '_> {
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         phi.add_incoming(&[(&left, from), (&value, end)]);
         Ok(Val::Scalar(phi.as_basic_value()))
-    }
-
-    fn unary(
-        &self,
-        op: UnaryOp,
-        kind: weld_core::ty::ScalarKind,
-        value: inkwell::values::BasicValueEnum<'c>,
-    ) -> Res<inkwell::values::BasicValueEnum<'c>> {
-        match op {
-            UnaryOp::Neg if kind.is_float() => Ok(self.negate_float(value)?),
-            UnaryOp::Neg => self.arithmetic(BinaryOp::Sub, kind, super::val::zero_of(value.get_type()), value),
-            UnaryOp::Not => {
-                let ones = self.splat_like(self.bool(true).into(), value)?;
-                self.arithmetic(BinaryOp::BitXor, kind, value, ones)
-            }
-            _ => self.math(op, kind, value),
-        }
-    }
-}
-
-/// The kind of a scalar or of the lanes of a `simd`.
-pub(crate) fn scalar_kind(ty: &Type) -> Res<weld_core::ty::ScalarKind> {
-    match ty {
-        Type::Scalar(kind) | Type::Simd(kind) => Ok(*kind),
-        _ => Err(internal("a scalar type was expected")),
     }
 }

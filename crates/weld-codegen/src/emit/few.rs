@@ -22,6 +22,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::short::{Shorts, is_plain, is_short};
 use super::{Demand, Emitter, Res, Val, demands};
+use crate::block::Flow;
 use crate::layout;
 
 /// More groups are merged row by row: each takes a pass over the strip.

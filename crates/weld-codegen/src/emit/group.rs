@@ -19,12 +19,13 @@ use weld_core::op::MergeOp;
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::DictOffsets;
 
-use super::codes::Codes;
 use super::few::{Few, GROUPS_MAX};
-use super::iter::Source;
-use super::stream::StreamColumn;
-use super::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, internal, prehash};
+use super::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, demands, internal, prehash};
 use crate::analysis::{allocates, any, speculatable};
+use crate::block::Flow;
+use crate::tables::codes::Codes;
+use crate::values::source::Source;
+use crate::values::stream::StreamColumn;
 
 /// Rows of a strip: what they touch stays in the second-level cache.
 const STRIP: i64 = 1024;
@@ -191,12 +192,13 @@ impl<'c> Emitter<'c, '_> {
                         Some((ahead, done)) => Some(e.hashed(ahead, done, start, e.add_nw(start, j)?)?),
                         None => None,
                     };
-                    let find = |e: &mut Self| {
+                    let find = |e: &mut Self| -> Res<IntValue<'c>> {
                         if codes.is_none() || matches!(rows, Rows::Elements) {
                             e.bind_row(&site, start, j)?;
                         }
                         let value = e.emit(&key)?;
-                        let number = e.row_of_key(handle, types, (&value, Some(grouping.key)), span)?;
+                        let known = e.known_hash(grouping.key);
+                        let number = e.row_of_key(handle, types, (&value, known), span)?;
                         Ok(e.b.build_int_truncate(number, i32, "")?)
                     };
                     let number = match &codes {
@@ -209,7 +211,10 @@ impl<'c> Emitter<'c, '_> {
                                     e.selected_row(&site)?
                                 }
                             };
-                            e.group_of_codes(codes, e.add_nw(*base, row)?, find)?
+                            let row = e.add_nw(*base, row)?;
+                            let asked = e.ask_group(codes, row)?;
+                            let number = find(e)?;
+                            e.keep_group(codes, asked, number)?
                         }
                     };
                     e.hashed = None;
@@ -302,8 +307,11 @@ impl<'c> Emitter<'c, '_> {
             _ => return Ok(None),
         };
         let Some(VecVal { columns: Columns::Stream { columns, base }, .. }) = vec else { return Ok(None) };
+        let Some(used) = key_columns(key, row, columns.len()) else { return Ok(None) };
+        let used: Option<Vec<StreamColumn<'c>>> = used.into_iter().map(|index| columns.get(index).cloned()).collect();
+        let Some(used) = used else { return Ok(None) };
         let table = self.load_ptr(handle.state)?;
-        Ok(self.key_codes(key, row, columns, (table, site.source.count))?.map(|codes| (codes, *base)))
+        Ok(self.key_codes(used, row.0, (table, site.source.count))?.map(|codes| (codes, *base)))
     }
 
     /// Prepares the groups of all rows of a chunk, zero for those that are not selected. They are kept if the chunk fits a
@@ -381,4 +389,18 @@ struct Strip<'c> {
     numbers: PointerValue<'c>,
     /// How many groups there are in the table.
     groups: IntValue<'c>,
+}
+
+/// The columns that `key` is made of, if it is made of nothing but the fields of `row`.
+fn key_columns(key: &Expr, row: Sym, columns: usize) -> Option<Vec<usize>> {
+    let is_pure = !any(key, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
+    if !is_pure || key.free_vars().iter().any(|sym| *sym != row) {
+        return None;
+    }
+    let used: Vec<usize> = match demands(key).remove(&row)? {
+        Demand::Fields(fields) => (0..fields.len()).filter(|field| fields[*field] != Demand::None).collect(),
+        Demand::All => (0..columns).collect(),
+        Demand::None => return None,
+    };
+    Some(used)
 }

@@ -18,9 +18,9 @@ use weld_core::ir::counted::{Counted, counted};
 use weld_core::ir::{Expr, ExprKind, Func, deep};
 use weld_core::ty::Type;
 
-use super::vector::element_of;
 use super::{Emitter, Res, Val, internal};
 use crate::analysis::{Place, has_loops, is_temporary, places};
+use crate::values::vector::element_of;
 
 /// Steps of a counting `iterate` between two looks at the cancellation flag.
 const STEPS: i64 = 4 * 1024;

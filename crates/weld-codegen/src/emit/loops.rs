@@ -12,15 +12,15 @@
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
-use inkwell::values::{InstructionValue, IntValue, MetadataValue};
+use inkwell::values::{IntValue, MetadataValue};
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::iter::Source;
-use super::{Emitter, Filled, Handle, Parallel, Res, Scratch, Val, internal, prehash};
+use super::{Emitter, Filled, Handle, Parallel, Res, Val, internal, prehash};
 use crate::analysis::{allocates, any, has_loops, merges, merges_at_index};
 use crate::layout;
+use crate::values::source::Source;
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.
 const STRIP: i64 = 16 * 1024;
@@ -289,99 +289,10 @@ impl<'c> Emitter<'c, '_> {
         if !allocates(body) {
             return emit(self);
         }
-        let index = self.i64(1 + (self.scratch_base + self.scratch.len()) as i64);
-        let region_function = self.unit.runtime_function("weld_region")?;
-        let run = self.run;
-        let region = self.in_entry(|b| {
-            let call = b.build_call(region_function, &[run.into(), index.into()], "scratch")?;
-            Ok(call.try_as_basic_value().unwrap_basic().into_pointer_value())
-        })?;
-        self.scratch.push(Scratch { region, escaping, used: false });
+        self.enter_scratch(escaping)?;
         let value = emit(self)?;
-        let Some(scratch) = self.scratch.pop() else { return Err(internal("scratch memory without a level")) };
-        if scratch.used {
-            let (clear, cleared) = (self.new_block("clear"), self.new_block("cleared"));
-            let first = self.load_ptr(scratch.region)?;
-            let empty = self.b.build_is_null(first, "")?;
-            self.branch_if(empty, cleared, clear)?;
-            self.at(clear);
-            self.call("weld_region_clear", &[self.run.into(), scratch.region.into()])?;
-            self.branch(cleared)?;
-            self.at(cleared);
-        }
+        self.leave_scratch()?;
         Ok(value)
-    }
-
-    /// `0..count` in strips: `body` gets the start and the size of each. Cancellation is polled in between.
-    pub(super) fn strips(
-        &mut self,
-        count: IntValue<'c>,
-        strip: i64,
-        span: Span,
-        body: impl FnOnce(&mut Self, IntValue<'c>, IntValue<'c>) -> Res<()>,
-    ) -> Res<()> {
-        let (head, again, done) = (self.new_block("strip"), self.new_block("again"), self.new_block("done"));
-        let from = self.current_block()?;
-        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
-        self.branch_if(some, head, done)?;
-        self.at(head);
-        let phi = self.b.build_phi(self.unit.i64_type(), "start")?;
-        let start = phi.as_basic_value().into_int_value();
-        let left = self.sub(count, start)?;
-        let size = self.umin(left, self.i64(strip))?;
-        body(self, start, size)?;
-        let end = self.add_nw(start, size)?;
-        let more = self.cmp(IntPredicate::ULT, end, count)?;
-        self.branch_if(more, again, done)?;
-        self.at(again);
-        self.poll_cancel(span)?;
-        phi.add_incoming(&[(&self.i64(0), from), (&end, self.current_block()?)]);
-        self.branch(head)?;
-        self.at(done);
-        Ok(())
-    }
-
-    /// A plain loop `for i in 0..count` of generated code.
-    pub(crate) fn count_loop(
-        &mut self,
-        count: IntValue<'c>,
-        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
-    ) -> Res<()> {
-        self.emit_count_loop(count, body)?;
-        Ok(())
-    }
-
-    /// [`Emitter::count_loop`] over what is scattered in memory: vectorising it would take LLVM long and gain nothing.
-    pub(crate) fn gather_loop(
-        &mut self,
-        count: IntValue<'c>,
-        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
-    ) -> Res<()> {
-        let back = self.emit_count_loop(count, body)?;
-        let kind = self.unit.ll.get_kind_id("llvm.loop");
-        back.set_metadata(self.unit.scalar_loop(), kind).map_err(|error| internal(&error.to_string()))
-    }
-
-    /// The loop; its branch back.
-    fn emit_count_loop(
-        &mut self,
-        count: IntValue<'c>,
-        body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>,
-    ) -> Res<InstructionValue<'c>> {
-        let (looping, done) = (self.new_block("count"), self.new_block("counted"));
-        let from = self.current_block()?;
-        let some = self.cmp(IntPredicate::NE, count, self.i64(0))?;
-        self.branch_if(some, looping, done)?;
-        self.at(looping);
-        let i = self.b.build_phi(self.unit.i64_type(), "i")?;
-        let index = i.as_basic_value().into_int_value();
-        body(self, index)?;
-        let next = self.add_nw(index, self.i64(1))?;
-        i.add_incoming(&[(&self.i64(0), from), (&next, self.current_block()?)]);
-        let more = self.cmp(IntPredicate::ULT, next, count)?;
-        let back = self.branch_if(more, looping, done)?;
-        self.at(done);
-        Ok(back)
     }
 }
 

@@ -4,56 +4,41 @@
 //! expression gives a [`Val`]: SSA values, or the handle of a builder whose state lies in memory (LLVM promotes it to
 //! registers where it can).
 //!
+//! The layers below have what needs no expression: [`Builders`], [`Tables`](crate::tables), [`Values`](crate::values). What
+//! is here emits expressions, or is asked for by what does: the body of a loop is an expression, and a loop is one.
+//!
 //! | file | emits |
 //! |---|---|
 //! | `expr` | the dispatch over all kinds of expressions |
-//! | `scalar`, `math`, `intrinsic` | operators, casts, functions |
+//! | `intrinsic`, `literal`, `merge` | functions, vector literals, merges |
 //! | `wide` | checked 128-bit arithmetic |
 //! | `control`, `iterate` | `if`, `select`; `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
 //! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
-//! | `codes`, `few`, `short` | groups by dictionary codes; grouping into few groups; decimals of a strip in 64 bits |
-//! | `parallel`, `apart` | loops that several threads share: with builders, without |
-//! | `capture`, `work` | what the functions of such loops take along; whether it pays |
-//! | `vector` | `lookup`, `slice`, vector literals, `update` |
-//! | `bytes`, `strings` | byte vectors as strings |
-//! | `compare`, `hash`, `dict`, `sort` | what dictionaries and sorting need |
-//! | `prefetch` | fetching ahead for lookups in loops |
-//! | `serialize` | values as bytes and back |
-//! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
+//! | `few`, `short` | grouping into few groups; decimals of a strip in 64 bits |
+//! | `parallel`, `work` | loops that several threads share; whether it pays |
+//! | `prefetch`, `prehash` | fetching and hashing ahead for lookups and merges in loops |
+//! | `sort` | sorting by a comparator |
 //! | `cudf` | calls of C functions |
 
-mod apart;
 mod bound;
-pub(crate) mod bytes;
-mod capture;
-mod codes;
-pub(crate) mod compare;
 mod control;
 mod cudf;
-pub(crate) mod dict;
 mod expr;
 mod few;
 mod group;
-pub(crate) mod hash;
 mod intrinsic;
 mod iter;
 mod iterate;
+mod literal;
 mod loops;
-mod math;
-pub(crate) mod memory;
+mod merge;
 mod parallel;
-pub(crate) mod prefetch;
+mod prefetch;
 mod prehash;
-mod scalar;
 mod select;
-mod serialize;
 mod short;
-pub(crate) mod sort;
-pub(crate) mod stream;
-pub(crate) mod strings;
-mod val;
-mod vector;
+mod sort;
 mod wide;
 mod work;
 
@@ -62,17 +47,18 @@ use std::ops::{Deref, DerefMut};
 
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
-use inkwell::values::{IntValue, PointerValue};
+use inkwell::values::IntValue;
 use weld_core::ir::{Expr, Sym};
-use weld_core::ty::Type;
 
-use crate::block::Code;
+use crate::block::{Code, Flow};
+use crate::builder::Builders;
 use crate::foreign::Cudf;
+use crate::tables::Tables;
+use crate::values::{Ranges, Values};
 
 pub(crate) use crate::analysis::{Demand, Reuse, demands};
-pub(crate) use crate::block::{ColumnScope, Filled, Res, Site, Unit, internal};
-pub(crate) use parallel::Parallel;
-pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count};
+pub(crate) use crate::block::{Filled, Res, Site, Unit, internal};
+pub(crate) use crate::values::{BytesVal, Columns, Handle, Parallel, Val, VecVal};
 
 /// What is known of a program before it is emitted.
 #[derive(Default)]
@@ -87,26 +73,11 @@ pub(crate) struct Facts {
     pub(crate) parallel: Option<Parallel>,
 }
 
-/// A level of scratch memory: an enclosing loop body whose temporaries are freed after each iteration.
-pub(crate) struct Scratch<'c> {
-    region: PointerValue<'c>,
-    /// Values of these types may leave the iteration, so their memory must not be scratch.
-    escaping: Vec<Type>,
-    used: bool,
-}
-
 /// Fills one function with what expressions are.
 pub(crate) struct Emitter<'c, 'u> {
-    code: Code<'c, 'u>,
+    builders: Builders<'c, 'u>,
     pub(crate) facts: &'u Facts,
     pub(crate) vars: HashMap<Sym, Val<'c>>,
-    pub(crate) scratch: Vec<Scratch<'c>>,
-    /// How many levels of scratch memory the caller of the function uses.
-    scratch_base: usize,
-    /// How the loops here become parallel; not inside of loops.
-    pub(crate) parallel: Option<Parallel>,
-    /// Whether a loop around asked for sums of floats in order.
-    pub(crate) strict: bool,
     /// Where the indices of the next loop start, if not at zero.
     index_base: Option<IntValue<'c>>,
     /// The merge whose keys the innermost loop has hashed ahead.
@@ -116,16 +87,36 @@ pub(crate) struct Emitter<'c, 'u> {
 }
 
 impl<'c, 'u> Deref for Emitter<'c, 'u> {
-    type Target = Code<'c, 'u>;
+    type Target = Builders<'c, 'u>;
 
-    fn deref(&self) -> &Code<'c, 'u> {
-        &self.code
+    fn deref(&self) -> &Builders<'c, 'u> {
+        &self.builders
     }
 }
 
 impl DerefMut for Emitter<'_, '_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.code
+        &mut self.builders
+    }
+}
+
+impl<'c, 'u> Flow<'c, 'u> for Emitter<'c, 'u> {
+    fn code(&self) -> &Code<'c, 'u> {
+        self.builders.code()
+    }
+
+    fn into_code(self) -> Code<'c, 'u> {
+        self.builders.into_code()
+    }
+}
+
+impl<'c, 'u> Ranges<'c, 'u> for Emitter<'c, 'u> {
+    fn values(&self) -> &Values<'c, 'u> {
+        self.builders.values()
+    }
+
+    fn outlined(&self, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Self> {
+        Ok(Emitter::over(self.builders.outlined(what, params)?, self.facts))
     }
 }
 
@@ -138,101 +129,15 @@ impl<'c, 'u> Emitter<'c, 'u> {
         params: &[BasicTypeEnum<'c>],
         linkage: Linkage,
     ) -> Res<Self> {
-        Ok(Emitter::of(Code::new(unit, name, params, linkage)?, facts))
+        let code = Code::new(unit, name, params, linkage)?;
+        Ok(Emitter::over(Builders::over(Tables::over(code)), facts))
     }
 
-    /// An emitter for the rest of a function.
-    pub(crate) fn of(code: Code<'c, 'u>, facts: &'u Facts) -> Self {
-        Emitter {
-            code,
-            facts,
-            vars: HashMap::new(),
-            scratch: Vec::new(),
-            scratch_base: 0,
-            parallel: None,
-            strict: false,
-            index_base: None,
-            hashed: None,
-            loop_depth: 0,
-        }
+    fn over(builders: Builders<'c, 'u>, facts: &'u Facts) -> Self {
+        Emitter { builders, facts, vars: HashMap::new(), index_base: None, hashed: None, loop_depth: 0 }
     }
-
-    /// Ends the function: success.
-    pub(crate) fn finish(self) -> Res<()> {
-        self.code.finish()
-    }
-
-    /// Ends the function, which returns that number.
-    pub(crate) fn finish_with(self, result: IntValue<'c>) -> Res<()> {
-        self.code.finish_with(result)
-    }
-
-    // ---- memory of the run ----
-
-    /// The region for a new object whose value has this type: the innermost scratch memory that neither it nor a value
-    /// inside of its memory can leave.
-    pub(crate) fn region_for(&mut self, ty: &Type) -> PointerValue<'c> {
-        let mut kept = vec![ty];
-        if let Type::Dict(key, value) = ty {
-            // The values of groups lie in the table's columns, and copies of keys that are vectors in its arena.
-            kept.extend(value.element().map(|_| &**value));
-            vectors(key, &mut kept);
-        }
-        self.innermost_region(|outer| kept.iter().any(|ty| contains(outer, ty)))
-    }
-
-    /// The region of the innermost scratch memory that no value leaves of the types of which `leaves` says so.
-    fn innermost_region(&mut self, leaves: impl Fn(&Type) -> bool) -> PointerValue<'c> {
-        let all = self.region;
-        match self.scratch.iter_mut().rev().find(|level| !level.escaping.iter().any(&leaves)) {
-            Some(level) => {
-                level.used = true;
-                level.region
-            }
-            None => all,
-        }
-    }
-
-    /// Whether values of this type may leave all iterations around.
-    pub(crate) fn leaves_all(&self, ty: &Type) -> bool {
-        self.scratch.iter().all(|level| level.escaping.iter().any(|outer| contains(outer, ty)))
-    }
-
-    /// Of two regions of builders that are one from here on, the one that ends first: neither leaves it.
-    pub(crate) fn inner_region(&self, a: PointerValue<'c>, b: PointerValue<'c>) -> PointerValue<'c> {
-        let levels = self.scratch.iter().rev().map(|level| level.region);
-        levels.into_iter().find(|region| *region == a || *region == b).unwrap_or(a)
-    }
-
-    // ---- expressions of known shape ----
 
     pub(crate) fn emit_int(&mut self, expr: &Expr) -> Res<IntValue<'c>> {
         self.emit(expr)?.into_int()
-    }
-}
-
-/// Whether a value of type `outer` can hold a value of type `inner`, or a part of one.
-fn contains(outer: &Type, inner: &Type) -> bool {
-    if outer == inner {
-        return true;
-    }
-    match outer {
-        Type::Scalar(_) | Type::Simd(_) => false,
-        Type::Struct(fields) => fields.iter().any(|field| contains(field, inner)),
-        Type::Vec(element) => contains(element, inner),
-        Type::Dict(key, value) => contains(key, inner) || contains(value, inner),
-        Type::Builder(builder) => contains(&builder.merge_type(), inner) || contains(&builder.result_type(), inner),
-    }
-}
-
-/// The vectors in a type of keys.
-fn vectors<'t>(ty: &'t Type, out: &mut Vec<&'t Type>) {
-    match ty {
-        Type::Struct(fields) => fields.iter().for_each(|field| vectors(field, out)),
-        Type::Vec(element) => {
-            out.push(ty);
-            vectors(element, out);
-        }
-        _ => {}
     }
 }

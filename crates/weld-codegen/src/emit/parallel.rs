@@ -26,24 +26,15 @@ use weld_core::ty::{BuilderType, Type};
 use weld_runtime::concat::Appender;
 use weld_runtime::parallel::Loop;
 
-use super::apart::address;
-use super::capture::{Loads, Stores};
-use super::iter::Source;
-use super::{Emitter, Handle, Res, Val, contains, internal};
+use super::{Emitter, Handle, Res, Val, internal};
 use crate::analysis::{any, has_loops, merges_each, merges_in_place};
+use crate::block::Flow;
+use crate::block::address;
 use crate::layout;
-
-/// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
-pub(super) const GRAIN: u64 = 16 * 1024;
-/// Ranges for each thread, so that those done first help the others.
-pub(super) const RANGES: u64 = 8;
-
-/// How loops become parallel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parallel {
-    /// The fewest iterations that are worth a range; if not given, what suits the loop.
-    pub(crate) grain: Option<u64>,
-}
+use crate::values::apart::{GRAIN, RANGES};
+use crate::values::capture::{Loads, Stores};
+use crate::values::source::Source;
+use crate::values::{Parallel, Ranges, contains};
 
 /// A builder of the loop and its place in the state.
 struct Slot<'c> {
@@ -236,10 +227,10 @@ impl<'c> Outlined<'_, 'c> {
         let handles = handles.collect::<Res<Vec<_>>>()?;
         let source = e.part_of(&source, first, end)?;
         let [(_, builder), ..] = &self.func.params[..] else { return Err(internal("a loop without a builder")) };
-        e.on_stack(builder, handles, |e, builders| {
-            e.index_base = Some(first);
-            e.run_loop(&source, builders, self.func, self.span)
-        })?;
+        let (on_stack, builders) = e.onto_stack(builder, handles)?;
+        e.index_base = Some(first);
+        e.run_loop(&source, &builders, self.func, self.span)?;
+        e.off_stack(on_stack)?;
         let function = e.function;
         e.finish()?;
         Ok(function)
@@ -259,7 +250,10 @@ impl<'c> Outlined<'_, 'c> {
                     let before = e.mul(first, e.i64(each as i64))?;
                     e.store(at, e.add_nw(e.load_i64(origin)?, before)?)?;
                 }
-                Filling::Apart => e.start_part(&slot.handle_in(&e, at), origin, self.span)?,
+                Filling::Apart => {
+                    let handle = slot.handle_in(&e, at);
+                    e.start_part(&handle, origin, self.span)?;
+                }
             }
         }
         let function = e.function;
@@ -280,7 +274,10 @@ impl<'c> Outlined<'_, 'c> {
                 Filling::InOrder(_) => {
                     e.store(at, e.load_i64(other)?)?;
                 }
-                Filling::Apart => e.combine(&slot.handle_in(&e, at), other, self.span)?,
+                Filling::Apart => {
+                    let handle = slot.handle_in(&e, at);
+                    e.combine(&handle, other, self.span)?;
+                }
             }
         }
         let function = e.function;

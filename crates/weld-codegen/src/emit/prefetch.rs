@@ -16,17 +16,17 @@
 use std::collections::HashMap;
 
 use inkwell::IntPredicate;
-use inkwell::intrinsics;
-use inkwell::values::{IntValue, PointerValue};
+use inkwell::values::IntValue;
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::opt::can_fail;
 use weld_core::ty::Type;
 use weld_runtime::DictOffsets;
 
-use super::dict::entry_types;
-use super::iter::Source;
-use super::{Demand, DictVal, Emitter, Res, Val, demands, internal};
+use super::{Demand, Emitter, Res, Val, demands};
+use crate::tables::dict::entry_types;
+use crate::values::DictVal;
+use crate::values::source::Source;
 
 /// Iterations between asking for a slot and using it. At half the way its row is asked for.
 const AHEAD: i64 = 24;
@@ -125,18 +125,6 @@ impl<'c> Emitter<'c, '_> {
             self.vars.insert(binding.sym, value);
         }
         self.emit(ahead.key)
-    }
-
-    /// Asks for a cache line.
-    pub(super) fn prefetch(&self, address: PointerValue<'c>) -> Res<()> {
-        let intrinsic = intrinsics::Intrinsic::find("llvm.prefetch").ok_or_else(|| internal("no prefetch"))?;
-        let function = intrinsic
-            .get_declaration(&self.unit.module, &[self.unit.ptr_type().into()])
-            .ok_or_else(|| internal("prefetch has no such form"))?;
-        // For reading, to keep, of data.
-        let args = [address.into(), self.i32(0).into(), self.i32(3).into(), self.i32(1).into()];
-        self.b.build_call(function, &args, "")?;
-        Ok(())
     }
 }
 

@@ -17,10 +17,12 @@ use weld_core::ir::{Expr, ExprKind, Func, Sym};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::DictOffsets;
 
-use super::dict::row_layout;
-use super::iter::Source;
 use super::prefetch::{Ahead, needed};
 use super::{Emitter, Res, Val};
+use crate::block::Flow;
+use crate::tables::dict::row_layout;
+use crate::tables::hash::KnownHash;
+use crate::values::source::Source;
 
 /// Iterations hashed at a time: the lines of their slots and rows fit into the first-level cache.
 pub(super) const STRIP: i64 = 128;
@@ -44,9 +46,7 @@ pub(super) struct MergeAhead<'c, 'e> {
 pub(crate) struct Hashed<'c> {
     /// The key's expression in the body.
     key: *const Expr,
-    /// Whether this strip was hashed.
-    done: IntValue<'c>,
-    at: PointerValue<'c>,
+    hash: KnownHash<'c>,
 }
 
 impl<'c> Emitter<'c, '_> {
@@ -135,27 +135,12 @@ impl<'c> Emitter<'c, '_> {
         index: IntValue<'c>,
     ) -> Res<Hashed<'c>> {
         let at = self.element_ptr(self.unit.ll.i32_type().into(), merge.hashes, self.sub(index, start)?)?;
-        Ok(Hashed { key: merge.ahead.key, done, at })
+        Ok(Hashed { key: merge.ahead.key, hash: KnownHash { done, at } })
     }
 
-    /// The hash of a canonical key, which stands in the body as `expr`.
-    pub(crate) fn hash_of_merge(&mut self, ty: &Type, key: &Val<'c>, expr: Option<&Expr>) -> Res<IntValue<'c>> {
-        let known = self.hashed.filter(|hashed| expr.is_some_and(|expr| std::ptr::eq(expr, hashed.key)));
-        let Some(Hashed { done, at, .. }) = known else { return self.hash_key(ty, key) };
-        let i32 = self.unit.ll.i32_type();
-        let (read, compute, hashed) = (self.new_block("read"), self.new_block("hash"), self.new_block("hashed"));
-        self.branch_if(done, read, compute)?;
-        self.at(read);
-        let a = self.load(i32, at)?.into_int_value();
-        self.branch(hashed)?;
-        self.at(compute);
-        let b = self.hash_key(ty, key)?;
-        let b_end = self.current_block()?;
-        self.branch(hashed)?;
-        self.at(hashed);
-        let phi = self.b.build_phi(i32, "")?;
-        phi.add_incoming(&[(&a, read), (&b, b_end)]);
-        Ok(phi.as_basic_value().into_int_value())
+    /// The hash of the key that stands in the body as `expr`, if its loop hashes that ahead.
+    pub(super) fn known_hash(&self, expr: &Expr) -> Option<KnownHash<'c>> {
+        self.hashed.filter(|hashed| std::ptr::eq(expr, hashed.key)).map(|hashed| hashed.hash)
     }
 }
 

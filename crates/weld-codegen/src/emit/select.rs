@@ -15,9 +15,10 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, Sym};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
-use super::iter::Source;
 use super::{Emitter, Handle, Res, Val, internal};
 use crate::analysis::speculatable;
+use crate::block::Flow;
+use crate::values::source::Source;
 
 /// Rows of a strip: the byte array stays in the first-level cache.
 const STRIP: i64 = 4096;

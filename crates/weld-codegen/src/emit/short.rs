@@ -22,6 +22,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::{Emitter, Res, Val};
 use crate::analysis::speculatable;
+use crate::block::Flow;
 
 /// What a scalar part of an expression may cost.
 const BUDGET: u32 = 12;

@@ -19,13 +19,15 @@ use weld_core::ty::Type;
 use weld_runtime::Status;
 use weld_runtime::sort::{Order, Sort};
 
-use super::apart::address;
-use super::capture::{Loads, Stores};
 use super::parallel::calls_c;
-use super::vector::element_of;
 use super::{Columns, Demand, Emitter, Parallel, Res, Val, VecVal, internal};
 use crate::analysis::speculatable;
+use crate::block::Flow;
+use crate::block::address;
 use crate::layout;
+use crate::values::Ranges;
+use crate::values::capture::{Loads, Stores};
+use crate::values::vector::element_of;
 
 /// Rows that are worth waking a thread.
 const GRAIN: u64 = 1024;

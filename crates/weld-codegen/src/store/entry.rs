@@ -14,7 +14,7 @@ use weld_core::diag::Span;
 use weld_core::ty::ScalarKind;
 use weld_runtime::Status;
 
-use crate::emit::Site;
+use crate::block::Site;
 use crate::timing::Size;
 
 const MAGIC: &[u8; 8] = b"weldobj1";

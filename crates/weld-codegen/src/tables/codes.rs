@@ -8,12 +8,11 @@
 //! ```
 
 use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
 use inkwell::values::{IntValue, PointerValue};
-use weld_core::ir::{Expr, ExprKind, Sym};
 
-use super::stream::StreamColumn;
-use super::{Demand, Emitter, Res, demands};
-use crate::analysis::any;
+use super::{Res, Tables};
+use crate::values::stream::StreamColumn;
 
 /// Columns that a key is made of.
 const COLUMNS_MAX: usize = 4;
@@ -21,7 +20,7 @@ const COLUMNS_MAX: usize = 4;
 const COMBINATIONS_MAX: i64 = 1 << 31;
 
 /// The columns of a key that is made of codes.
-pub(super) struct Codes<'c> {
+pub(crate) struct Codes<'c> {
     columns: Vec<StreamColumn<'c>>,
     /// A number for each combination, or a zero.
     numbers: PointerValue<'c>,
@@ -31,34 +30,29 @@ pub(super) struct Codes<'c> {
     are_few: IntValue<'c>,
 }
 
-/// The columns that `key` is made of, if it is made of nothing but the fields of `row`.
-fn key_columns(key: &Expr, row: Sym, columns: usize) -> Option<Vec<usize>> {
-    let is_pure = !any(key, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }));
-    if !is_pure || key.free_vars().iter().any(|sym| *sym != row) {
-        return None;
-    }
-    let used: Vec<usize> = match demands(key).remove(&row)? {
-        Demand::Fields(fields) => (0..fields.len()).filter(|field| fields[*field] != Demand::None).collect(),
-        Demand::All => (0..columns).collect(),
-        Demand::None => return None,
-    };
-    (!used.is_empty() && used.len() <= COLUMNS_MAX).then_some(used)
+/// A group that was asked for.
+pub(crate) struct AskedGroup<'c> {
+    /// Where its number is kept.
+    kept: PointerValue<'c>,
+    /// The number, or zero.
+    known: IntValue<'c>,
+    from: BasicBlock<'c>,
+    done: BasicBlock<'c>,
 }
 
-impl<'c> Emitter<'c, '_> {
-    /// The codes that a key over the fields of `row` is made of, where `columns` have them: that of `table` is kept for chunks of
-    /// `rows` rows.
-    pub(super) fn key_codes(
+impl<'c> Tables<'c, '_> {
+    /// The codes that a key is made of, if its columns all have them. What `table` knows of them is kept for chunks of `rows`
+    /// rows; `key` is a number that no other key of the program has.
+    pub(crate) fn key_codes(
         &mut self,
-        key: &Expr,
-        row: Sym,
-        columns: &[StreamColumn<'c>],
+        columns: Vec<StreamColumn<'c>>,
+        key: u32,
         (table, rows): (PointerValue<'c>, IntValue<'c>),
     ) -> Res<Option<Codes<'c>>> {
-        let Some(used) = key_columns(key, row, columns.len()) else { return Ok(None) };
-        let columns: Option<Vec<StreamColumn<'c>>> =
-            used.iter().map(|index| columns.get(*index).filter(|column| column.entries().is_some()).cloned()).collect();
-        let Some(columns) = columns else { return Ok(None) };
+        if columns.is_empty() || columns.len() > COLUMNS_MAX || columns.iter().any(|column| column.entries().is_none())
+        {
+            return Ok(None);
+        }
         let i64 = self.unit.i64_type();
         let dictionaries = self.alloca(8 * (columns.len() as u64 + 1), "dictionaries")?;
         let mut combinations = self.i64(1);
@@ -78,7 +72,7 @@ impl<'c> Emitter<'c, '_> {
         }
         // And another loop may have another key.
         let end = self.element_ptr(i64.into(), dictionaries, self.i64(columns.len() as i64))?;
-        self.store(end, self.i64(i64::from(row.0) + 1))?;
+        self.store(end, self.i64(i64::from(key) + 1))?;
         let count = self.i64(columns.len() as i64 + 1);
         let args = [table.into(), dictionaries.into(), count.into(), combinations.into(), rows.into()];
         let kept = self.call_value("weld_dict_rows_of_codes", &args)?.into_pointer_value();
@@ -96,13 +90,9 @@ impl<'c> Emitter<'c, '_> {
         if column.is_nullable() { self.add(entries, self.i64(1)) } else { Ok(entries) }
     }
 
-    /// The number of the group of the key in a row of the chunk; `find` looks for it.
-    pub(super) fn group_of_codes(
-        &mut self,
-        codes: &Codes<'c>,
-        row: IntValue<'c>,
-        find: impl FnOnce(&mut Self) -> Res<IntValue<'c>>,
-    ) -> Res<IntValue<'c>> {
+    /// Asks for the group of the key in a row of the chunk. What follows looks for a group that is not known yet and ends with
+    /// [`Tables::keep_group`].
+    pub(crate) fn ask_group(&mut self, codes: &Codes<'c>, row: IntValue<'c>) -> Res<AskedGroup<'c>> {
         let i32 = self.unit.ll.i32_type();
         let mut combination = self.i64(0);
         for column in &codes.columns {
@@ -116,9 +106,19 @@ impl<'c> Emitter<'c, '_> {
         let from = self.current_block()?;
         let is_new = self.cmp(IntPredicate::EQ, known, i32.const_zero())?;
         self.branch_if(is_new, new, done)?;
-
         self.at(new);
-        let number = find(self)?;
+        Ok(AskedGroup { kept, known, from, done })
+    }
+
+    /// Keeps the number of the group that was asked for; the number, whether it was known or not.
+    pub(crate) fn keep_group(
+        &mut self,
+        codes: &Codes<'c>,
+        asked: AskedGroup<'c>,
+        number: IntValue<'c>,
+    ) -> Res<IntValue<'c>> {
+        let AskedGroup { kept, known, from, done } = asked;
+        let i32 = self.unit.ll.i32_type();
         let number = self.b.build_int_truncate(number, i32, "")?;
         let keep = self.choose(codes.are_few, kept, codes.unread)?.into_pointer_value();
         self.store(keep, number)?;

@@ -9,9 +9,9 @@ use weld_core::op::BinaryOp;
 use weld_core::ty::ScalarKind;
 use weld_runtime::Status;
 
-use super::{Emitter, Res, internal};
+use super::{Res, Values, internal};
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Values<'c, '_> {
     pub(crate) fn literal(&self, literal: Literal) -> BasicValueEnum<'c> {
         match (self.unit.scalar_type(literal.kind()), literal) {
             (BasicTypeEnum::FloatType(ty), Literal::F32(v)) => ty.const_float(v.into()).into(),
@@ -227,5 +227,14 @@ impl<'c> Emitter<'c, '_> {
     pub(crate) fn allow_reassociation(&self, value: BasicValueEnum<'c>) -> Res<()> {
         let Some(instruction) = value.as_instruction_value() else { return Ok(()) };
         instruction.set_fast_math_flags(FastMathFlags::AllowReassoc).map_err(|e| internal(&e.to_string()))
+    }
+
+    /// The bytes of a scalar as an integer.
+    pub(crate) fn scalar_bits(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<IntValue<'c>> {
+        Ok(match kind {
+            ScalarKind::F32 => self.b.build_bit_cast(value, self.unit.ll.i32_type(), "")?.into_int_value(),
+            ScalarKind::F64 => self.b.build_bit_cast(value, self.unit.i64_type(), "")?.into_int_value(),
+            _ => value.into_int_value(),
+        })
     }
 }

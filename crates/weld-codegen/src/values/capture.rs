@@ -12,10 +12,11 @@
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
-use super::{BytesVal, Columns, DictVal, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Columns, DictVal, Res, Val, VecVal, internal};
+use crate::block::Code;
 
 /// Gives another register for each one of a value.
-pub(super) trait RegisterMap<'c> {
+pub(crate) trait RegisterMap<'c> {
     fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>>;
 
     /// Whether the registers are those of another function: what values refer to stays the same while that runs.
@@ -34,14 +35,14 @@ pub(super) trait RegisterMap<'c> {
 
 /// Collects registers, with their offsets in the environment.
 #[derive(Default)]
-pub(super) struct Stores<'c> {
+pub(crate) struct Stores<'c> {
     registers: Vec<(BasicValueEnum<'c>, u64)>,
     bytes: u64,
 }
 
 /// Loads the registers that [`Stores`] has collected, in the same order.
-pub(super) struct Loads<'e, 'c, 'u> {
-    emitter: &'e Emitter<'c, 'u>,
+pub(crate) struct Loads<'e, 'c, 'u> {
+    code: &'e Code<'c, 'u>,
     env: PointerValue<'c>,
     bytes: u64,
 }
@@ -62,8 +63,8 @@ impl<'c> RegisterMap<'c> for Loads<'_, 'c, '_> {
             return Ok(register);
         }
         let ty = register.get_type();
-        let value = self.emitter.load(ty, self.emitter.offset(self.env, self.bytes)?)?;
-        self.emitter.set_align(value, 8)?;
+        let value = self.code.load(ty, self.code.offset(self.env, self.bytes)?)?;
+        self.code.set_align(value, 8)?;
         self.bytes += room(ty);
         Ok(value)
     }
@@ -71,7 +72,7 @@ impl<'c> RegisterMap<'c> for Loads<'_, 'c, '_> {
 
 impl<'c> Stores<'c> {
     /// The environment in memory.
-    pub(super) fn store(&self, e: &Emitter<'c, '_>) -> Res<PointerValue<'c>> {
+    pub(crate) fn store(&self, e: &Code<'c, '_>) -> Res<PointerValue<'c>> {
         let env = e.alloca(self.bytes, "env")?;
         for (register, offset) in &self.registers {
             let store = e.store(e.offset(env, *offset)?, *register)?;
@@ -82,14 +83,14 @@ impl<'c> Stores<'c> {
 }
 
 impl<'e, 'c, 'u> Loads<'e, 'c, 'u> {
-    pub(super) fn new(emitter: &'e Emitter<'c, 'u>, env: PointerValue<'c>) -> Self {
-        Loads { emitter, env, bytes: 0 }
+    pub(crate) fn new(code: &'e Code<'c, 'u>, env: PointerValue<'c>) -> Self {
+        Loads { code, env, bytes: 0 }
     }
 }
 
 impl<'c> Val<'c> {
     /// The same value in other registers.
-    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Val<'c>> {
+    pub(crate) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<Val<'c>> {
         Ok(match self {
             Val::Scalar(register) => Val::Scalar(map.register(*register)?),
             Val::Struct(fields) => {
@@ -113,13 +114,13 @@ impl<'c> Val<'c> {
 }
 
 impl<'c> DictVal<'c> {
-    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<DictVal<'c>> {
+    pub(crate) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<DictVal<'c>> {
         Ok(DictVal { address: map.pointer(self.address)?, lasting: self.lasting || map.is_elsewhere() })
     }
 }
 
 impl<'c> VecVal<'c> {
-    pub(super) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<VecVal<'c>> {
+    pub(crate) fn map_registers(&self, map: &mut dyn RegisterMap<'c>) -> Res<VecVal<'c>> {
         let Columns::Dense(columns) = &self.columns else {
             return Err(internal("a chunk of a stream in another function"));
         };

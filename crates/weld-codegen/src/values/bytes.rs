@@ -1,8 +1,8 @@
 //! Byte vectors: from string views to pointer and length, and back.
 //!
 //! The bytes of a short view lie inside the view, so reading them through a pointer needs a copy on the stack, which
-//! lasts until the same place in the code is reached again. [`Emitter::bytes_slice`] is for reading at once;
-//! [`Emitter::bytes_durable`] for keeping.
+//! lasts until the same place in the code is reached again. [`Values::bytes_slice`] is for reading at once;
+//! [`Values::bytes_durable`] for keeping.
 
 use inkwell::IntPredicate;
 use inkwell::attributes::AttributeLoc;
@@ -11,9 +11,9 @@ use inkwell::values::{BasicValueEnum, FunctionValue, IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_runtime::{Status, StringView};
 
-use super::{BytesVal, Emitter, Res, Unit};
+use super::{BytesVal, Res, Unit, Values};
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_len(&self, bytes: &BytesVal<'c>) -> Res<IntValue<'c>> {
         match bytes {
             BytesVal::Slice { len, .. } => Ok(*len),
@@ -79,6 +79,11 @@ impl<'c> Emitter<'c, '_> {
         let low = self.b.build_extract_value(pair, 0, "")?.into_int_value();
         let high = self.b.build_extract_value(pair, 1, "")?.into_int_value();
         Ok((low, high))
+    }
+
+    /// Whether a string of that length has its bytes elsewhere.
+    pub(crate) fn is_long(&self, len: IntValue<'c>) -> Res<IntValue<'c>> {
+        self.cmp(IntPredicate::UGT, len, self.i64(StringView::INLINE_MAX as i64))
     }
 }
 

@@ -9,14 +9,15 @@ use std::rc::Rc;
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValue, IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::interp::serialize;
+use weld_core::interp::serialize::header;
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 use weld_runtime::Status;
 
-use super::dict::{entry_types, row_layout};
-use super::hash::KeyMemory;
-use super::{BytesVal, Columns, Demand, DictVal, Emitter, Handle, Res, Val, internal};
+use super::{Builders, BytesVal, Columns, Demand, DictVal, Handle, Res, Val, internal};
+use crate::block::Flow;
 use crate::layout;
+use crate::tables::dict::{entry_types, row_layout};
+use crate::tables::hash::KeyMemory;
 
 /// More elements than memory holds, for elements that take no bytes.
 const EMPTY_ELEMENTS_MAX: i64 = 1 << 48;
@@ -30,13 +31,13 @@ struct Input<'c> {
     span: Span,
 }
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Builders<'c, '_> {
     /// The bytes of a value.
-    pub(super) fn emit_serialize(&mut self, value: &Val<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
+    pub(crate) fn serialize(&mut self, value: &Val<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
         let bytes = BuilderType::Appender(std::sync::Arc::new(Type::I8));
         let builder = self.new_builder(&bytes, None, false, span)?;
         let out = builder.builder()?.clone();
-        let header = serialize::header(ty).ok_or_else(|| internal("a type without a tag"))?;
+        let header = header(ty).ok_or_else(|| internal("a type without a tag"))?;
         let constant = self.unit.constant_bytes(&header);
         self.write_bytes(&out, constant, self.i64(header.len() as i64), span)?;
         self.write_value(&out, value, ty, span)?;
@@ -107,8 +108,8 @@ impl<'c> Emitter<'c, '_> {
     // ---- reading ----
 
     /// The value in bytes; traps if they are not those of a value of this type.
-    pub(super) fn emit_deserialize(&mut self, data: &BytesVal<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
-        let header = serialize::header(ty).ok_or_else(|| internal("a type without a tag"))?;
+    pub(crate) fn deserialize(&mut self, data: &BytesVal<'c>, ty: &Type, span: Span) -> Res<Val<'c>> {
+        let header = header(ty).ok_or_else(|| internal("a type without a tag"))?;
         let (data, len) = self.bytes_slice(data)?;
         let position = self.alloca(8, "position")?;
         self.store(position, self.i64(0))?;

@@ -10,12 +10,13 @@ use weld_core::op::BinaryOp;
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::StringView;
 
-use super::{BytesVal, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Demand, Res, Val, Values, VecVal, internal};
+use crate::block::Flow;
 
 /// The order of two values where a NaN decides; else it is -1, 0 or 1.
 const UNORDERED: i32 = 2;
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Values<'c, '_> {
     /// A comparison of two values of a type that is no scalar.
     pub(crate) fn compare(
         &mut self,
@@ -195,25 +196,6 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.call_value("weld_bytes_equal", &[a.into(), b.into(), len.into()])?.into_int_value())
     }
 
-    /// `cond && then()`, which is evaluated only if `cond`.
-    pub(crate) fn and_then(
-        &mut self,
-        cond: IntValue<'c>,
-        then: impl FnOnce(&mut Self) -> Res<IntValue<'c>>,
-    ) -> Res<IntValue<'c>> {
-        let (yes, done) = (self.new_block("and"), self.new_block(""));
-        let from = self.current_block()?;
-        self.branch_if(cond, yes, done)?;
-        self.at(yes);
-        let value = then(self)?;
-        let end = self.current_block()?;
-        self.branch(done)?;
-        self.at(done);
-        let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
-        phi.add_incoming(&[(&self.bool(false), from), (&value, end)]);
-        Ok(phi.as_basic_value().into_int_value())
-    }
-
     /// Whether two vectors are of one length and `equal` holds for each pair of elements.
     fn all_elements(
         &mut self,
@@ -363,6 +345,27 @@ impl<'c> Emitter<'c, '_> {
         let found_phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         found_phi.add_incoming(&[(&self.bool(false), head), (&self.bool(true), end)]);
         Ok((value_phi.as_basic_value().into_int_value(), found_phi.as_basic_value().into_int_value()))
+    }
+
+    /// The key with its scalars in canonical form. Elements of vectors are made so when they are read or stored.
+    pub(crate) fn canonical_key(&self, ty: &Type, key: &Val<'c>) -> Res<Val<'c>> {
+        Ok(match (ty, key) {
+            (Type::Scalar(kind), key) if kind.is_float() => {
+                let value = key.scalar()?.into_float_value();
+                // Adding zero makes zero of minus zero.
+                let folded = self.b.build_float_add(value, value.get_type().const_zero(), "")?;
+                let nan = self.b.build_float_compare(inkwell::FloatPredicate::UNO, value, value, "")?;
+                Val::Scalar(self.choose(nan, value.get_type().const_float(f64::NAN), folded)?)
+            }
+            (Type::Struct(fields), key) => {
+                let mut values = Vec::with_capacity(fields.len());
+                for (i, field) in fields.iter().enumerate() {
+                    values.push(self.canonical_key(field, &key.field(i)?)?);
+                }
+                Val::structure(values)
+            }
+            _ => key.clone(),
+        })
     }
 }
 

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
-use weld_core::ty::{BuilderType, Type};
+use weld_core::ty::{BuilderType, ScalarKind, Type};
 
 use super::stream::StreamColumn;
-use super::{ColumnScope, Emitter, Res, internal};
+use super::{ColumnScope, Res, Values, internal};
 use crate::layout;
 
 /// What an expression has become.
@@ -184,7 +184,7 @@ impl<'c> Val<'c> {
 }
 
 /// The LLVM types of a value's registers; a builder has none, byte vectors have the two words of their view.
-pub(crate) fn register_types<'c>(e: &Emitter<'c, '_>, ty: &Type, out: &mut Vec<BasicTypeEnum<'c>>) {
+pub(crate) fn register_types<'c>(e: &Values<'c, '_>, ty: &Type, out: &mut Vec<BasicTypeEnum<'c>>) {
     match ty {
         Type::Scalar(kind) => out.push(e.unit.scalar_type(*kind)),
         Type::Simd(kind) => out.push(e.simd_type(*kind)),
@@ -210,8 +210,8 @@ pub(crate) fn register_count(ty: &Type) -> usize {
     }
 }
 
-impl<'c> Emitter<'c, '_> {
-    /// Stores the registers of a value sixteen bytes apart, for [`Emitter::load_registers`].
+impl<'c> Values<'c, '_> {
+    /// Stores the registers of a value sixteen bytes apart, for [`Values::load_registers`].
     pub(crate) fn store_registers(&self, ty: &Type, ptr: PointerValue<'c>, value: &Val<'c>) -> Res<()> {
         let mut registers = Vec::new();
         self.flatten(value, ty, &mut registers)?;
@@ -304,6 +304,15 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
+    /// `cond ? a : b` of any value without builders.
+    pub(crate) fn choose_val(&self, cond: IntValue<'c>, a: &Val<'c>, b: &Val<'c>, ty: &Type) -> Res<Val<'c>> {
+        let (mut xs, mut ys) = (Vec::new(), Vec::new());
+        self.flatten(a, ty, &mut xs)?;
+        self.flatten(b, ty, &mut ys)?;
+        let chosen: Vec<_> = xs.into_iter().zip(ys).map(|(x, y)| self.choose(cond, x, y)).collect::<Res<_>>()?;
+        self.unflatten(ty, &mut chosen.into_iter(), a)
+    }
+
     /// The zero value of a type: numbers are zero, vectors empty.
     pub(crate) fn zero(&self, ty: &Type) -> Res<Val<'c>> {
         let mut types = Vec::new();
@@ -332,5 +341,13 @@ pub(crate) fn zero_of(ty: BasicTypeEnum<'_>) -> BasicValueEnum<'_> {
         BasicTypeEnum::StructType(ty) => ty.const_zero().into(),
         BasicTypeEnum::VectorType(ty) => ty.const_zero().into(),
         BasicTypeEnum::ScalableVectorType(ty) => ty.const_zero().into(),
+    }
+}
+
+/// The kind of a scalar or of the lanes of a `simd`.
+pub(crate) fn scalar_kind(ty: &Type) -> Res<ScalarKind> {
+    match ty {
+        Type::Scalar(kind) | Type::Simd(kind) => Ok(*kind),
+        _ => Err(internal("a scalar type was expected")),
     }
 }

@@ -6,36 +6,36 @@
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::Intrinsic;
 use weld_runtime::strings::Pattern;
 
-use super::{BytesVal, Emitter, Res};
+use super::{BytesVal, Res, Values};
+use crate::block::Flow;
 
 /// Up to so many constant bytes are compared inline.
 const INLINE_MAX: usize = 32;
 
-impl<'c> Emitter<'c, '_> {
-    /// A search of `pattern` in `text`; `pattern_expr` tells whether the pattern is a constant.
+impl<'c> Values<'c, '_> {
+    /// A search of `pattern` in `text`, of which the bytes may be known.
     pub(crate) fn string_search(
         &mut self,
         op: Intrinsic,
         text: &BytesVal<'c>,
         pattern: &BytesVal<'c>,
-        pattern_expr: &Expr,
+        known: Option<&[u8]>,
         _span: Span,
     ) -> Res<IntValue<'c>> {
-        match (&pattern_expr.kind, op) {
-            (ExprKind::Bytes(bytes), Intrinsic::StartsWith) => self.starts_with(text, bytes),
-            (ExprKind::Bytes(bytes), Intrinsic::EndsWith) => self.ends_with(text, bytes),
-            (ExprKind::Bytes(bytes), Intrinsic::Contains) => self.search(text, "weld_pattern_contains", bytes),
-            (ExprKind::Bytes(bytes), _) => match Pattern::like(bytes) {
+        match (known, op) {
+            (Some(bytes), Intrinsic::StartsWith) => self.starts_with(text, bytes),
+            (Some(bytes), Intrinsic::EndsWith) => self.ends_with(text, bytes),
+            (Some(bytes), Intrinsic::Contains) => self.search(text, "weld_pattern_contains", bytes),
+            (Some(bytes), _) => match Pattern::like(bytes) {
                 Pattern::Equals(bytes) => self.equals_constant(text, &bytes),
                 Pattern::StartsWith(bytes) => self.starts_with(text, &bytes),
                 Pattern::EndsWith(bytes) => self.ends_with(text, &bytes),
                 _ => self.search(text, "weld_pattern_like", bytes),
             },
-            (_, op) => self.dynamic_search(op, text, pattern),
+            (None, op) => self.dynamic_search(op, text, pattern),
         }
     }
 

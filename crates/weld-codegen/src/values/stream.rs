@@ -10,7 +10,7 @@ use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
 
 use super::val::VecVal;
-use super::{BytesVal, Columns, Demand, Emitter, Res, Val, internal};
+use super::{BytesVal, Columns, Demand, Res, Val, Values, internal};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::error::CompileError;
 
@@ -55,7 +55,7 @@ impl<'c> StreamColumn<'c> {
     }
 }
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Values<'c, '_> {
     /// Reads the descriptions of a chunk's columns, an array of [`ColumnAbi`].
     pub(crate) fn stream_columns(
         &self,
@@ -134,7 +134,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Val::structure(values))
     }
 
-    /// As [`Emitter::load_stream_element`], but what takes one load is loaded by [`Emitter::force`], where it is used.
+    /// As [`Values::load_stream_element`], but what takes one load is loaded by [`Values::force`], where it is used.
     pub(crate) fn defer_stream_element(
         &self,
         columns: &[StreamColumn<'c>],

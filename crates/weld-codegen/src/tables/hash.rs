@@ -5,18 +5,15 @@
 //!
 //! Keys are compared bit by bit, which is right for canonical ones: -0.0 is 0.0, and there is one NaN.
 
-use inkwell::IntPredicate;
 use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;
-use inkwell::values::{BasicValueEnum, FunctionValue, IntValue, PointerValue};
+use inkwell::values::{FunctionValue, IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::op::MergeOp;
 use weld_core::ty::{ScalarKind, Type};
-use weld_runtime::StringView;
 use weld_runtime::hash::{K0, K1, SEED, SPREAD};
 
-use super::{BytesVal, Demand, Emitter, Res, Val, VecVal, internal};
-use crate::block::Code;
+use super::{BytesVal, Demand, Res, Tables, Val, VecVal, internal};
+use crate::block::{Code, Flow, Unit};
 use crate::layout;
 
 /// Where memory that a key needs for itself comes from: a runtime function and its object.
@@ -28,6 +25,15 @@ pub(crate) struct KeyMemory<'c> {
     pub(crate) copies_bytes: bool,
 }
 
+/// A key's hash that may have been computed before.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownHash<'c> {
+    /// Whether it was.
+    pub(crate) done: IntValue<'c>,
+    /// Where it lies then.
+    pub(crate) at: PointerValue<'c>,
+}
+
 /// Words in the making: what is packed so far, and how many bits of it are used.
 #[derive(Default)]
 struct Words<'c> {
@@ -35,28 +41,7 @@ struct Words<'c> {
     open: Option<(IntValue<'c>, u32)>,
 }
 
-impl<'c> Emitter<'c, '_> {
-    /// The key with its scalars in canonical form. Elements of vectors are made so when they are read or stored.
-    pub(crate) fn canonical_key(&self, ty: &Type, key: &Val<'c>) -> Res<Val<'c>> {
-        Ok(match (ty, key) {
-            (Type::Scalar(kind), key) if kind.is_float() => {
-                let value = key.scalar()?.into_float_value();
-                // Adding zero makes zero of minus zero.
-                let folded = self.b.build_float_add(value, value.get_type().const_zero(), "")?;
-                let nan = self.b.build_float_compare(inkwell::FloatPredicate::UNO, value, value, "")?;
-                Val::Scalar(self.choose(nan, value.get_type().const_float(f64::NAN), folded)?)
-            }
-            (Type::Struct(fields), key) => {
-                let mut values = Vec::with_capacity(fields.len());
-                for (i, field) in fields.iter().enumerate() {
-                    values.push(self.canonical_key(field, &key.field(i)?)?);
-                }
-                Val::structure(values)
-            }
-            _ => key.clone(),
-        })
-    }
-
+impl<'c> Tables<'c, '_> {
     /// The 32 bits that tables use of a canonical key's hash.
     pub(crate) fn hash_key(&mut self, ty: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
         let hash = self.hash_value(ty, key)?;
@@ -65,6 +50,30 @@ impl<'c> Emitter<'c, '_> {
         let upper = self.b.build_right_shift(mixed, self.i64(32), false, "")?;
         let hash = self.b.build_int_truncate(upper, self.unit.ll.i32_type(), "")?;
         self.or(hash, self.i32(1))
+    }
+
+    /// The same, read from where it may be known.
+    pub(crate) fn hash_unless_known(
+        &mut self,
+        ty: &Type,
+        key: &Val<'c>,
+        known: Option<KnownHash<'c>>,
+    ) -> Res<IntValue<'c>> {
+        let Some(KnownHash { done, at }) = known else { return self.hash_key(ty, key) };
+        let i32 = self.unit.ll.i32_type();
+        let (read, compute, hashed) = (self.new_block("read"), self.new_block("hash"), self.new_block("hashed"));
+        self.branch_if(done, read, compute)?;
+        self.at(read);
+        let a = self.load(i32, at)?.into_int_value();
+        self.branch(hashed)?;
+        self.at(compute);
+        let b = self.hash_key(ty, key)?;
+        let b_end = self.current_block()?;
+        self.branch(hashed)?;
+        self.at(hashed);
+        let phi = self.b.build_phi(i32, "")?;
+        phi.add_incoming(&[(&a, read), (&b, b_end)]);
+        Ok(phi.as_basic_value().into_int_value())
     }
 
     /// 64 bits for a canonical value.
@@ -131,15 +140,6 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The bytes of a scalar as an integer.
-    pub(crate) fn scalar_bits(&self, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<IntValue<'c>> {
-        Ok(match kind {
-            ScalarKind::F32 => self.b.build_bit_cast(value, self.unit.ll.i32_type(), "")?.into_int_value(),
-            ScalarKind::F64 => self.b.build_bit_cast(value, self.unit.i64_type(), "")?.into_int_value(),
-            _ => value.into_int_value(),
-        })
-    }
-
     /// The second word of a string view, or a hash of the bytes where it is an address.
     fn hash_of_bytes(&mut self, low: IntValue<'c>, high: IntValue<'c>) -> Res<IntValue<'c>> {
         let len = self.bytes_len(&BytesVal::View { low, high })?;
@@ -155,11 +155,6 @@ impl<'c> Emitter<'c, '_> {
         let phi = self.b.build_phi(self.unit.i64_type(), "")?;
         phi.add_incoming(&[(&high, from), (&hash, long)]);
         Ok(phi.as_basic_value().into_int_value())
-    }
-
-    /// Whether a string of that length has its bytes elsewhere.
-    pub(crate) fn is_long(&self, len: IntValue<'c>) -> Res<IntValue<'c>> {
-        self.cmp(IntPredicate::UGT, len, self.i64(StringView::INLINE_MAX as i64))
     }
 
     fn hash_elements(&mut self, vec: &VecVal<'c>, element: &Type) -> Res<IntValue<'c>> {
@@ -273,35 +268,32 @@ fn has_floats(ty: &Type) -> bool {
 
 // ---- functions that the runtime calls ----
 
-/// A function without a run. Nothing in it may trap; it returns the number that `build` gives.
-fn helper<'c, 'u>(
-    from: &Emitter<'c, 'u>,
+/// A function without a run. Nothing in it may trap; `build` ends it with the number that it returns.
+pub(crate) fn helper<'c, 'u>(
+    unit: &'u Unit<'c>,
     name: &str,
     params: &[BasicMetadataTypeEnum<'c>],
-    build: impl FnOnce(&mut Emitter<'c, 'u>, FunctionValue<'c>) -> Res<IntValue<'c>>,
+    build: impl FnOnce(Tables<'c, 'u>, FunctionValue<'c>) -> Res<()>,
 ) -> Res<FunctionValue<'c>> {
-    let unit = from.unit;
     if let Some(function) = unit.module.get_function(name) {
         return Ok(function);
     }
     let signature = unit.ll.i32_type().fn_type(params, false);
     let function = unit.module.add_function(name, signature, Some(Linkage::Internal));
     unit.attribute(function, inkwell::attributes::AttributeLoc::Function, "nounwind", 0);
-    let mut emitter = Emitter::of(Code::without_run(unit, function, "result")?, from.facts);
-    let result = build(&mut emitter, function)?;
-    emitter.finish_with(result)?;
+    build(Tables::over(Code::without_run(unit, function, "result")?), function)?;
     Ok(function)
 }
 
-fn pointer_param<'c>(function: FunctionValue<'c>, index: u32) -> Res<PointerValue<'c>> {
+pub(crate) fn pointer_param<'c>(function: FunctionValue<'c>, index: u32) -> Res<PointerValue<'c>> {
     let param = function.get_nth_param(index).ok_or_else(|| internal("a helper without its parameters"))?;
     Ok(param.into_pointer_value())
 }
 
 /// `weld_runtime::HashKeys` for a type of keys.
-pub(crate) fn hash_function<'c>(from: &Emitter<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
+pub(crate) fn hash_function<'c>(from: &Tables<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
     let (ptr, i64) = (from.unit.ptr_type(), from.unit.i64_type());
-    helper(from, &format!("weld.hash.{key}"), &[ptr.into(), i64.into(), ptr.into()], |e, function| {
+    helper(from.unit, &format!("weld.hash.{key}"), &[ptr.into(), i64.into(), ptr.into()], |mut e, function| {
         let (keys, hashes) = (pointer_param(function, 0)?, pointer_param(function, 2)?);
         let count = function.get_nth_param(1).ok_or_else(|| internal("a helper without a count"))?;
         e.count_loop(count.into_int_value(), |e, i| {
@@ -312,27 +304,19 @@ pub(crate) fn hash_function<'c>(from: &Emitter<'c, '_>, key: &Type) -> Res<Funct
             e.store(to, hash)?;
             Ok(())
         })?;
-        Ok(e.i32(0))
+        let zero = e.i32(0);
+        e.finish_with(zero)
     })
 }
 
 /// `weld_runtime::EqualKeys` for a type of keys.
-pub(crate) fn equal_function<'c>(from: &Emitter<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
+pub(crate) fn equal_function<'c>(from: &Tables<'c, '_>, key: &Type) -> Res<FunctionValue<'c>> {
     let ptr = from.unit.ptr_type();
-    helper(from, &format!("weld.equal.{key}"), &[ptr.into(), ptr.into()], |e, function| {
+    helper(from.unit, &format!("weld.equal.{key}"), &[ptr.into(), ptr.into()], |mut e, function| {
         let a = e.load_row(key, pointer_param(function, 0)?, false)?;
         let b = e.load_row(key, pointer_param(function, 1)?, false)?;
         let equal = e.keys_equal(key, &a, &b)?;
-        Ok(e.b.build_int_z_extend(equal, e.unit.ll.i32_type(), "")?)
-    })
-}
-
-/// `weld_runtime::MergeValues` for the values of a dictmerger.
-pub(crate) fn merge_function<'c>(from: &Emitter<'c, '_>, ty: &Type, op: &MergeOp) -> Res<FunctionValue<'c>> {
-    let ptr = from.unit.ptr_type();
-    helper(from, &from.unit.fresh_name("weld.merge"), &[ptr.into(), ptr.into()], |e, function| {
-        let value = e.load_row(ty, pointer_param(function, 1)?, false)?;
-        e.merge_at(ty, op, (pointer_param(function, 0)?, None), &value, Span::NONE)?;
-        Ok(e.i32(0))
+        let equal = e.b.build_int_z_extend(equal, e.unit.ll.i32_type(), "")?;
+        e.finish_with(equal)
     })
 }

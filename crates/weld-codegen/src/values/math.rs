@@ -1,13 +1,14 @@
 //! Math functions: LLVM intrinsics, which become instructions or calls of the C library; `erf` is the runtime's.
 
 use inkwell::values::BasicValueEnum;
-use weld_core::op::UnaryOp;
+use weld_core::op::{BinaryOp, UnaryOp};
 use weld_core::ty::ScalarKind;
 
-use super::{Emitter, Res, internal};
+use super::val::zero_of;
+use super::{Res, Values, internal};
 
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn negate_float(&self, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+impl<'c> Values<'c, '_> {
+    pub(crate) fn negate_float(&self, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
         Ok(match value {
             BasicValueEnum::VectorValue(lanes) => self.b.build_float_neg(lanes, "")?.into(),
             value => self.b.build_float_neg(value.into_float_value(), "")?.into(),
@@ -15,7 +16,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A math function of a float, lane by lane.
-    pub(super) fn math(&self, op: UnaryOp, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+    pub(crate) fn math(&self, op: UnaryOp, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
         let name = match op {
             UnaryOp::Exp => "llvm.exp",
             UnaryOp::Log => "llvm.log",
@@ -58,5 +59,17 @@ impl<'c> Emitter<'c, '_> {
             result = self.b.build_insert_element(result, one, index, "")?;
         }
         Ok(result.into())
+    }
+
+    pub(crate) fn unary(&self, op: UnaryOp, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+        match op {
+            UnaryOp::Neg if kind.is_float() => Ok(self.negate_float(value)?),
+            UnaryOp::Neg => self.arithmetic(BinaryOp::Sub, kind, zero_of(value.get_type()), value),
+            UnaryOp::Not => {
+                let ones = self.splat_like(self.bool(true).into(), value)?;
+                self.arithmetic(BinaryOp::BitXor, kind, value, ones)
+            }
+            _ => self.math(op, kind, value),
+        }
     }
 }

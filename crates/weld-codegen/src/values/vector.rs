@@ -1,72 +1,18 @@
-//! Vectors: literals, `len`, `lookup`, `slice`, `update`, and copies.
+//! Vectors: `len`, `lookup`, `slice`, `update`, and copies.
 
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind};
 use weld_core::ty::Type;
 use weld_runtime::Status;
 
-use super::{BytesVal, Columns, Demand, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Columns, Demand, Res, Val, Values, VecVal, internal};
+use crate::block::Flow;
 use crate::layout;
 
-/// Vectors of at least as many literals are copied from constants: a store each would take LLVM too long.
-const CONSTANT_MIN: usize = 16;
-
-/// The columns of elements that are literals or structs of them, little-endian.
-fn constant_columns(elements: &[Expr]) -> Option<Vec<Vec<u8>>> {
-    let mut columns = Vec::new();
-    elements.iter().all(|element| constant_element(element, &mut columns, &mut 0)).then_some(columns)
-}
-
-/// Appends an element's scalars to the columns from `at` on.
-fn constant_element(element: &Expr, columns: &mut Vec<Vec<u8>>, at: &mut usize) -> bool {
-    match &element.kind {
-        ExprKind::Literal(literal) => {
-            columns.resize(columns.len().max(*at + 1), Vec::new());
-            columns[*at].extend_from_slice(&literal.bits().to_le_bytes()[..literal.kind().bytes()]);
-            *at += 1;
-            true
-        }
-        ExprKind::Struct(fields) => fields.iter().all(|field| constant_element(field, columns, at)),
-        _ => false,
-    }
-}
-
-impl<'c> Emitter<'c, '_> {
-    pub(super) fn emit_vector(&mut self, ty: &Type, elements: &[Expr], span: Span) -> Res<Val<'c>> {
-        let element = element_of(ty)?;
-        if elements.len() >= CONSTANT_MIN
-            && let Some(columns) = constant_columns(elements)
-        {
-            return self.emit_constant(ty, elements.len(), &columns, span);
-        }
-        let mut values = Vec::with_capacity(elements.len());
-        for element in elements {
-            values.push(self.emit(element)?);
-        }
-        let region = self.region_for(ty);
-        let vec = self.allocate_vec(element, self.i64(elements.len() as i64), region, span)?;
-        let columns = dense(&vec)?.to_vec();
-        for (i, value) in values.iter().enumerate() {
-            self.store_element(element, &mut columns.iter().copied(), self.i64(i as i64), value)?;
-        }
-        self.vec_value(ty, vec)
-    }
-
-    /// A vector copied from constant columns.
-    fn emit_constant(&mut self, ty: &Type, len: usize, columns: &[Vec<u8>], span: Span) -> Res<Val<'c>> {
-        let region = self.region_for(ty);
-        let vec = self.allocate_vec(element_of(ty)?, self.i64(len as i64), region, span)?;
-        for (to, bytes) in dense(&vec)?.iter().zip(columns) {
-            let from = self.unit.constant_bytes(bytes);
-            self.b.build_memcpy(*to, 1, from, 1, self.i64(bytes.len() as i64))?;
-        }
-        self.vec_value(ty, vec)
-    }
-
+impl<'c> Values<'c, '_> {
     pub(crate) fn len_of(&self, value: &Val<'c>) -> Res<IntValue<'c>> {
         match value {
             Val::Bytes(bytes) => self.bytes_len(bytes),
@@ -99,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
     /// The demanded parts of an element. If `defer`, parts that are simply loaded from a chunk are loaded where they are
     /// used.
     #[expect(clippy::too_many_arguments, reason = "they are what a lookup is made of")]
-    pub(super) fn lookup(
+    pub(crate) fn lookup(
         &mut self,
         data: &Val<'c>,
         ty: &Type,
@@ -124,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A view of the same memory; bytes inside a short view are copied into another view.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &mut self,
         data: &Val<'c>,
         ty: &Type,
@@ -178,7 +124,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A copy that differs in one place; the vector itself, changed, if nobody else has it (`own`).
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         data: &Val<'c>,
         ty: &Type,
@@ -261,7 +207,7 @@ pub(crate) fn element_of(ty: &Type) -> Res<&Type> {
     ty.element().ok_or_else(|| internal("a vector type was expected"))
 }
 
-fn dense<'v, 'c>(vec: &'v VecVal<'c>) -> Res<&'v [PointerValue<'c>]> {
+pub(crate) fn dense<'v, 'c>(vec: &'v VecVal<'c>) -> Res<&'v [PointerValue<'c>]> {
     match &vec.columns {
         Columns::Dense(columns) => Ok(columns),
         Columns::Stream { .. } => Err(internal("a chunk's columns where a vector's were expected")),

@@ -7,10 +7,10 @@ use weld_core::ir::Known;
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::StringView;
 
-use super::{BytesVal, Columns, Demand, DictVal, Emitter, Res, Val, VecVal, internal};
+use super::{BytesVal, Columns, Demand, DictVal, Res, Val, Values, VecVal, internal};
 use crate::layout;
 
-impl<'c> Emitter<'c, '_> {
+impl<'c> Values<'c, '_> {
     /// The type of a scalar in memory: `bool` is a byte.
     pub(crate) fn memory_type(&self, kind: ScalarKind) -> BasicTypeEnum<'c> {
         match kind {

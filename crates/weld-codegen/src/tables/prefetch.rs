@@ -1,0 +1,99 @@
+//! Fetching ahead: asking for the memory that a probe of a key will need.
+
+use inkwell::values::PointerValue;
+use weld_core::ty::Type;
+use weld_runtime::DictOffsets;
+
+use super::dict::may_be_dense;
+use super::{DictVal, Res, Tables, Val, internal};
+use crate::layout;
+
+/// The most columns of values that are fetched ahead.
+const PREFETCHED_COLUMNS_MAX: usize = 3;
+
+impl<'c> Tables<'c, '_> {
+    /// Asks for the memory that a probe looks at first.
+    pub(crate) fn prefetch_slot(
+        &mut self,
+        table: DictVal<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
+        let address = if may_be_dense(key_ty, value_ty) {
+            let [address] = self.by_kind(
+                table,
+                |e| Ok([e.dense_word(table, key_ty, &key)?.0.into()]),
+                |e| Ok([e.home_slot(table, key_ty, &key)?.into()]),
+            )?;
+            address.into_pointer_value()
+        } else {
+            self.home_slot(table, key_ty, &key)?
+        };
+        self.prefetch(address)
+    }
+
+    /// Asks for what the first slot leads to: the row, or the values of the group.
+    pub(crate) fn prefetch_row(
+        &mut self,
+        table: DictVal<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
+        let done = self.new_block("fetched");
+        if may_be_dense(key_ty, value_ty) {
+            let (dense, single, hashed) = (self.new_block("dense"), self.new_block("single"), self.new_block("hashed"));
+            let is_dense = self.is_dense(table)?;
+            self.branch_if(is_dense, dense, hashed)?;
+            self.at(dense);
+            let (word, bit, _) = {
+                let (address, bit, inside) = self.dense_word(table, key_ty, &key)?;
+                let word = self.load(self.unit.i64_type(), address)?;
+                self.mark_load(word, table.lasting)?;
+                (word.into_int_value(), bit, inside)
+            };
+            let group = self.group_of_bit(word, bit)?;
+            let starts = self.header_ptr(table, DictOffsets::STARTS)?;
+            let is_single = self.b.build_is_null(starts, "")?;
+            let many = self.new_block("many");
+            self.branch_if(is_single, single, many)?;
+            self.at(many);
+            self.prefetch(self.element_ptr(self.unit.ll.i32_type().into(), starts, group)?)?;
+            self.branch(done)?;
+            self.at(single);
+            let element = value_ty.element().ok_or_else(|| internal("groups of no vector"))?;
+            let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
+            for (i, ty) in layout::columns(element).iter().enumerate().take(PREFETCHED_COLUMNS_MAX) {
+                let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
+                self.mark_load(column, table.lasting)?;
+                // One group beyond the last at most, which is not read.
+                let address = self.column_ptr(ty, column.into_pointer_value(), group)?;
+                self.prefetch(address)?;
+            }
+            self.branch(done)?;
+            self.at(hashed);
+        }
+        let home = self.home_slot(table, key_ty, &key)?;
+        let slot = self.load(self.unit.i64_type(), home)?;
+        self.mark_load(slot, table.lasting)?;
+        let number = self.and(slot.into_int_value(), self.i64(u32::MAX.into()))?;
+        let rows = self.header_ptr(table, DictOffsets::ROWS)?;
+        self.prefetch(self.row_ptr(rows, key_ty, value_ty, number)?)?;
+        self.branch(done)?;
+        self.at(done);
+        Ok(())
+    }
+
+    fn home_slot(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
+        let hash = self.hash_key(key_ty, key)?;
+        let shift = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::SHIFT as u64)?)?;
+        self.mark_load(shift, table.lasting)?;
+        let shift = self.to_i64(shift.into_int_value())?;
+        let home = self.b.build_right_shift(self.to_i64(hash)?, shift, false, "")?;
+        let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
+        self.element_ptr(self.unit.i64_type().into(), directory, home)
+    }
+}
