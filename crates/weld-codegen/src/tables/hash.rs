@@ -1,9 +1,9 @@
-//! Keys of dictionaries: their canonical form and their hash, inlined for the type of the key.
+//! Keys of dictionaries: their hash, inlined for the type of the key, and copies that a table keeps.
 //!
 //! The hash is that of `weld_runtime::hash`: a key is a sequence of 64-bit words, small scalars packed together, folded
 //! two at a time. `{i32,i32}` is one word and two multiplications.
 //!
-//! Keys are compared bit by bit, which is right for canonical ones: -0.0 is 0.0, and there is one NaN.
+//! Keys are hashed and compared bit by bit, which is right for canonical ones: -0.0 is 0.0, and there is one NaN.
 
 use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;

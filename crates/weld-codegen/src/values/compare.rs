@@ -1,4 +1,4 @@
-//! Comparisons of structs and vectors, and equality of keys.
+//! Comparisons of structs and vectors; keys in canonical form and their equality.
 //!
 //! Structs compare field by field, vectors lexicographically; the first unequal part decides, and where that is a NaN,
 //! nothing but `!=` holds.
