@@ -10,7 +10,7 @@ use weld_core::ir::{Expr, ExprKind, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
 pub(crate) use demand::{Demand, demands};
-pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
+pub(crate) use merges::{Merges, merges, merges_at_index, merges_each, merges_in_place};
 pub(crate) use places::{Place, places};
 pub(crate) use reuse::Reuse;
 

@@ -125,7 +125,7 @@ impl Compiled {
         if tier == Tier::Cheap {
             passes = OptLevel::O0;
         }
-        passes = passes.min(self.affordable);
+        passes = passes.min(super::affordable(self.nodes));
         (passes, selection.min(passes))
     }
 

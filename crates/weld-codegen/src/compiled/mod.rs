@@ -50,8 +50,6 @@ pub struct Compiled {
     /// Of the program.
     nodes: usize,
     options: Options,
-    /// The highest level worth its time.
-    affordable: OptLevel,
     demands: HashMap<weld_core::ir::Sym, Demand>,
     stream: Option<StreamProgram>,
     /// What the parallel loops of `run` use, if there may be any.
@@ -91,7 +89,6 @@ pub fn compile_keeping(
     });
     let compiled = Compiled {
         nodes,
-        affordable: affordable(nodes),
         demands: demands(&program.body),
         program: program.clone(),
         options: options.clone(),

@@ -1,12 +1,12 @@
 //! The dispatch over all kinds of expressions.
 
-use weld_core::ir::deep;
-use weld_core::ir::{Binding, Expr, ExprKind};
+use weld_core::diag::Span;
+use weld_core::ir::{Binding, Expr, ExprKind, Sym, deep};
 use weld_core::op::BinaryOp;
 use weld_core::ty::Type;
-use weld_runtime::{Status, StringView};
+use weld_runtime::Status;
 
-use super::{BytesVal, Demand, Emitter, Res, Site, Val, internal};
+use super::{Demand, Emitter, Res, Site, Val, internal};
 use crate::analysis::{is_temporary, speculatable};
 use crate::values::scalar_kind;
 
@@ -27,23 +27,8 @@ impl<'c> Emitter<'c, '_> {
         let span = expr.span;
         match &expr.kind {
             ExprKind::Literal(literal) => Ok(Val::Scalar(self.literal(*literal))),
-            // A short one is its view, so that comparing it compares words.
-            ExprKind::Bytes(bytes) if bytes.len() <= StringView::INLINE_MAX => {
-                let view = StringView::new(bytes).unwrap_or_default();
-                let low =
-                    u64::from(view.len) | (0..4).fold(0, |word, i| word | u64::from(view.bytes[i]) << (32 + 8 * i));
-                let high = (0..8).fold(0, |word, i| word | u64::from(view.bytes[4 + i]) << (8 * i));
-                Ok(Val::Bytes(BytesVal::View { low: self.i64(low as i64), high: self.i64(high as i64) }))
-            }
-            ExprKind::Bytes(bytes) => {
-                let ptr = self.unit.constant_bytes(bytes);
-                Ok(Val::Bytes(BytesVal::Slice { ptr, len: self.i64(bytes.len() as i64) }))
-            }
-            ExprKind::Var(sym) => {
-                let value = self.vars.get(sym).cloned();
-                let value = value.ok_or_else(|| internal(&format!("{sym:?} has no value here")))?;
-                if *demand == Demand::All { self.force(value) } else { Ok(value) }
-            }
+            ExprKind::Bytes(bytes) => Ok(Val::Bytes(self.constant_bytes_value(bytes))),
+            ExprKind::Var(sym) => self.emit_var(*sym, demand),
             ExprKind::Let { bindings, body } => {
                 for binding in bindings {
                     self.bind(binding)?;
@@ -69,18 +54,70 @@ impl<'c> Emitter<'c, '_> {
                 }
                 Ok(Val::structure(values))
             }
-            ExprKind::Field(of, index) => {
-                let index = *index as usize;
-                let mut fields = vec![Demand::None; index];
-                fields.push(demand.clone());
-                let value = self.emit_parts(of, &Demand::Fields(fields))?.field(index)?;
-                if *demand == Demand::All { self.force(value) } else { Ok(value) }
-            }
+            ExprKind::Field(of, index) => self.emit_field(of, *index as usize, demand),
             ExprKind::Vector(elements) => self.emit_vector(&expr.ty, elements, span),
             ExprKind::Len(of) => {
                 let value = self.emit(of)?;
                 Ok(Val::int(self.len_of(&value)?))
             }
+            ExprKind::Lookup { .. }
+            | ExprKind::OptLookup { .. }
+            | ExprKind::KeyExists { .. }
+            | ExprKind::Slice { .. }
+            | ExprKind::Sort { .. }
+            | ExprKind::ToVec(_)
+            | ExprKind::Update { .. } => self.emit_data(expr, demand),
+            ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
+            ExprKind::NewBuilder { arg } => self.emit_new_builder(&expr.ty, arg.as_deref(), span),
+            ExprKind::Merge { builder, value } => self.emit_merge(builder, value, span),
+            ExprKind::For { iter, builder, func } => self.emit_for(expr, iter, builder, func),
+            ExprKind::Result(builder) => {
+                let builder = self.emit(builder)?;
+                self.result(&builder, span)
+            }
+            ExprKind::Assert { cond, message, values, raised } => {
+                let status = if *raised { Status::Raised } else { Status::AssertionFailed };
+                let site = Site { status: Some(status), span, message: message.clone(), shown: Vec::new() };
+                self.emit_assert(cond, values, site)
+            }
+            ExprKind::Broadcast(of) => {
+                let value = self.emit(of)?.scalar()?;
+                let lanes = self.unit.lanes(scalar_kind(&of.ty)?);
+                Ok(Val::Scalar(self.splat(value, lanes)?))
+            }
+            ExprKind::Intrinsic(intrinsic, args) => match self.emit_wide(expr)? {
+                Some(value) => Ok(Val::int(value)),
+                None => self.emit_intrinsic(*intrinsic, args, span),
+            },
+            ExprKind::Serialize(of) => {
+                let value = self.emit(of)?;
+                self.serialize(&value, &of.ty, span)
+            }
+            ExprKind::Deserialize(of) => {
+                let data = self.emit(of)?;
+                self.deserialize(data.bytes()?, &expr.ty, span)
+            }
+            ExprKind::CUdf { name, args } => self.emit_cudf(name, args, &expr.ty, span),
+        }
+    }
+
+    fn emit_var(&mut self, sym: Sym, demand: &Demand) -> Res<Val<'c>> {
+        let value = self.vars.get(&sym).cloned();
+        let value = value.ok_or_else(|| internal(&format!("{sym:?} has no value here")))?;
+        if *demand == Demand::All { self.force(value) } else { Ok(value) }
+    }
+
+    fn emit_field(&mut self, of: &Expr, index: usize, demand: &Demand) -> Res<Val<'c>> {
+        let mut fields = vec![Demand::None; index];
+        fields.push(demand.clone());
+        let value = self.emit_parts(of, &Demand::Fields(fields))?.field(index)?;
+        if *demand == Demand::All { self.force(value) } else { Ok(value) }
+    }
+
+    /// What reads vectors and dictionaries, or makes them of others.
+    fn emit_data(&mut self, expr: &Expr, demand: &Demand) -> Res<Val<'c>> {
+        let span = expr.span;
+        match &expr.kind {
             ExprKind::Lookup { data, key, checked } => {
                 let table = self.emit(data)?;
                 let index = self.emit(key)?;
@@ -120,55 +157,32 @@ impl<'c> Emitter<'c, '_> {
                 let own = is_temporary(data) || self.facts.reuse.in_place(expr);
                 self.update(&vec, &data.ty, index, &value, own, span)
             }
-            ExprKind::Iterate { init, step } => self.emit_iterate(init, step, span),
-            ExprKind::NewBuilder { arg } => {
-                let own = arg.as_deref().is_some_and(is_temporary);
-                let arg = arg.as_ref().map(|arg| self.emit(arg)).transpose()?;
-                match &expr.ty {
-                    Type::Builder(ty) => self.new_builder(&ty.clone(), arg.as_ref(), own, span),
-                    _ => Err(internal("a new builder of no builder type")),
-                }
-            }
-            ExprKind::Merge { builder, value } => self.emit_merge(builder, value, span),
-            ExprKind::For { iter, builder, func } => self.emit_for(expr, iter, builder, func),
-            ExprKind::Result(builder) => {
-                let builder = self.emit(builder)?;
-                self.result(&builder, span)
-            }
-            ExprKind::Assert { cond, message, values, raised } => {
-                let cond = self.emit_int(cond)?;
-                let failed = self.b.build_not(cond, "")?;
-                let status = if *raised { Status::Raised } else { Status::AssertionFailed };
-                let mut site = Site { status: Some(status), span, message: message.clone(), shown: Vec::new() };
-                let mut words = Vec::new();
-                for value in values {
-                    let kind = scalar_kind(&value.ty)?;
-                    let value = self.emit(value)?.scalar()?;
-                    words.extend(self.detail_words(kind, value)?);
-                    site.shown.push(kind);
-                }
-                self.trap_at(failed, site, &words)?;
-                Ok(Val::int(self.bool(true)))
-            }
-            ExprKind::Broadcast(of) => {
-                let value = self.emit(of)?.scalar()?;
-                let lanes = self.unit.lanes(scalar_kind(&of.ty)?);
-                Ok(Val::Scalar(self.splat(value, lanes)?))
-            }
-            ExprKind::Intrinsic(intrinsic, args) => match self.emit_wide(expr)? {
-                Some(value) => Ok(Val::int(value)),
-                None => self.emit_intrinsic(*intrinsic, args, span),
-            },
-            ExprKind::Serialize(of) => {
-                let value = self.emit(of)?;
-                self.serialize(&value, &of.ty, span)
-            }
-            ExprKind::Deserialize(of) => {
-                let data = self.emit(of)?;
-                self.deserialize(data.bytes()?, &expr.ty, span)
-            }
-            ExprKind::CUdf { name, args } => self.emit_cudf(name, args, &expr.ty, span),
+            _ => Err(internal("an expression that reads no data")),
         }
+    }
+
+    fn emit_new_builder(&mut self, ty: &Type, arg: Option<&Expr>, span: Span) -> Res<Val<'c>> {
+        let own = arg.is_some_and(is_temporary);
+        let arg = arg.map(|arg| self.emit(arg)).transpose()?;
+        match ty {
+            Type::Builder(ty) => self.new_builder(ty, arg.as_ref(), own, span),
+            _ => Err(internal("a new builder of no builder type")),
+        }
+    }
+
+    /// Traps at `site` unless the condition holds, and shows these values then.
+    fn emit_assert(&mut self, cond: &Expr, values: &[Expr], mut site: Site) -> Res<Val<'c>> {
+        let cond = self.emit_int(cond)?;
+        let failed = self.b.build_not(cond, "")?;
+        let mut words = Vec::new();
+        for value in values {
+            let kind = scalar_kind(&value.ty)?;
+            let value = self.emit(value)?.scalar()?;
+            words.extend(self.detail_words(kind, value)?);
+            site.shown.push(kind);
+        }
+        self.trap_at(failed, site, &words)?;
+        Ok(Val::int(self.bool(true)))
     }
 
     pub(crate) fn bind(&mut self, binding: &Binding) -> Res<()> {

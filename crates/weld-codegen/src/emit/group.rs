@@ -20,6 +20,7 @@ use weld_core::ty::{BuilderType, Type};
 use weld_runtime::DictOffsets;
 
 use super::few::{Few, GROUPS_MAX};
+use super::prehash::MergeAhead;
 use super::{Columns, Demand, Emitter, Handle, Res, Val, VecVal, demands, internal, prehash};
 use crate::analysis::{allocates, any, speculatable};
 use crate::block::Flow;
@@ -137,6 +138,33 @@ impl<'c> Site<'c, '_> {
     }
 }
 
+/// A loop that is known to group rows.
+struct Grouped<'a, 'c> {
+    grouping: Grouping<'a>,
+    site: Site<'c, 'a>,
+    rows: Rows<'c, 'a>,
+    /// The key, with the bindings that it needs.
+    key: Expr,
+    /// What can be merged group by group.
+    few: Option<Few<'a>>,
+    /// What the keys are made of if those are codes, and the chunk's first row.
+    codes: Option<(Codes<'c>, IntValue<'c>)>,
+    handle: &'a Handle<'c>,
+    /// Where the numbers of a strip's groups are kept.
+    numbers: PointerValue<'c>,
+    span: Span,
+}
+
+impl Grouped<'_, '_> {
+    /// Those of keys and values, and how values are merged.
+    fn types(&self) -> Res<(&Type, &Type, &MergeOp)> {
+        match &self.handle.ty {
+            BuilderType::DictMerger { key, value, op } => Ok((key, value, op)),
+            _ => Err(internal("groups in a builder that is no dictmerger")),
+        }
+    }
+}
+
 impl<'c> Emitter<'c, '_> {
     /// Emits the loop if it groups rows; false if it is something else.
     pub(super) fn emit_grouping(
@@ -164,96 +192,126 @@ impl<'c> Emitter<'c, '_> {
         if !is_wide && codes.is_none() {
             return Ok(false);
         }
-        let i32 = self.unit.ll.i32_type();
         let numbers = self.alloca(STRIP as u64 * 4, "rows")?;
-        let count = source.count;
         self.vars.insert(*b_sym, builders.clone());
-        self.strips(count, STRIP, span, |e, start, size| {
-            let spread = match &few {
-                Some(_) => e.start_spread(&rows, count)?,
+        let grouped = Grouped { grouping, site, rows, key, few, codes, handle, numbers, span };
+        self.strips(source.count, STRIP, span, |e, start, size| {
+            let spread = match &grouped.few {
+                Some(_) => e.start_spread(&grouped.rows, source.count)?,
                 None => None,
             };
-            let ahead = match codes {
+            let ahead = match grouped.codes {
                 None => e.merge_ahead(builders, func)?,
                 Some(_) => None,
             };
-            let step = if ahead.is_some() { prehash::STRIP } else { STRIP };
-            e.strips(size, step, span, |e, first, count| {
-                let start = e.add_nw(start, first)?;
-                let hashed = match &ahead {
-                    Some(ahead) => {
-                        let end = e.add_nw(start, count)?;
-                        Some((ahead, e.hash_ahead(ahead, source, *x_sym, start, end)?))
-                    }
-                    None => None,
-                };
-                e.gather_loop(count, |e, j| {
-                    e.hashed = match hashed {
-                        Some((ahead, done)) => Some(e.hashed(ahead, done, start, e.add_nw(start, j)?)?),
-                        None => None,
-                    };
-                    let find = |e: &mut Self| -> Res<IntValue<'c>> {
-                        if codes.is_none() || matches!(rows, Rows::Elements) {
-                            e.bind_row(&site, start, j)?;
-                        }
-                        let value = e.emit(&key)?;
-                        let known = e.known_hash(grouping.key);
-                        let number = e.row_of_key(handle, types, (&value, known), span)?;
-                        Ok(e.b.build_int_truncate(number, i32, "")?)
-                    };
-                    let number = match &codes {
-                        None => find(e)?,
-                        Some((codes, base)) => {
-                            let row = match rows {
-                                Rows::Elements => e.add_nw(start, j)?,
-                                Rows::Selected { .. } => {
-                                    e.bind_row(&site, start, j)?;
-                                    e.selected_row(&site)?
-                                }
-                            };
-                            let row = e.add_nw(*base, row)?;
-                            let asked = e.ask_group(codes, row)?;
-                            let number = find(e)?;
-                            e.keep_group(codes, asked, number)?
-                        }
-                    };
-                    e.hashed = None;
-                    e.store(e.element_ptr(i32.into(), numbers, e.add_nw(first, j)?)?, number)?;
-                    if let Some((is_spread, dense)) = spread {
-                        let row = e.selected_row(&site)?;
-                        let row = e.choose_int(is_spread, row, e.i64(0))?;
-                        e.store(e.element_ptr(i32.into(), dense, row)?, number)?;
-                    }
-                    Ok(())
-                })
-            })?;
-            let table = e.load_ptr(handle.state)?;
-            let entries = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
-            let at = |e: &mut Self, number: IntValue<'c>| e.merged_value_ptr(entries, key_ty, ty, number);
-            let (each, done) = (e.new_block("each"), e.new_block("merged"));
-            if let Some(few) = &few {
-                let groups = e.load_i64(e.offset(table, DictOffsets::LEN as u64)?)?;
-                let strip = Strip { start, size, numbers, groups };
-                e.merge_strip_of_few(few, &rows, &site, &strip, spread.map(|(is_spread, _)| is_spread), &at, each)?;
-                e.branch(done)?;
-            } else {
-                e.branch(each)?;
-            }
-            e.at(each);
-            e.gather_loop(size, |e, j| {
-                e.bind_row(&site, start, j)?;
-                for binding in grouping.bindings {
-                    e.bind(binding)?;
-                }
-                let number = e.load(i32, e.element_ptr(i32.into(), numbers, j)?)?.into_int_value();
-                let at = at(e, e.to_i64(number)?)?;
-                e.merge_expr_at(ty, op, (at, table), grouping.value, span)
-            })?;
-            e.branch(done)?;
-            e.at(done);
-            Ok(())
+            e.find_groups(&grouped, ahead.as_ref(), (start, size), spread)?;
+            e.merge_groups(&grouped, (start, size), spread.map(|(is_spread, _)| is_spread))
         })?;
         Ok(true)
+    }
+
+    /// Looks for the keys of a strip's rows; the numbers of their groups.
+    fn find_groups(
+        &mut self,
+        grouped: &Grouped<'_, 'c>,
+        ahead: Option<&MergeAhead<'c, '_>>,
+        (start, size): (IntValue<'c>, IntValue<'c>),
+        spread: Option<(IntValue<'c>, PointerValue<'c>)>,
+    ) -> Res<()> {
+        let Grouped { site, numbers, span, .. } = grouped;
+        let i32 = self.unit.ll.i32_type();
+        let step = if ahead.is_some() { prehash::STRIP } else { STRIP };
+        self.strips(size, step, *span, |e, first, count| {
+            let start = e.add_nw(start, first)?;
+            let hashed = match ahead {
+                Some(ahead) => {
+                    let end = e.add_nw(start, count)?;
+                    Some((ahead, e.hash_ahead(ahead, site.source, site.syms.1, start, end)?))
+                }
+                None => None,
+            };
+            e.gather_loop(count, |e, j| {
+                e.hashed = match hashed {
+                    Some((ahead, done)) => Some(e.hashed(ahead, done, start, e.add_nw(start, j)?)?),
+                    None => None,
+                };
+                let number = e.find_group(grouped, start, j)?;
+                e.hashed = None;
+                e.store(e.element_ptr(i32.into(), *numbers, e.add_nw(first, j)?)?, number)?;
+                if let Some((is_spread, dense)) = spread {
+                    let row = e.selected_row(site)?;
+                    let row = e.choose_int(is_spread, row, e.i64(0))?;
+                    e.store(e.element_ptr(i32.into(), dense, row)?, number)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// The number of the group of row `j` from `start` on.
+    fn find_group(&mut self, grouped: &Grouped<'_, 'c>, start: IntValue<'c>, j: IntValue<'c>) -> Res<IntValue<'c>> {
+        let Grouped { grouping, site, rows, key, codes, handle, span, .. } = grouped;
+        let types = grouped.types()?;
+        let i32 = self.unit.ll.i32_type();
+        let find = |e: &mut Self| -> Res<IntValue<'c>> {
+            if codes.is_none() || matches!(rows, Rows::Elements) {
+                e.bind_row(site, start, j)?;
+            }
+            let value = e.emit(key)?;
+            let known = e.known_hash(grouping.key);
+            let number = e.row_of_key(handle, types, (&value, known), *span)?;
+            Ok(e.b.build_int_truncate(number, i32, "")?)
+        };
+        let Some((codes, base)) = codes else { return find(self) };
+        let row = match rows {
+            Rows::Elements => self.add_nw(start, j)?,
+            Rows::Selected { .. } => {
+                self.bind_row(site, start, j)?;
+                self.selected_row(site)?
+            }
+        };
+        let row = self.add_nw(*base, row)?;
+        let asked = self.ask_group(codes, row)?;
+        let number = find(self)?;
+        self.keep_group(codes, asked, number)
+    }
+
+    /// Merges the values of a strip's rows into their groups.
+    fn merge_groups(
+        &mut self,
+        grouped: &Grouped<'_, 'c>,
+        (start, size): (IntValue<'c>, IntValue<'c>),
+        is_spread: Option<IntValue<'c>>,
+    ) -> Res<()> {
+        let Grouped { grouping, site, rows, few, handle, numbers, span, .. } = grouped;
+        let (key_ty, ty, op) = grouped.types()?;
+        let i32 = self.unit.ll.i32_type();
+        let table = self.load_ptr(handle.state)?;
+        let entries = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
+        let at = |e: &mut Self, number: IntValue<'c>| e.merged_value_ptr(entries, key_ty, ty, number);
+        let (each, done) = (self.new_block("each"), self.new_block("merged"));
+        if let Some(few) = few {
+            let groups = self.load_i64(self.offset(table, DictOffsets::LEN as u64)?)?;
+            let strip = Strip { start, size, numbers: *numbers, groups };
+            self.merge_strip_of_few(few, rows, site, &strip, is_spread, &at, each)?;
+            self.branch(done)?;
+        } else {
+            self.branch(each)?;
+        }
+        self.at(each);
+        self.gather_loop(size, |e, j| {
+            e.bind_row(site, start, j)?;
+            for binding in grouping.bindings {
+                e.bind(binding)?;
+            }
+            let number = e.load(i32, e.element_ptr(i32.into(), *numbers, j)?)?.into_int_value();
+            let number = e.to_i64(number)?;
+            let at = at(e, number)?;
+            e.merge_expr_at(ty, op, (at, table), grouping.value, *span)
+        })?;
+        self.branch(done)?;
+        self.at(done);
+        Ok(())
     }
 
     /// Binds the loop's own symbols for row `j` of the strip at `start`.

@@ -1,4 +1,4 @@
-//! Intrinsics that are neither string search nor dictionary functions: checked arithmetic, dates, order keys.
+//! Intrinsics: which function of the layers below is one, and what it is given.
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};

@@ -79,23 +79,25 @@ impl<'c> Emitter<'c, '_> {
                 let count = self.add_nw(whole, self.to_i64(more)?)?;
                 Ok(Source { count, kind: Kind::Chunks { vec, ty: data.ty.clone(), size } })
             }
-            Iter::Zip(parts) => {
-                let mut sources: Vec<Source<'c>> = Vec::with_capacity(parts.len());
-                for part in parts {
-                    sources.push(self.emit_iter(part, span)?);
-                }
-                let Some((first, rest)) = sources.split_first() else {
-                    return Ok(Source { count: self.i64(0), kind: Kind::Zip(sources) });
-                };
-                let count = first.count;
-                for other in rest {
-                    if other.count != count {
-                        let differ = self.cmp(IntPredicate::NE, count, other.count)?;
-                        self.trap_if(differ, Status::LengthMismatch, span, &[count, other.count])?;
-                    }
-                }
-                Ok(Source { count, kind: Kind::Zip(sources) })
+            Iter::Zip(parts) => self.emit_zip(parts, span),
+        }
+    }
+
+    fn emit_zip(&mut self, parts: &[Iter], span: Span) -> Res<Source<'c>> {
+        let mut sources: Vec<Source<'c>> = Vec::with_capacity(parts.len());
+        for part in parts {
+            sources.push(self.emit_iter(part, span)?);
+        }
+        let Some((first, rest)) = sources.split_first() else {
+            return Ok(Source { count: self.i64(0), kind: Kind::Zip(sources) });
+        };
+        let count = first.count;
+        for other in rest {
+            if other.count != count {
+                let differ = self.cmp(IntPredicate::NE, count, other.count)?;
+                self.trap_if(differ, Status::LengthMismatch, span, &[count, other.count])?;
             }
         }
+        Ok(Source { count, kind: Kind::Zip(sources) })
     }
 }

@@ -18,7 +18,7 @@ use weld_core::ir::{Expr, ExprKind, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
 use super::{Emitter, Filled, Handle, Parallel, Res, Val, internal, prehash};
-use crate::analysis::{allocates, any, has_loops, merges, merges_at_index};
+use crate::analysis::{Merges, allocates, any, has_loops, merges, merges_at_index};
 use crate::layout;
 use crate::values::source::Source;
 
@@ -26,6 +26,21 @@ use crate::values::source::Source;
 const STRIP: i64 = 16 * 1024;
 /// The same for a loop that contains loops.
 const OUTER_STRIP: i64 = 64;
+
+/// A loop of which the builders are ready.
+struct Iterations<'a, 'c> {
+    source: &'a Source<'c>,
+    /// The first one, and what they stay below.
+    range: (IntValue<'c>, IntValue<'c>),
+    index_base: Option<IntValue<'c>>,
+    builders: &'a Val<'c>,
+    func: &'a Func,
+    fills: Merges,
+    /// Those that are filled in numbers that are known.
+    appenders: Vec<Rc<Handle<'c>>>,
+    /// One of which all indices were checked.
+    vec_merger: Option<&'a Handle<'c>>,
+}
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn emit_for(&mut self, expr: &Expr, iter: &Iter, builder: &Expr, func: &Func) -> Res<Val<'c>> {
@@ -84,9 +99,6 @@ impl<'c> Emitter<'c, '_> {
         func: &Func,
         span: Span,
     ) -> Res<()> {
-        let [(b_sym, b_ty), (i_sym, _), (x_sym, _)] = &func.params[..] else {
-            return Err(internal("an update function of other than three parameters"));
-        };
         let index_base = self.index_base.take();
         if first.get_zero_extended_constant() == Some(0)
             && count == source.count
@@ -96,28 +108,26 @@ impl<'c> Emitter<'c, '_> {
         {
             return Ok(());
         }
-        let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
         let fills = merges(&func.body);
-        let inner_loops = has_loops(&func.body);
         let mut appenders = Vec::new();
         if !fills.inner && fills.most > 0 && fills.most < 64 {
             collect_appenders(builders, &mut appenders);
         }
         self.reserve_all(&appenders, count, fills.most, fills.always, first, span)?;
-        let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
+        let vec_merger = self.checked_vec_merger(builders, func, (first, count), index_base)?;
+        self.run_strips(
+            &Iterations { source, range: (first, count), index_base, builders, func, fills, appenders, vec_merger },
+            span,
+        )
+    }
 
-        let vec_merger = match builders {
-            Val::Builder(handle) if is_vec_merger(handle) && merges_at_index(func) => {
-                let range = match index_base {
-                    Some(base) => (self.add(base, first)?, self.add(base, count)?),
-                    None => (first, count),
-                };
-                self.check_vec_merger(handle, range, merge_span(&func.body))?;
-                Some(handle)
-            }
-            _ => None,
+    /// The strips of a loop of which the builders are ready.
+    fn run_strips(&mut self, iterations: &Iterations<'_, 'c>, span: Span) -> Res<()> {
+        let Iterations { source, range: (first, count), builders, func, .. } = *iterations;
+        let [_, _, (x_sym, _)] = &func.params[..] else {
+            return Err(internal("an update function of other than three parameters"));
         };
-
+        let inner_loops = has_loops(&func.body);
         let merge = if inner_loops { None } else { self.merge_ahead(builders, func)? };
         let strip = match merge {
             Some(_) => prehash::STRIP,
@@ -138,12 +148,7 @@ impl<'c> Emitter<'c, '_> {
         let left = self.sub(count, start_value)?;
         let size = self.umin(left, self.i64(strip))?;
         let end = self.add_nw(start_value, size)?;
-        if !fills.always {
-            for handle in &appenders {
-                let extra = self.mul(size, self.i64(fills.most as i64))?;
-                self.reserve(handle, &appended(handle)?, extra, span)?;
-            }
-        }
+        self.reserve_strip(iterations, size, span)?;
         let hashed = match &merge {
             Some(merge) => Some((merge, self.hash_ahead(merge, source, *x_sym, start_value, end)?)),
             None => None,
@@ -159,8 +164,86 @@ impl<'c> Emitter<'c, '_> {
             Some((merge, done)) => Some(self.hashed(merge, done, start_value, index)?),
             None => None,
         };
+        self.emit_filling(iterations, (index, end))?;
+        self.hashed = None;
+        let incremented = self.add_nw(index, self.i64(1))?;
+        i.add_incoming(&[(&incremented, self.current_block()?)]);
+        let more = self.cmp(IntPredicate::ULT, incremented, end)?;
+        self.branch_if(more, looping, next)?;
+
+        self.at(next);
+        let more = self.cmp(IntPredicate::ULT, end, count)?;
+        self.branch_if(more, again, done)?;
+        self.at(again);
+        self.poll_cancel(span)?;
+        start.add_incoming(&[(&end, self.current_block()?)]);
+        self.branch(head)?;
+        self.at(done);
+        Ok(())
+    }
+
+    /// One iteration, with its stores into the columns of appenders told apart from all else.
+    fn emit_filling(&mut self, iterations: &Iterations<'_, 'c>, range: (IntValue<'c>, IntValue<'c>)) -> Res<()> {
+        let Iterations { source, index_base, builders, func, ref appenders, vec_merger, .. } = *iterations;
+        let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
-        let around = self.fill(&appenders)?;
+        let around = self.fill(appenders)?;
+        self.emit_iteration(source, range, index_base, builders, func, vec_merger)?;
+        self.unread = around;
+        for (handle, was) in appenders.iter().zip(was_reserved) {
+            handle.reserved.set(was);
+            handle.filled.replace(Rc::default());
+        }
+        Ok(())
+    }
+
+    /// Room for a strip, where there is none for the whole loop.
+    fn reserve_strip(&mut self, iterations: &Iterations<'_, 'c>, size: IntValue<'c>, span: Span) -> Res<()> {
+        if iterations.fills.always {
+            return Ok(());
+        }
+        for handle in &iterations.appenders {
+            let extra = self.mul(size, self.i64(iterations.fills.most as i64))?;
+            self.reserve(handle, &appended(handle)?, extra, span)?;
+        }
+        Ok(())
+    }
+
+    /// The vecmerger into which every iteration merges at its own index: that all of them lie in it is checked here, and not
+    /// again.
+    fn checked_vec_merger<'b>(
+        &mut self,
+        builders: &'b Val<'c>,
+        func: &Func,
+        (first, count): (IntValue<'c>, IntValue<'c>),
+        index_base: Option<IntValue<'c>>,
+    ) -> Res<Option<&'b Handle<'c>>> {
+        let handle = match builders {
+            Val::Builder(handle) if is_vec_merger(handle) && merges_at_index(func) => handle,
+            _ => return Ok(None),
+        };
+        let range = match index_base {
+            Some(base) => (self.add(base, first)?, self.add(base, count)?),
+            None => (first, count),
+        };
+        self.check_vec_merger(handle, range, merge_span(&func.body))?;
+        Ok(Some(handle))
+    }
+
+    /// One iteration: that of `index`, of those below `end`.
+    fn emit_iteration(
+        &mut self,
+        source: &Source<'c>,
+        (index, end): (IntValue<'c>, IntValue<'c>),
+        index_base: Option<IntValue<'c>>,
+        builders: &Val<'c>,
+        func: &Func,
+        vec_merger: Option<&Handle<'c>>,
+    ) -> Res<()> {
+        let [(b_sym, b_ty), (i_sym, _), (x_sym, _)] = &func.params[..] else {
+            return Err(internal("an update function of other than three parameters"));
+        };
+        let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
         self.vars.insert(*b_sym, builders.clone());
         let number = match index_base {
             Some(base) => self.add(base, index)?,
@@ -178,26 +261,7 @@ impl<'c> Emitter<'c, '_> {
             e.settle(b_ty, &result, builders)
         })?;
         self.loop_depth -= 1;
-        self.unread = around;
         vec_merger.inspect(|handle| handle.inside.set(None));
-        self.hashed = None;
-        for (handle, was) in appenders.iter().zip(was_reserved) {
-            handle.reserved.set(was);
-            handle.filled.replace(Rc::default());
-        }
-        let incremented = self.add_nw(index, self.i64(1))?;
-        i.add_incoming(&[(&incremented, self.current_block()?)]);
-        let more = self.cmp(IntPredicate::ULT, incremented, end)?;
-        self.branch_if(more, looping, next)?;
-
-        self.at(next);
-        let more = self.cmp(IntPredicate::ULT, end, count)?;
-        self.branch_if(more, again, done)?;
-        self.at(again);
-        self.poll_cancel(span)?;
-        start.add_incoming(&[(&end, self.current_block()?)]);
-        self.branch(head)?;
-        self.at(done);
         Ok(())
     }
 

@@ -73,24 +73,7 @@ impl<'c> Emitter<'c, '_> {
         func: &Func,
         span: Span,
     ) -> Res<bool> {
-        let least = if has_loops(&func.body) { 2 } else { parallel.grain.unwrap_or(GRAIN).saturating_mul(2) };
-        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
-        let mut slots = Vec::new();
-        if few
-            || calls_c(func)
-            || !collect_slots(builders, &mut slots)
-            || (self.strict && slots.iter().any(Slot::sums_floats))
-        {
-            return Ok(false);
-        }
-        let in_place = merges_in_place(func, source.is_range());
-        for (slot, each) in slots.iter_mut().zip(merges_each(func)) {
-            slot.filled = match (&slot.handle.ty, each) {
-                (BuilderType::Appender(_), Some(each)) => Filling::InOrder(each),
-                (BuilderType::VecMerger { .. }, _) if in_place => Filling::InPlace,
-                _ => Filling::Apart,
-            };
-        }
+        let Some(slots) = self.shared_slots(parallel, source, builders, func) else { return Ok(false) };
         let Some(captured) = self.captured(func) else { return Ok(false) };
         let mut grain = match parallel.grain {
             Some(grain) => self.i64(grain as i64),
@@ -113,16 +96,7 @@ impl<'c> Emitter<'c, '_> {
         let state_bytes = slots.last().map_or(0, |slot| slot.offset + slot.bytes());
         let state = self.alloca(state_bytes, "builders")?;
         for slot in slots {
-            if let (Filling::InOrder(each), BuilderType::Appender(element)) = (slot.filled, &slot.handle.ty) {
-                let total = self.mul_sat(source.count, each)?;
-                self.reserve(&slot.handle, element, total, span)?;
-            }
-            let at = slot.at(self, state)?;
-            self.copy_state(&slot.handle.ty, slot.handle.state, at)?;
-            if matches!(slot.filled, Filling::InOrder(_)) {
-                // No range looks for more room than there is.
-                self.store(self.offset(at, 8)?, self.i64(i64::MAX))?;
-            }
+            let at = self.share(slot, source, state, span)?;
             if matches!(slot.handle.ty, BuilderType::VecMerger { .. })
                 && slot.filled == Filling::Apart
                 && parallel.grain.is_none()
@@ -161,16 +135,70 @@ impl<'c> Emitter<'c, '_> {
         ];
         let (_, status) = self.call_with_words("weld_parallel_for", &fields)?;
         self.pass_on(status)?;
-        for slot in slots {
-            let at = slot.at(self, state)?;
-            match slot.filled {
-                Filling::InOrder(_) => {
-                    self.store(slot.handle.state, self.load_i64(at)?)?;
-                }
-                _ => self.copy_state(&slot.handle.ty, at, slot.handle.state)?,
-            }
-        }
+        slots.iter().try_for_each(|slot| self.take_back(slot, state))?;
         Ok(true)
+    }
+
+    /// The builders of a loop that several threads are to share, and how each is filled; none if it is to run on this one.
+    fn shared_slots(
+        &self,
+        parallel: Parallel,
+        source: &Source<'c>,
+        builders: &Val<'c>,
+        func: &Func,
+    ) -> Option<Vec<Slot<'c>>> {
+        let least = if has_loops(&func.body) { 2 } else { parallel.grain.unwrap_or(GRAIN).saturating_mul(2) };
+        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
+        let mut slots = Vec::new();
+        if few
+            || calls_c(func)
+            || !collect_slots(builders, &mut slots)
+            || (self.strict && slots.iter().any(Slot::sums_floats))
+        {
+            return None;
+        }
+        let in_place = merges_in_place(func, source.is_range());
+        for (slot, each) in slots.iter_mut().zip(merges_each(func)) {
+            slot.filled = match (&slot.handle.ty, each) {
+                (BuilderType::Appender(_), Some(each)) => Filling::InOrder(each),
+                (BuilderType::VecMerger { .. }, _) if in_place => Filling::InPlace,
+                _ => Filling::Apart,
+            };
+        }
+        Some(slots)
+    }
+
+    /// Puts a builder into the state that the loop's functions get; gives its address there.
+    fn share(
+        &mut self,
+        slot: &Slot<'c>,
+        source: &Source<'c>,
+        state: PointerValue<'c>,
+        span: Span,
+    ) -> Res<PointerValue<'c>> {
+        if let (Filling::InOrder(each), BuilderType::Appender(element)) = (slot.filled, &slot.handle.ty) {
+            let total = self.mul_sat(source.count, each)?;
+            self.reserve(&slot.handle, element, total, span)?;
+        }
+        let at = slot.at(self, state)?;
+        self.copy_state(&slot.handle.ty, slot.handle.state, at)?;
+        if matches!(slot.filled, Filling::InOrder(_)) {
+            // No range looks for more room than there is.
+            self.store(self.offset(at, 8)?, self.i64(i64::MAX))?;
+        }
+        Ok(at)
+    }
+
+    /// Takes a builder out of that state when the loop has run.
+    fn take_back(&mut self, slot: &Slot<'c>, state: PointerValue<'c>) -> Res<()> {
+        let at = slot.at(self, state)?;
+        match slot.filled {
+            Filling::InOrder(_) => {
+                self.store(slot.handle.state, self.load_i64(at)?)?;
+                Ok(())
+            }
+            _ => self.copy_state(&slot.handle.ty, at, slot.handle.state),
+        }
     }
 
     /// An array of [`weld_runtime::concat::Appender`].

@@ -14,6 +14,18 @@ use weld_runtime::{Status, StringView};
 use super::{BytesVal, Res, Unit, Values};
 
 impl<'c> Values<'c, '_> {
+    /// Constant bytes. Short ones are their view, so that comparing them compares words.
+    pub(crate) fn constant_bytes_value(&self, bytes: &[u8]) -> BytesVal<'c> {
+        if bytes.len() > StringView::INLINE_MAX {
+            let ptr = self.unit.constant_bytes(bytes);
+            return BytesVal::Slice { ptr, len: self.i64(bytes.len() as i64) };
+        }
+        let view = StringView::new(bytes).unwrap_or_default();
+        let low = u64::from(view.len) | (0..4).fold(0, |word, i| word | u64::from(view.bytes[i]) << (32 + 8 * i));
+        let high = (0..8).fold(0, |word, i| word | u64::from(view.bytes[4 + i]) << (8 * i));
+        BytesVal::View { low: self.i64(low as i64), high: self.i64(high as i64) }
+    }
+
     pub(crate) fn bytes_len(&self, bytes: &BytesVal<'c>) -> Res<IntValue<'c>> {
         match bytes {
             BytesVal::Slice { len, .. } => Ok(*len),
@@ -89,6 +101,7 @@ impl<'c> Values<'c, '_> {
 
 /// `{i64, i64} weld.make_view(ptr, len)`, one a module. Never reads outside of the bytes: short ones are put together
 /// from two overlapping loads.
+// More than 80 lines: one function of LLVM IR, block after block, whose values go from one to the next.
 fn make_view_function<'c>(unit: &Unit<'c>) -> Res<FunctionValue<'c>> {
     const NAME: &str = "weld.make_view";
     if let Some(function) = unit.module.get_function(NAME) {
