@@ -155,7 +155,7 @@ impl Settings {
     pub(crate) fn function(&self, call: &Call<'_>) -> std::result::Result<Function, Vec<Diagnostic>> {
         let args = Arguments::Given(&call.given.args);
         let function = self.functions.function(call.language, call.text, call.entry, args, &call.options);
-        function.map_err(|errors| call.given.explained(errors))
+        function.map_err(|errors| call.given.explained(errors, call.language))
     }
 
     /// The text's program as it is written.

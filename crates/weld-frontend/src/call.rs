@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use weld_core::diag::{Diagnostic, ErrorKind, Span};
 use weld_core::interp::Value;
 
-use crate::{Arg, Function, json};
+use crate::{Arg, Function, Language, json};
 
 /// The arguments of one call.
 #[derive(Clone, Default, Debug)]
@@ -15,6 +15,8 @@ pub struct Given {
     values: Vec<Json>,
     /// What is wrong with them; said when the text has been parsed.
     wrong: Option<String>,
+    /// What makes a value no array: ragged lists, sizes that are not those of the data. Only languages of arrays mind.
+    no_array: Option<String>,
 }
 
 impl Given {
@@ -22,7 +24,7 @@ impl Given {
     pub fn push(&mut self, name: Option<String>, written: Option<String>, value: Json) {
         let known = json::known(&value).unwrap_or_else(|message| {
             let which = name.clone().map_or(format!("argument {}", self.args.len() + 1), |name| format!("`{name}`"));
-            self.wrong.get_or_insert(format!("{which}: {message}"));
+            self.no_array.get_or_insert(format!("{which}: {message}"));
             crate::Known::Nothing
         });
         self.args.push(Arg { name, written, known });
@@ -36,8 +38,8 @@ impl Given {
 
     /// What to say where the text does not compile with these arguments. Type errors may follow from an argument that nothing is
     /// known of, because it is wrong.
-    pub fn explained(&self, errors: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        match &self.wrong {
+    pub fn explained(&self, errors: Vec<Diagnostic>, language: &dyn Language) -> Vec<Diagnostic> {
+        match self.wrong.as_ref().or(self.no_array.as_ref().filter(|_| language.lists_are_arrays())) {
             Some(message) if errors.iter().all(|error| error.kind == ErrorKind::Type) => {
                 vec![Diagnostic::ty(Span::new(0, 0), message.clone())]
             }

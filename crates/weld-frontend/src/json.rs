@@ -8,7 +8,6 @@
 use serde_json::{Map, Value as Json, json};
 use weld_core::interp::{Value, json as plain};
 use weld_core::ir::Literal;
-use weld_core::ty::{ScalarKind, Type};
 
 use crate::{Array, Axes, Known, Shape, Sizes};
 
@@ -30,7 +29,6 @@ pub fn known(json: &Json) -> Result<Known, String> {
 pub fn read(json: &Json, shape: &Shape) -> Result<Value, String> {
     match (shape, json) {
         (Shape::Void, Json::Null) => Ok(Value::bool(false)),
-        (Shape::Plain(Type::Scalar(kind)), Json::String(_)) if kind.is_float() => float(json, *kind),
         (Shape::Plain(ty), _) => plain::from_json(json, ty),
         (Shape::Text, Json::String(text)) => Ok(bytes(text)),
         (Shape::List(element), Json::Array(items)) => {
@@ -60,16 +58,6 @@ fn no_value(json: &Json, wanted: &str) -> String {
 
 fn bytes(text: &str) -> Value {
     Value::vec(text.bytes().map(|byte| Value::Scalar(Literal::U8(byte))))
-}
-
-fn float(json: &Json, kind: ScalarKind) -> Result<Value, String> {
-    let name = match json.as_str() {
-        Some("nan") => "NaN",
-        Some("inf") => "Infinity",
-        Some("-inf") => "-Infinity",
-        _ => return plain::from_json(json, &Type::Scalar(kind)),
-    };
-    plain::from_json(&json!(name), &Type::Scalar(kind))
 }
 
 fn read_array(json: &Json, array: &Array) -> Result<Value, String> {
@@ -181,6 +169,10 @@ fn described(object: &Map<String, Json>) -> Result<(Sizes, Vec<&Json>), String> 
         sizes.labels = read_labels(labels, &sizes)?;
     }
     let all = sizes.all();
+    // Sizes are `i64` in Weld.
+    if let Some(size) = all.iter().find(|size| i64::try_from(**size).is_err()) {
+        return Err(format!("the size {size} is too large"));
+    }
     let elements = all.iter().try_fold(1u64, |product, size| product.checked_mul(*size));
     // Flat data and that of an empty axis are fine; nested data must be nested as the sizes say.
     let is_nested = found.len() > 1 && !leaves.is_empty();
@@ -300,6 +292,8 @@ fn nested(items: &[Value], sizes: &[u64]) -> Json {
 
 #[cfg(test)]
 mod tests {
+    use weld_core::ty::ScalarKind;
+
     use super::*;
 
     fn json(text: &str) -> Json {

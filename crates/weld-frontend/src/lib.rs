@@ -56,6 +56,12 @@ pub trait Language: Sync {
     /// The end of its files' names, without the first dot: `ttl`, `gt.py`.
     fn extension(&self) -> &'static str;
 
+    /// Whether nested lists are arrays, of which a ragged one is wrong whatever the parameter is. Elsewhere lists may stand for
+    /// structs, and for vectors of vectors of different lengths.
+    fn lists_are_arrays(&self) -> bool {
+        true
+    }
+
     /// Compiles a definition of a text. All parse errors, or all type errors.
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>>;
 }

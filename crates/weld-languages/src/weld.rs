@@ -28,6 +28,10 @@ impl Language for Weld {
         "weld"
     }
 
+    fn lists_are_arrays(&self) -> bool {
+        false
+    }
+
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
         let (text, entry) = (request.text, Span::new(0, 0));
         request.options.limits.check_text(text).map_err(|error| vec![error])?;

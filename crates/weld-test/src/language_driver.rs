@@ -62,7 +62,7 @@ fn run_call(case: &LanguageCase, call: &Call, language: &dyn Language) -> Result
     let library = Library::default();
     let mut request = Request::new(&case.text, &library, &options);
     (request.entry, request.args) = (call.entry.as_deref(), Args::Given(&given.args));
-    let compiled = language.compile(&request).map_err(|errors| given.explained(errors));
+    let compiled = language.compile(&request).map_err(|errors| given.explained(errors, language));
     let compiled = compiled.and_then(|function| {
         let values = given.read(&function).map_err(|error| vec![error])?;
         Ok((function, values))
@@ -216,6 +216,14 @@ mod tests {
 
     fn failures(text: &str) -> Vec<String> {
         run_text("t", text, weld_languages::by_name("weld").unwrap()).failures
+    }
+
+    #[test]
+    fn lists_are_structs_and_vectors_of_different_lengths() {
+        let ragged = "# call: [[[1], [], [2, 3]], [7, [8]]]\n# expect: [[[1], [], [2, 3]], 8]\n# call: [[[1], 2], [7, [8]]]\n# error: type: argument `v`\n|v: vec[vec[i64]], p: {i64,vec[i64]}|\n  {v, lookup(p.$1, 0L)}\n";
+        assert_eq!(failures(ragged), Vec::<String>::new());
+        let wrong = "# call: [[[1], [2, 3]]]\n# error: type: `+`\n|v: vec[vec[i64]]| v + 1L\n";
+        assert_eq!(failures(wrong), Vec::<String>::new());
     }
 
     #[test]

@@ -122,9 +122,9 @@ fn float_from_json(json: &Json) -> Option<f64> {
     match json {
         Json::Number(number) => number.as_f64(),
         Json::String(name) => match name.as_str() {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
+            "NaN" | "nan" => Some(f64::NAN),
+            "Infinity" | "inf" => Some(f64::INFINITY),
+            "-Infinity" | "-inf" => Some(f64::NEG_INFINITY),
             _ => None,
         },
         _ => None,
@@ -160,6 +160,13 @@ mod tests {
         round_trip("[0.1,\"Infinity\",1e+300]", Type::vec(Type::F64));
         let ty = Type::dict(Type::I64, Type::structure([Type::vec(Type::I8), Type::BOOL]));
         round_trip("{\"dict\":[[-1,[[],false]],[3,[[104,105],true]]]}", ty);
+    }
+
+    #[test]
+    fn floats_have_short_names_on_the_way_in() {
+        let short = serde_json::from_str("[\"nan\",\"inf\",\"-inf\"]").expect("JSON");
+        let value = from_json(&short, &Type::vec(Type::F64)).expect("floats");
+        assert_eq!(to_json(&value).to_string(), "[\"NaN\",\"Infinity\",\"-Infinity\"]");
     }
 
     #[test]
