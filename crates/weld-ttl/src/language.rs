@@ -130,6 +130,10 @@ fn param_type(ty: &Type, arg: &Arg) -> Result<Type, String> {
 /// Whether a value of these sizes is one of the type.
 fn check_sizes(ty: &Type, found: &[u64]) -> Result<(), String> {
     let dims = ty.as_matrix().map_or(&[][..], |(_, dims)| &dims[..]);
+    // `$` gives sizes as ints. Only a matrix without elements can be larger.
+    if let Some((at, size)) = found.iter().enumerate().find(|(_, size)| i32::try_from(**size).is_err()) {
+        return Err(format!("size {size} in dimension {at} does not fit int"));
+    }
     // An empty list does not say how many dimensions follow.
     let is_empty = found.last() == Some(&0) && found.len() < dims.len();
     let agrees = |(dim, size): (&Dim, &u64)| joined(*dim, Dim::Known(*size as i64)).is_some();
