@@ -132,3 +132,22 @@ def f(a: Field[K, float64]):
             a = 1
         with interval(1, None):
             a = 2 * a[-1]
+---
+# Without a domain, levels that no interval reaches are levels of the fields, too.
+# call: {"a": [1, 2, 3], "b": [9, 9, 9]}
+# expect: {"b": {"data": [1, 2, 9]}}
+# call: {"a": [1, 2], "b": [9, 9, 9]}
+# expect: {"b": {"data": [1, 2, 9]}}
+# call: {"a": {"data": [0, 1, 2, 3], "origin": [1]}, "b": [9, 9, 9]}
+# expect: {"b": {"data": [1, 2, 9]}}
+@gtscript.stencil
+def f(a: Field[K, float64], b: Field[K, float64]):
+    with computation(PARALLEL), interval(0, -1):
+        b = a
+---
+# call: {"b": [[[9, 9, 9, 9]]]}
+# expect: {"b": {"data": [[[9, 7, 7, 9]]]}}
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(FORWARD), interval(1, -1):
+        b = 7

@@ -55,7 +55,8 @@ pub(crate) fn level(bound: Bound, levels: &Int) -> Int {
     }
 }
 
-/// The largest domain that fits all accesses: the fields' origins move to its first point.
+/// The largest domain that fits all accesses: the fields' origins move to its first point. No domain is larger than all fields
+/// are: levels that no interval reaches are levels of the fields, too.
 pub(crate) fn largest(stencil: &Stencil, arrays: &mut [Option<Array>], has_origin: bool) -> [Int; 3] {
     let reaches = reaches(stencil);
     [0, 1, 2].map(|axis| {
@@ -77,6 +78,12 @@ pub(crate) fn largest(stencil: &Stencil, arrays: &mut [Option<Array>], has_origi
             Some(frame.size[axis].sub(&frame.origin[axis]).plus(-beyond(reach, axis)))
         });
         let least = fits.reduce(|least, size| least.min(&size));
+        let sizes = fields.iter().filter_map(|reach| {
+            let frame = &arrays[reach.field].as_ref()?.frame;
+            Some(frame.size[axis].sub(&frame.origin[axis]))
+        });
+        let greatest = sizes.reduce(|greatest, size| greatest.max(&size));
+        let least = least.zip(greatest).map(|(least, greatest)| least.min(&greatest));
         least.map_or(Int::Known(1), |size| size.max(&Int::Known(0)))
     })
 }
