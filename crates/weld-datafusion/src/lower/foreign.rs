@@ -105,7 +105,8 @@ impl Foreign {
     }
 }
 
-fn has_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
+/// Whether an expression reads a scalar subquery, which is null if it has no row, whatever its type says.
+pub(crate) fn has_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<ScalarSubqueryExpr>() || expr.children().into_iter().any(has_subquery)
 }
 

@@ -12,6 +12,7 @@ use weld_core::op::BinaryOp;
 use weld_core::ty::Type;
 
 use super::expr::{Scope, both_valid, can_fail, compare, data_type, identical, lower, lower_literal, predicate};
+use super::foreign::has_subquery;
 use super::types::value_type;
 use super::{Block, Result, Sql, Unsupported};
 
@@ -104,7 +105,9 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
             Ok(ir::if_(cond, then, otherwise))
         })?;
     }
+    // A subquery without a row is null, whatever its type says.
     let nullable = case.nullable(scope.schema).map_err(|error| Unsupported::new(case, error))?;
+    let nullable = nullable || case.children().into_iter().any(has_subquery);
     let value = block.share("case", value);
     let valid = ir::field(value.clone(), 1);
     let value = ir::field(value, 0);

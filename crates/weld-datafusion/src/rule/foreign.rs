@@ -36,7 +36,7 @@ use datafusion::physical_plan::{
 use crate::config::WeldOptions;
 use crate::lower;
 use crate::lower::aggregate::Aggregate;
-use crate::lower::foreign::{Foreign, lowers};
+use crate::lower::foreign::{Foreign, has_subquery, lowers};
 use crate::lower::pipeline::Sink;
 use crate::lower::{Unsupported, size};
 
@@ -101,7 +101,7 @@ fn below_filter(filter: &FilterExec) -> Made {
         // Where the first conjuncts are null, the others are evaluated still.
         let first = conjunction(first.iter().cloned());
         let mut passes = Arc::clone(&first);
-        if first.nullable(&schema)? {
+        if first.nullable(&schema)? || has_subquery(&first) {
             let no = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
             passes = Arc::new(BinaryExpr::new(Arc::clone(&first), Operator::IsDistinctFrom, no));
             predicate = conjunction([first, predicate]);

@@ -22,6 +22,10 @@ async fn a_subquery_without_rows_is_null() {
             "SELECT sum(k) FILTER (WHERE k > (SELECT k FROM t WHERE k > 100)) FROM t",
             "SELECT t.k FROM t JOIN t u ON t.k = u.k AND t.k > (SELECT k FROM t WHERE k > 100)",
             "SELECT k FROM t WHERE k > (SELECT k FROM t WHERE k = 15)",
+            // A subquery in a branch of CASE, whose type says that it is never null.
+            "SELECT k FROM t WHERE CASE WHEN k > 10 THEN (SELECT k FROM t WHERE k > 100) ELSE k END < 5",
+            "SELECT CASE WHEN k > 10 THEN (SELECT k FROM t WHERE k > 100) ELSE k END IS NULL, k FROM t",
+            "SELECT g, sum(k) FROM t WHERE CASE g WHEN 1 THEN (SELECT k FROM t WHERE k > 100) ELSE g END = 0 GROUP BY g",
             // Compared by DataFusion, in a column of its own.
             "SELECT g FROM t WHERE arrow_cast(9, 'Decimal256(45, 3)') = (SELECT d FROM d WHERE d > 100) AND k > 3",
             "SELECT DISTINCT g + 1 FROM t WHERE arrow_cast(9, 'Decimal256(45, 3)') = (SELECT d FROM d WHERE d > 100)",
