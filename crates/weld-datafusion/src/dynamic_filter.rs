@@ -11,7 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use weld_codegen::Value;
-use weld_plans::{JoinKeys, KeySet, between, key_set, text_key, within};
+use weld_plans::{JoinKeys, KeySet, between, has_sets, key_set, text_key, within};
 
 use crate::exec::{DynamicFilter, Inner};
 
@@ -87,6 +87,12 @@ fn narrowed(
 ) -> Option<Arc<dyn PhysicalExpr>> {
     let (column, schema) = (&feeds.probe_keys[part], &feeds.probe_schema);
     let tables: Vec<&Value> = keys.iter().map(|keys| keys.table).collect();
+    let data_type = column.data_type(schema).ok()?;
+    if !has_sets(&data_type) && !data_type.is_string() {
+        // Floats among others, of which the table has the order keys. Without a row nothing can match.
+        let is_empty = |table: &&Value| table.as_dict().is_some_and(|dict| dict.is_empty());
+        return tables.iter().all(is_empty).then(|| lit(false));
+    }
     if let Some(set) = set_of(&tables, part, context) {
         return Some(within(column, schema, &set));
     }

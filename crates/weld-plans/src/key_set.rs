@@ -112,8 +112,8 @@ fn all_keys<T: ArrowPrimitiveType>(
     }
 }
 
-/// Whether keys of the type have sets.
-pub(crate) fn has_sets(data_type: &DataType) -> bool {
+/// Whether keys of the type, which is no text, have sets.
+pub fn has_sets(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Date32

@@ -34,7 +34,7 @@ pub use key_filters::{
     JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, between, key_set, with_key_sets, within,
     without_key_filters,
 };
-pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, text_key};
+pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

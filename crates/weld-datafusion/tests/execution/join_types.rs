@@ -19,7 +19,7 @@ use weld_datafusion::pipelines;
 
 use crate::common::{Engines, config, session, sorted_rows};
 
-const TYPES: [JoinType; 10] = [
+pub(crate) const TYPES: [JoinType; 10] = [
     JoinType::Inner,
     JoinType::Left,
     JoinType::Right,
@@ -133,7 +133,7 @@ fn sources(sides: &Sides, partitions: usize) -> [Arc<dyn ExecutionPlan>; 2] {
     })
 }
 
-fn gathered(plan: Arc<dyn ExecutionPlan>, partitions: usize) -> Arc<dyn ExecutionPlan> {
+pub(crate) fn gathered(plan: Arc<dyn ExecutionPlan>, partitions: usize) -> Arc<dyn ExecutionPlan> {
     if partitions > 1 { Arc::new(CoalescePartitionsExec::new(plan)) } else { plan }
 }
 
@@ -163,7 +163,7 @@ async fn check(weld: &SessionContext, sides: &Sides, shape: Shape) {
     check_plan(weld, || hash_join(sides, shape), shape.partitions, shape.batch_rows, &place).await;
 }
 
-async fn check_plan(
+pub(crate) async fn check_plan(
     weld: &SessionContext,
     join: impl Fn() -> Arc<dyn ExecutionPlan>,
     partitions: usize,

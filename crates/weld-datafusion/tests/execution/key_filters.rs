@@ -157,3 +157,26 @@ async fn joins_that_are_not_compiled_feed_sets_of_keys() {
         }
     }
 }
+
+/// Keys of types that have no sets: a scan that evaluates filters is not asked to look one up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_without_sets_under_filters_of_a_scan() {
+    let rows = |rows: i64| {
+        format!(
+            "SELECT v, arrow_cast(concat('a key of text ', v % 37), 'Binary') AS b, arrow_cast(v % 37, 'Time64(Microsecond)') AS t,
+                    v % 2 = 0 AS c, v % 37 / 4.0 AS f FROM generate_series(1, {rows}) AS g(v)"
+        )
+    };
+    for partitions in [1, 2] {
+        let config = config(partitions).set_bool("datafusion.execution.parquet.pushdown_filters", true);
+        let (engines, folder) = (Engines::new(config), tempfile::tempdir().expect("a folder"));
+        engines.parquet_from("l", &rows(20), folder.path()).await;
+        engines.parquet_from("r", &rows(500), folder.path()).await;
+        for key in ["l.b = r.b", "l.t = r.t", "l.c = r.c", "l.f = r.f", "l.f = r.f AND l.t = r.t AND l.v = r.v"] {
+            for filter in ["l.v < 7", "l.v < 0"] {
+                let sql = format!("SELECT count(*), sum(l.v), sum(r.v) FROM l JOIN r ON {key} WHERE {filter}");
+                engines.check(&sql, 1).await;
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod distinct;
 mod exchanges;
 mod fallback;
 mod faults;
+mod float_keys;
 mod grouping_sets;
 mod join_types;
 mod joins;

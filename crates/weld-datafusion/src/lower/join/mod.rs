@@ -27,6 +27,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use weld_core::ir::{Expr, build as ir};
+use weld_core::op::Intrinsic;
 use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, compare, data_type, lower};
@@ -167,9 +168,10 @@ impl Join {
         let mut matchable: Option<Expr> = None;
         for (index, expr) in keys.iter().enumerate() {
             let scope = Scope { schema, columns };
-            let key = lower(block, &scope, expr)?;
+            let mut key = lower(block, &scope, expr)?;
             if key.value.ty.as_scalar().is_some_and(ScalarKind::is_float) {
-                return Err(Unsupported::new("HashJoinExec", "keys of floats tell NaNs apart by their bits"));
+                // The two zeros are one key, and NaNs are told apart by their bits.
+                key.value = ir::intrinsic(Intrinsic::OrderKey, [key.value]);
             }
             if self.nulls_match && self.nullable(index)? {
                 let valid = block.share("valid", key.valid());
@@ -185,7 +187,7 @@ impl Join {
     }
 
     /// For each column of the build side the key that it is. Where rows match, the probe side's key has the same value: the
-    /// table need not keep it, and what follows knows it before the table is asked.
+    /// table need not keep it, and what follows knows it before the table is asked. Not so for floats, whose two zeros match.
     fn columns_as_keys(&self) -> Vec<Option<usize>> {
         let mut columns = vec![None; self.left.fields().len()];
         if self.nulls_match || !matches!(self.join_type, JoinType::Inner | JoinType::Right) {
@@ -194,7 +196,7 @@ impl Join {
         for (index, (left, right)) in self.left_keys.iter().zip(&self.right_keys).enumerate() {
             let Some(column) = left.downcast_ref::<Column>() else { continue };
             let same = match (left.data_type(&self.left), right.data_type(&self.right)) {
-                (Ok(left), Ok(right)) => left == right,
+                (Ok(left), Ok(right)) => left == right && !left.is_floating(),
                 _ => false,
             };
             if same && let Some(known) = columns.get_mut(column.index()) {
