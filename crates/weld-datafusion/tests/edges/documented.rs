@@ -167,7 +167,7 @@ async fn expressions(text: &mut String) {
     );
     let engines = Engines::new(config(1));
     engines
-        .table_from("t", "SELECT v AS a, v AS b, CAST(v AS VARCHAR) AS s FROM generate_series(0, 3) AS g(v)", 4)
+        .table_from("t", "SELECT CASE WHEN v >= 0 THEN v END AS a, v AS b, CAST(v AS VARCHAR) AS s FROM generate_series(0, 3) AS g(v)", 4)
         .await;
     for expr in [
         "a + b, a - b, a * b, a / b, a % b, -a",
