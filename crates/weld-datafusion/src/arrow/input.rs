@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, RecordBatch, make_array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch,
+    make_array, make_view, new_null_array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{self as types, DataType};
@@ -105,8 +106,14 @@ impl BatchColumns {
 /// The array as compiled code can read it. Dictionaries stay dictionaries, whatever batch they are in, so that their
 /// layout is one for all batches: nulls among the values become nulls of the rows.
 fn readable(array: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(values) = array.as_fixed_size_binary_opt() {
+        return Ok(Arc::new(views_of_fixed(values)));
+    }
     let DataType::Dictionary(_, of) = array.data_type() else { return Ok(Arc::clone(array)) };
     let dictionary = array.as_any_dictionary();
+    if let Some(values) = dictionary.values().as_fixed_size_binary_opt() {
+        return readable(&dictionary.with_values(Arc::new(views_of_fixed(values))));
+    }
     let values = dictionary.values();
     if matches!(values.data_type(), DataType::Dictionary(..)) {
         return Ok(cast(array, of)?);
@@ -126,6 +133,24 @@ fn readable(array: &ArrayRef) -> Result<ArrayRef> {
     // SAFETY: keys and values are those of a dictionary. What is null is null still, so no other code is looked at; the
     // one of an empty dictionary's rows are all null.
     Ok(make_array(unsafe { data.build_unchecked() }))
+}
+
+/// Values of one width as views of them. Their bytes stay where they are.
+fn views_of_fixed(array: &FixedSizeBinaryArray) -> BinaryViewArray {
+    let width = usize::try_from(array.value_length()).unwrap_or(0).max(1);
+    // Offsets of views are taken as signed by some.
+    let rows_max = (i32::MAX as usize / width).max(1);
+    let bytes = array.values();
+    let mut views = Vec::with_capacity(array.len());
+    let mut buffers = Vec::new();
+    for start in (0..array.len()).step_by(rows_max) {
+        let rows = rows_max.min(array.len() - start);
+        let number = buffers.len() as u32;
+        views.extend((0..rows).map(|row| make_view(array.value(start + row), number, (row * width) as u32)));
+        buffers.push(bytes.slice_with_length(start * width, rows * width));
+    }
+    // SAFETY: a view is inline, or the bytes of its row in the buffer that begins `start` rows into the array's.
+    unsafe { BinaryViewArray::new_unchecked(views.into(), buffers, array.nulls().cloned()) }
 }
 
 fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
@@ -176,7 +201,7 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
         DataType::Boolean => Layout::Bits,
         DataType::Utf8 | DataType::Binary => Layout::Utf8,
         DataType::LargeUtf8 | DataType::LargeBinary => Layout::LargeUtf8,
-        DataType::Utf8View | DataType::BinaryView => Layout::Utf8View,
+        DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) => Layout::Utf8View,
         DataType::Dictionary(codes, values) => {
             Layout::Dictionary { codes: fixed_kind(codes)?, values: Box::new(expected_layout(values)?.layout) }
         }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use arrow::alloc::Allocation;
 use arrow::array::{
-    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch,
-    RecordBatchOptions, make_array,
+    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray,
+    RecordBatch, RecordBatchOptions, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
     SchemaRef, StringViewType, Utf8Type,
@@ -22,6 +23,7 @@ use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
 
 use crate::lower::Slot;
+use crate::lower::types::is_string;
 
 /// A vector of rows, to be handed out as batches.
 #[derive(Debug)]
@@ -145,6 +147,12 @@ impl RowsReader {
             DataType::LargeUtf8 => strings::<LargeUtf8Type>(values, nulls),
             DataType::Binary => strings::<BinaryType>(values, nulls),
             DataType::LargeBinary => strings::<LargeBinaryType>(values, nulls),
+            DataType::Dictionary(_, entries) => {
+                // Of views Arrow makes a dictionary without copying what it has seen before.
+                let views = if is_string(entries) { DataType::Utf8View } else { DataType::BinaryView };
+                Ok(cast(&self.bytes(&views, values, nulls)?, data_type)?)
+            }
+            DataType::FixedSizeBinary(width) => of_one_width(values, *width, nulls),
             other => internal_err!("{other} is neither text nor binary"),
         }
     }
@@ -260,7 +268,30 @@ fn inline_view(value: &StringView) -> u128 {
 /// Whether a type is text or binary, the values of which are byte vectors.
 pub(super) fn is_bytes(data_type: &DataType) -> bool {
     use DataType::*;
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
+    match data_type {
+        Dictionary(_, entries) => is_bytes(entries),
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
+        _ => false,
+    }
+}
+
+/// Byte vectors of the same width; under a null is one of any.
+fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let bytes_each = usize::try_from(width).unwrap_or(0);
+    let mut bytes: Vec<u8> = Vec::with_capacity(values.len() * bytes_each);
+    for (row, value) in values.iter().enumerate() {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            bytes.resize(bytes.len() + bytes_each, 0);
+            continue;
+        }
+        // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
+        let value = unsafe { value.as_slice() };
+        if value.len() != bytes_each {
+            return internal_err!("a value of {} bytes cannot become one of {width}", value.len());
+        }
+        bytes.extend_from_slice(value);
+    }
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(bytes), nulls)?))
 }
 
 fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {

@@ -10,7 +10,7 @@ use weld_core::ty::ScalarKind;
 
 use super::date::{days_of, is_utc, knows_date, units_a_second};
 use super::expr::{guarded, predicate};
-use super::types::{decimal_of, is_string, power_of_ten, value_type};
+use super::types::{decimal_of, entry_type, is_binary, is_string, power_of_ten, value_type};
 use super::{Block, Result, Sql, Unsupported, raise};
 
 /// A converted value.
@@ -34,7 +34,9 @@ impl Converted {
 
 /// The conversion of `arg`; where it has no result, an error or, if `safe`, a null.
 pub(crate) fn lower_cast(block: &mut Block<'_>, arg: Sql, from: &DataType, to: &DataType, safe: bool) -> Result<Sql> {
-    if from == to || (is_string(from) && is_string(to)) {
+    let (from, to) = (entry_type(from).unwrap_or(from), entry_type(to).unwrap_or(to));
+    let from_binary = is_binary(from) || matches!(from, DataType::FixedSizeBinary(_));
+    if from == to || (is_string(from) && is_string(to)) || (from_binary && is_binary(to)) {
         return Ok(arg);
     }
     if safe && *from == DataType::Date64 && matches!(to, DataType::Timestamp(..)) {

@@ -113,6 +113,9 @@ pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
         return Ok(Sql { value: ir::zero(&ty), valid: Some(ir::bool(false)) });
     }
     let unsupported = || Unsupported::new(value, "no lowering for this literal");
+    if let ScalarValue::Dictionary(_, entry) = value {
+        return lower_literal(entry);
+    }
     Ok(Sql::required(opt::of_query(match value {
         ScalarValue::Boolean(Some(v)) => ir::bool(*v),
         ScalarValue::Int8(Some(v)) => ir::lit(Literal::I8(*v)),
@@ -148,6 +151,7 @@ pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
         ScalarValue::Binary(Some(v)) | ScalarValue::LargeBinary(Some(v)) | ScalarValue::BinaryView(Some(v)) => {
             ir::bytes(v.as_slice())
         }
+        ScalarValue::FixedSizeBinary(_, Some(v)) => ir::bytes(v.as_slice()),
         _ => return Err(unsupported()),
     })))
 }

@@ -18,6 +18,11 @@ pub(crate) fn value_type(data_type: &DataType) -> Result<Type> {
         | DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView => Ok(Type::vec(Type::U8)),
+        DataType::FixedSizeBinary(width) if *width > 0 => Ok(Type::vec(Type::U8)),
+        DataType::Dictionary(..) => match entry_type(data_type) {
+            Some(entries) => value_type(entries),
+            None => Err(Unsupported::new(data_type, "of its entries or codes there is no lowering")),
+        },
         fixed => {
             let kind = fixed_kind(fixed).ok_or_else(|| Unsupported::new(fixed, "no Weld type stands for it"))?;
             Ok(Type::Scalar(kind))
@@ -41,6 +46,19 @@ pub(crate) fn decimal_of(data_type: &DataType) -> Option<(u8, i8)> {
 
 pub(crate) fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The type of a dictionary's entries, which stand for its values. Values become a dictionary again where they leave: of the
+/// codes there must be one for every row of a batch, and entries are text or binary.
+pub(crate) fn entry_type(data_type: &DataType) -> Option<&DataType> {
+    let DataType::Dictionary(codes, entries) = data_type else { return None };
+    let has_codes = matches!(**codes, DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64);
+    (has_codes && (is_string(entries) || is_binary(entries))).then_some(entries)
+}
+
+/// Whether it is binary of any width.
+pub(crate) fn is_binary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 /// `10^n` for a power that fits 128 bits.

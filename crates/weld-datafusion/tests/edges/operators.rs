@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch,
-    StringArray, UInt64Array, make_array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array,
+    Int64Array, RecordBatch, StringArray, UInt64Array, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, take};
@@ -52,6 +52,12 @@ pub(crate) fn extremes(data_type: &DataType) -> ArrayRef {
         Binary | LargeBinary | BinaryView => {
             let bytes: [&[u8]; 6] = [b"", b"a", b"\xff\x00", b"twelve bytes", b"thirteen byte", b"thirteen bytf"];
             of(Arc::new(BinaryArray::from_iter_values(bytes)))
+        }
+        FixedSizeBinary(width) => {
+            let width = *width as usize;
+            let of = |first: u8, last: u8| [vec![first; width - 1], vec![last]].concat();
+            let values = [of(0, 0), of(0, 1), of(255, 255), of(255, 0), of(b'a', b'b')];
+            Arc::new(FixedSizeBinaryArray::try_from_iter(values.into_iter()).expect("values of one width"))
         }
         Decimal32(precision, scale) | Decimal64(precision, scale) => of(decimals(*precision, *scale)),
         UInt8 => of(Arc::new(UInt64Array::from(vec![0, 1, 2, 7, 127, 128, 254, 255]))),
@@ -98,6 +104,7 @@ fn others() -> Vec<DataType> {
     let mut types = vec![Boolean, Date32, Timestamp(TimeUnit::Nanosecond, None), Utf8, LargeUtf8, Utf8View];
     types.extend([Time32(TimeUnit::Second), Time64(TimeUnit::Microsecond), Duration(TimeUnit::Millisecond)]);
     types.extend([Decimal32(9, 2), Decimal64(18, 3), Binary, LargeBinary, BinaryView]);
+    types.extend([FixedSizeBinary(4), FixedSizeBinary(16)]);
     types
 }
 
