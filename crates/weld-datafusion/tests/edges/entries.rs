@@ -75,7 +75,7 @@ const QUERIES: [&str; 26] = [
     "SELECT DISTINCT d FROM t WHERE k % 2 = 0",
     "SELECT t.k, o.k, t.d, o.e FROM t JOIN o ON t.d = o.d WHERE o.k < 1010",
     "SELECT t.k, o.k, o.d FROM t LEFT JOIN o ON t.d = o.e AND t.k % 30 = o.k % 30",
-    "SELECT t.k, o.k FROM t JOIN o ON t.d IS NOT DISTINCT FROM o.d AND t.w = o.w WHERE t.k + 1000 >= o.k",
+    "SELECT t.k, o.k FROM t JOIN o ON (t.d IS NOT DISTINCT FROM o.d) AND t.w = o.w WHERE t.k + 1000 >= o.k",
     "SELECT d, count(*) FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.d = t.e) GROUP BY d",
     "SELECT k, CASE WHEN k % 2 = 0 THEN d ELSE e END AS x FROM t WHERE k > 3",
     "SELECT k, coalesce(d, e, 'none') AS x FROM t WHERE k > 3",

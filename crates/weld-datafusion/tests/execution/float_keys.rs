@@ -116,7 +116,10 @@ async fn queries() {
     };
     for partitions in [1, 3] {
         for (pushdown, in_files) in [(false, false), (false, true), (true, true)] {
-            let config = config(partitions).set_bool("datafusion.execution.parquet.pushdown_filters", pushdown);
+            // DataFusion's own filters by the keys of joins compare bits: with them its scan drops -0.0 where 0.0 is the key.
+            let config = config(partitions)
+                .set_bool("datafusion.execution.parquet.pushdown_filters", pushdown)
+                .set_bool("datafusion.optimizer.enable_join_dynamic_filter_pushdown", !pushdown);
             let (engines, folder) = (Engines::new(config), tempfile::tempdir().expect("a folder"));
             for (name, sql) in [("l", rows(300, 7)), ("r", rows(40, 3))] {
                 match in_files {
