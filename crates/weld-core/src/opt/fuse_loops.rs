@@ -15,6 +15,8 @@
 //! In `for(zip(result(for(V, appender, P)), W), B, C)` with a `P` that merges exactly once an element, `V` takes the
 //! place of the inner loop: `for(zip(V, W), B, C')`, and lengths are compared as before.
 //!
+//! A list that is empty unless a condition holds is looped over where it does, see `empty_branches`.
+//!
 //! Never worse: the producer's appender, its writes and the reads are gone, and no code runs more often. The consumer's
 //! body is copied when the producer merges in several places: only while the copies are small.
 //!
@@ -22,8 +24,8 @@
 
 use std::collections::HashMap;
 
-use super::Config;
 use super::facts::can_fail;
+use super::{Config, empty_branches};
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::ty::{BuilderType, Type};
 
@@ -43,6 +45,10 @@ struct Fuser<'a> {
 
 impl Fuser<'_> {
     fn visit(&mut self, e: &mut Expr) {
+        if empty_branches::split(e) {
+            // The loop is in one of the branches now.
+            return e.each_child_mut(&mut |branch| deep(|| self.visit(branch)));
+        }
         while self.fuse(e) || self.fuse_zip(e) {}
         self.drop_copy(e);
     }

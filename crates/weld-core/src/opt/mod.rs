@@ -13,6 +13,7 @@
 mod append_rows;
 mod drop_fields;
 mod eliminate_common;
+mod empty_branches;
 mod facts;
 mod fuse_horizontally;
 mod fuse_loops;

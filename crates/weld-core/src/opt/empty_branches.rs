@@ -1,0 +1,104 @@
+//! A loop over a list that is empty unless a condition holds.
+//!
+//! ```weld
+//! for(if(c, v, []), b, f)    =>    if(c, for(v, b, f), b)
+//! ```
+//! Law: a loop over an empty vector gives its builder. SQL's functions make such lists, empty for NULL; their loops fuse with
+//! those that read them. Never worse: the builder's expression is copied, which is variables, fields and new builders, and one
+//! of both is evaluated.
+
+use crate::ir::{Expr, ExprKind, Iter};
+
+/// Rewrites the loop, if it is one; whether it was.
+pub(super) fn split(e: &mut Expr) -> bool {
+    let ExprKind::For { iter, builder, .. } = &mut e.kind else { return false };
+    let Iter::Vector(data) = &mut **iter else { return false };
+    let ExprKind::If { cond, on_true, on_false } = &mut data.kind else { return false };
+    let (full, is_true) = match (is_empty(on_true), is_empty(on_false)) {
+        (false, true) => (on_true, true),
+        (true, false) => (on_false, false),
+        _ => return false,
+    };
+    if !is_cheap(builder) {
+        return false;
+    }
+    let (cond, full, builder) = (cond.take(), full.take(), (**builder).clone());
+    *data = full;
+    let (ty, span) = (e.ty.clone(), e.span);
+    let filled = e.take();
+    let (on_true, on_false) = if is_true { (filled, builder) } else { (builder, filled) };
+    let kind = ExprKind::If { cond: Box::new(cond), on_true: Box::new(on_true), on_false: Box::new(on_false) };
+    *e = Expr { ty, span, kind, annotations: Default::default() };
+    true
+}
+
+fn is_empty(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Vector(elements) => elements.is_empty(),
+        ExprKind::Result(builder) => matches!(builder.kind, ExprKind::NewBuilder { arg: None }),
+        _ => false,
+    }
+}
+
+/// Whether a builder's expression may stand in two branches.
+fn is_cheap(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Var(_) | ExprKind::NewBuilder { arg: None } => true,
+        ExprKind::Field(of, _) => is_cheap(of),
+        ExprKind::Struct(parts) => parts.iter().all(is_cheap),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::opt::fuse_loops;
+    use crate::opt::testing::check;
+
+    #[test]
+    fn the_loop_goes_into_the_branch_and_fuses_there() {
+        let before = "|v: vec[i64], c: bool|
+            result(for(if(c, map(v, |x| x * 2L), []), merger[i64,+], |b, i, x| merge(b, x)))";
+        check(
+            fuse_loops::run,
+            before,
+            &expect![[r#"
+            |v: vec[i64], c: bool|
+              result(if(
+                c,
+                for(v, merger[i64,+], |b, i, x| let x_2 = x * 2L; let i_2 = i; let b_2 = b; merge(b_2, x_2)),
+                merger[i64,+]
+              ))
+        "#]],
+        );
+    }
+
+    #[test]
+    fn not_where_the_builder_is_filled_already_or_both_have_elements() {
+        let before = "|v: vec[i64], c: bool|
+            result(for(if(c, v, []), for(v, merger[i64,+], |b, i, x| merge(b, x)), |b, i, x| merge(b, x)))";
+        check(
+            fuse_loops::run,
+            before,
+            &expect![[r#"
+            |v: vec[i64], c: bool|
+              result(for(
+                if(c, v, []: vec[i64]),
+                for(v, merger[i64,+], |b_2, i_2, x_2| merge(b_2, x_2)),
+                |b, i, x| merge(b, x)
+              ))
+        "#]],
+        );
+        let before = "|v: vec[i64], c: bool| result(for(if(c, v, [1L]), merger[i64,+], |b, i, x| merge(b, x)))";
+        check(
+            fuse_loops::run,
+            before,
+            &expect![[r#"
+            |v: vec[i64], c: bool|
+              result(for(if(c, v, [1L]), merger[i64,+], |b, i, x| merge(b, x)))
+        "#]],
+        );
+    }
+}
