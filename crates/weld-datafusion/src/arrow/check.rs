@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, ByteView, GenericByteArray, GenericByteViewArray, OffsetSizeTrait,
+    RecordBatch,
 };
 use arrow::buffer::Buffer;
 use arrow::datatypes::{self as types, ArrowNativeType, ByteArrayType, ByteViewType, DataType, SchemaRef};
@@ -111,6 +112,7 @@ fn check_array(array: &ArrayRef, depth: Depth) -> Result<(), String> {
             check_array(dictionary.values(), depth)?;
             check_codes(dictionary.keys(), dictionary.values().len())
         }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => check_list(array.as_ref()),
         _ => return Ok(()),
     }?;
     CHECKED.lock().unwrap_or_else(PoisonError::into_inner).note(array, depth);
@@ -155,17 +157,7 @@ impl Checked {
 
 fn check_strings<T: ByteArrayType>(array: &GenericByteArray<T>, depth: Depth) -> Result<(), String> {
     let (offsets, bytes) = (array.value_offsets(), array.values().as_slice());
-    let (first, last) = (offsets[0].to_isize(), offsets[offsets.len() - 1].to_isize());
-    let within = |at: Option<isize>| at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= bytes.len());
-    let (Some(first), Some(last)) = (within(first), within(last)) else {
-        return Err(format!("its offsets leave its {} bytes", bytes.len()));
-    };
-    // Without an early end this takes many offsets at a time.
-    let backwards = |pair: &[T::Offset]| pair[0] > pair[1];
-    if offsets.windows(2).fold(false, |found, pair| found | backwards(pair)) {
-        let at = offsets.windows(2).position(backwards).unwrap_or(0);
-        return Err(format!("the offsets of row {at} run backwards"));
-    }
+    let (first, last) = check_offsets(offsets, bytes.len(), "bytes")?;
     if depth != Depth::Text || bytes[first..last].is_ascii() {
         return Ok(());
     }
@@ -174,6 +166,46 @@ fn check_strings<T: ByteArrayType>(array: &GenericByteArray<T>, depth: Depth) ->
         Some(at) => Err(format!("row {at} is not UTF-8")),
         None => Ok(()),
     }
+}
+
+/// The first and the last of offsets into so many values.
+fn check_offsets<O: OffsetSizeTrait>(offsets: &[O], values: usize, what: &str) -> Result<(usize, usize), String> {
+    let within = |at: O| at.to_isize().and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= values);
+    let (Some(first), Some(last)) = (within(offsets[0]), within(offsets[offsets.len() - 1])) else {
+        return Err(format!("its offsets leave its {values} {what}"));
+    };
+    // Without an early end this takes many offsets at a time.
+    let backwards = |pair: &[O]| pair[0] > pair[1];
+    if offsets.windows(2).fold(false, |found, pair| found | backwards(pair)) {
+        let at = offsets.windows(2).position(backwards).unwrap_or(0);
+        return Err(format!("the offsets of row {at} run backwards"));
+    }
+    Ok((first, last))
+}
+
+/// Lists, and those inside of them.
+fn check_list(array: &dyn Array) -> Result<(), String> {
+    let values = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            check_offsets(list.value_offsets(), list.values().len(), "values")?;
+            list.values()
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            check_offsets(list.value_offsets(), list.values().len(), "values")?;
+            list.values()
+        }
+        DataType::FixedSizeList(_, size) => {
+            let (values, size) = (array.as_fixed_size_list().values(), usize::try_from(*size).unwrap_or(0));
+            if array.len().checked_mul(size).is_none_or(|wanted| wanted > values.len()) {
+                return Err(format!("{} lists of {size} values have {}", array.len(), values.len()));
+            }
+            values
+        }
+        _ => return Ok(()),
+    };
+    check_list(values.as_ref())
 }
 
 fn check_views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>, depth: Depth) -> Result<(), String> {

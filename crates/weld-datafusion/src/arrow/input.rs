@@ -19,9 +19,10 @@ use weld_core::opt::Constant;
 use weld_core::ty::ScalarKind;
 use weld_runtime::ColumnAbi;
 
-use super::lists::list_layout;
+use super::lists::{Wholes, constant_list, expected_list, list_layout};
 use crate::lower::Sql;
 use crate::lower::expr::lower_literal;
+use crate::lower::lists::list;
 
 /// The columns of a batch that a stream reads, with what their chunk points to beside Arrow's buffers.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct BatchColumns {
     buffers: Vec<Box<[*const u8]>>,
     /// For each column its dictionary's number, or 0.
     dictionaries: Vec<u64>,
+    /// Which lists have no NULL inside.
+    wholes: Wholes,
 }
 
 /// Numbers for the dictionaries of a stream's columns: the same where a batch has the dictionary of the batch before.
@@ -68,7 +71,7 @@ unsafe impl Send for BatchColumns {}
 unsafe impl Sync for BatchColumns {}
 
 impl BatchColumns {
-    /// The columns of `batch` at `indices`.
+    /// The columns of `batch` at `indices`, and behind them those of [`Wholes`].
     pub(crate) fn new(batch: &RecordBatch, indices: &[usize]) -> Result<BatchColumns> {
         let mut arrays = Vec::with_capacity(indices.len());
         for &index in indices {
@@ -76,7 +79,8 @@ impl BatchColumns {
         }
         let buffers = arrays.iter().map(|array| string_buffers(array.as_ref())).collect();
         let dictionaries = vec![0; arrays.len()];
-        Ok(BatchColumns { rows: batch.num_rows(), arrays, buffers, dictionaries })
+        let wholes = Wholes::of(&arrays, batch.num_rows());
+        Ok(BatchColumns { rows: batch.num_rows(), arrays, buffers, dictionaries, wholes })
     }
 
     /// The same for a stream whose batches share dictionaries.
@@ -95,7 +99,9 @@ impl BatchColumns {
     pub(crate) fn chunk(&self) -> Result<Chunk<'_>> {
         let arrays = self.arrays.iter().zip(&self.buffers).zip(&self.dictionaries);
         let columns = arrays.map(|((array, buffers), dictionary)| column(array.as_ref(), buffers, *dictionary));
-        Ok(Chunk::new(self.rows, columns.collect::<Result<_>>()?))
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
+        columns.extend(self.wholes.columns());
+        Ok(Chunk::new(self.rows, columns))
     }
 
     pub(crate) fn arrays(&self) -> &[ArrayRef] {
@@ -169,6 +175,14 @@ pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Val
         ColumnarValue::Scalar(value) => value,
         ColumnarValue::Array(_) => return internal_err!("{expr} depends on rows"),
     };
+    if list(&value.data_type()).is_some() {
+        let constant = constant_list(&value.to_array()?)?;
+        return match nullable {
+            true => Ok(Value::structure([constant, Value::bool(!value.is_null())])),
+            false if value.is_null() => internal_err!("{expr} is null, which its type excludes"),
+            false => Ok(constant),
+        };
+    }
     let Ok(Sql { value, valid }) = lower_literal(&value) else {
         return internal_err!("{expr} has the value {value}, which has no lowering");
     };
@@ -205,7 +219,10 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
         DataType::Dictionary(codes, values) => {
             Layout::Dictionary { codes: fixed_kind(codes)?, values: Box::new(expected_layout(values)?.layout) }
         }
-        other => Layout::Fixed(fixed_kind(other)?),
+        other => match fixed_kind(other) {
+            Some(kind) => Layout::Fixed(kind),
+            None => expected_list(other)?,
+        },
     };
     Some(ColumnLayout { layout, validity: false })
 }

@@ -4,5 +4,6 @@
 pub(crate) mod check;
 pub(crate) mod gather;
 pub(crate) mod input;
-mod lists;
+pub(crate) mod lists;
+pub(crate) mod moved;
 pub(crate) mod output;

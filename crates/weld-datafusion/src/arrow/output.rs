@@ -1,8 +1,10 @@
 //! Vectors that compiled code made, as record batches.
 //!
 //! Fixed-width columns share the vector's memory. Booleans and validity, a byte each in Weld, are packed. Long strings
-//! of a view column stay in the input's buffers where one of them holds the bytes, and are copied otherwise.
+//! of a view column stay in the input's buffers where one of them holds the bytes, and are copied otherwise. Lists and structs
+//! are in [`super::moved`].
 
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -22,7 +24,9 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
 
+use super::moved::{Numbered, Source, made, moved};
 use crate::lower::Slot;
+use crate::lower::lists::is_nested;
 use crate::lower::types::is_string;
 
 /// A vector of rows, to be handed out as batches.
@@ -35,11 +39,15 @@ pub(crate) struct RowsReader {
     next: usize,
     /// Buffers that long strings may point into, by address.
     strings: Vec<Buffer>,
+    /// Where the values of an output column are, if they are not in the rows.
+    nested: Vec<Option<Source>>,
+    /// What columns are moved from.
+    batches: Numbered,
 }
 
 /// The vector as the owner of Arrow buffers.
 #[derive(Debug)]
-struct Owned(Value);
+pub(super) struct Owned(pub(super) Value);
 
 // Vectors are immutable: a panic elsewhere cannot leave one half changed.
 impl std::panic::RefUnwindSafe for Owned {}
@@ -48,11 +56,44 @@ impl std::panic::UnwindSafe for Owned {}
 impl RowsReader {
     /// `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
     /// strings may point into.
-    pub(crate) fn new(rows: Value, schema: SchemaRef, slots: &[Slot], mut strings: Vec<Buffer>) -> Result<RowsReader> {
+    pub(crate) fn new(rows: Value, schema: SchemaRef, slots: &[Slot], strings: Vec<Buffer>) -> Result<RowsReader> {
+        RowsReader::moving(rows, schema, slots, strings, &[])
+    }
+
+    /// The same of rows with lists. `moved` says of which of the input's columns an output column consists.
+    pub(crate) fn moving(
+        rows: Value,
+        schema: SchemaRef,
+        slots: &[Slot],
+        mut strings: Vec<Buffer>,
+        moved: &[Option<usize>],
+    ) -> Result<RowsReader> {
+        // Lists that were made follow the rows.
+        let mut lists = match rows.ty().fields() {
+            Some(fields) => (1..fields.len()).filter_map(|index| rows.field(index)).collect::<VecDeque<_>>(),
+            None => VecDeque::new(),
+        };
+        let rows = rows.field(0).unwrap_or(rows);
+        let mut nested = Vec::with_capacity(slots.len());
+        for (index, field) in schema.fields().iter().enumerate().take(slots.len()) {
+            nested.push(match moved.get(index).copied().flatten() {
+                _ if !is_nested(field.data_type()) => None,
+                Some(column) => Some(Source::Batches(column)),
+                None => match lists.pop_front() {
+                    Some(values) => Some(Source::Vector { values: Arc::new(Owned(values)), next: 0 }),
+                    None => return internal_err!("lists without values"),
+                },
+            });
+        }
         let starts = field_starts(&rows)?;
         let columns = slots.iter().map(|slot| (starts[slot.field], slot.nullable)).collect();
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings })
+        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+    }
+
+    /// Gives the batches that rows have numbers of.
+    pub(crate) fn over(self, batches: Numbered) -> RowsReader {
+        RowsReader { batches, ..self }
     }
 
     /// Rows not handed out yet.
@@ -69,9 +110,14 @@ impl RowsReader {
         }
         let views = self.rows.0.columns();
         let mut arrays = Vec::with_capacity(self.columns.len());
-        for (field, (first, nullable)) in self.schema.fields().iter().zip(&self.columns) {
+        for (index, (field, (first, nullable))) in self.schema.fields().iter().zip(&self.columns).enumerate() {
             let nulls = if *nullable { validity(&views[first + 1], self.next, rows)? } else { None };
-            arrays.push(self.array(field.data_type(), &views[*first], self.next, rows, nulls)?);
+            let (view, range) = (&views[*first], self.next..self.next + rows);
+            arrays.push(match self.nested.get_mut(index).and_then(Option::as_mut) {
+                None => self.array(field.data_type(), view, self.next, rows, nulls)?,
+                Some(Source::Batches(column)) => moved(&self.batches, *column, view, range, nulls)?,
+                Some(source) => made(field.data_type(), source, view, range, nulls)?,
+            });
         }
         self.next += rows;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

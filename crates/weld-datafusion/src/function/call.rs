@@ -1,55 +1,190 @@
-//! A call in a compiled pipeline: the function's program becomes part of the row's expressions, before anything is fused.
+//! Calls: the function's program becomes part of the row's expressions, before anything is fused.
+//!
+//! ```weld
+//! # dot(scaled(v), w) of two lists that may be null
+//! if(r.$0.$1 && r.$1.$1, if(require(r.$2.$1 && r.$3.$1, ".. NULL in it .."), <dot of <scaled of r.$0.$0> and r.$1.$0>, 0.0f), 0.0f)
+//! ```
+//! A list that a function makes for another is made inside of that one's condition, so that their loops fuse.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use weld_core::ir::{Expr, Program, build as ir};
 use weld_core::ty::Type;
 use weld_frontend::Source;
 
+use super::nested::{checked, passed, returned};
 use super::{WeldFunction, nested};
 use crate::lower::expr::{Scope, guarded, lower};
+use crate::lower::lists::{is_list, is_nested, list, lower_nested, streamed_type, whole_types};
 use crate::lower::{Block, Lowering, Result, Sql, Unsupported, for_each};
 
-/// The call's value for the row in scope: NULL if an argument is.
-pub(crate) fn lower_function(
-    block: &mut Block<'_>,
-    scope: &Scope<'_>,
-    call: &ScalarFunctionExpr,
-    function: &WeldFunction,
-) -> Result<Sql> {
-    let is_nested = |ty: &DataType| ty.is_nested();
-    if function.params().iter().any(is_nested) || is_nested(function.result()) {
-        return Err(Unsupported::new(call.name(), "lists and structs are passed to it outside of pipelines"));
-    }
-    let mut values = Vec::with_capacity(call.args().len());
-    let mut valid: Option<Expr> = None;
-    for (arg, param) in call.args().iter().zip(&function.function.params) {
-        let sql = lower(block, scope, arg)?;
-        let sql = block.share_sql("arg", sql);
-        if sql.value.ty != param.shape.ty() {
-            return Err(Unsupported::new(arg, format!("{} is passed for {}", sql.value.ty, param.shape.ty())));
+/// A call of a function, or a field of the struct that it gives: `step(x)['value']`.
+#[derive(Clone, Copy)]
+pub(crate) struct Called<'a> {
+    call: &'a ScalarFunctionExpr,
+    function: &'a WeldFunction,
+    field: Option<usize>,
+}
+
+impl<'a> Called<'a> {
+    /// `None` if the expression is neither.
+    pub(crate) fn of(expr: &'a ScalarFunctionExpr) -> Option<Called<'a>> {
+        if let Some(function) = expr.fun().inner().downcast_ref::<WeldFunction>() {
+            return Some(Called { call: expr, function, field: None });
         }
-        values.push(sql.value);
-        valid = match (valid, sql.valid) {
-            (None, other) | (other, None) => other,
-            (Some(a), Some(b)) => Some(ir::and(a, b)),
-        };
+        let [of, name] = expr.args() else { return None };
+        let name = name.downcast_ref::<Literal>().and_then(|name| name.value().try_as_str().flatten());
+        let of = of.downcast_ref::<ScalarFunctionExpr>().filter(|_| expr.fun().inner().is::<GetFieldFunc>())?;
+        let called = Called::of(of).filter(|called| called.field.is_none())?;
+        let DataType::Struct(fields) = called.function.result() else { return None };
+        let (field, _) = fields.find(name?)?;
+        Some(Called { field: Some(field), ..called })
     }
-    if values.len() != function.function.params.len() {
-        return Err(Unsupported::new(call.name(), "the number of arguments"));
+
+    /// The type of the value.
+    pub(crate) fn result(&self) -> &'a DataType {
+        match (self.field, self.function.result()) {
+            (Some(field), DataType::Struct(fields)) => fields[field].data_type(),
+            (_, result) => result,
+        }
     }
-    let valid = valid.map(|valid| block.share("valid", valid));
-    let value = block.nested(|inner| {
-        let env = &mut *inner.env;
+}
+
+/// The call's value for the row in scope: NULL if an argument is. A list is as [`crate::lower::lists`] has it.
+pub(crate) fn lower_function(block: &mut Block<'_>, scope: &Scope<'_>, called: Called<'_>) -> Result<Sql> {
+    Call::of(block, scope, called)?.value(block)
+}
+
+/// A call with its arguments for a row.
+struct Call<'a> {
+    called: Called<'a>,
+    args: Vec<Passed<'a>>,
+    /// What must hold so that no argument is NULL.
+    valid: Vec<Expr>,
+}
+
+enum Passed<'a> {
+    Value(Expr),
+    /// A list, which is made inside of the condition.
+    Made(Call<'a>),
+}
+
+impl<'a> Call<'a> {
+    fn of(block: &mut Block<'_>, scope: &Scope<'_>, called: Called<'a>) -> Result<Call<'a>> {
+        let Called { call, function, .. } = called;
+        if matches!(called.result(), DataType::Struct(_)) {
+            return Err(Unsupported::new(call.name(), "structs are returned outside of pipelines"));
+        }
+        if call.args().len() != function.params().len() {
+            return Err(Unsupported::new(call.name(), "the number of arguments"));
+        }
+        let mut args = Vec::with_capacity(call.args().len());
+        let mut valid = Vec::new();
+        for (arg, ty) in call.args().iter().zip(function.params()) {
+            let made = arg.downcast_ref::<ScalarFunctionExpr>().filter(|_| list(ty).is_some());
+            let made = made.and_then(Called::of);
+            if let Some(made) = made.filter(|made| list(made.result()).is_some()) {
+                let made = Call::of(block, scope, made)?;
+                note(&mut valid, made.valid.iter().cloned());
+                args.push(Passed::Made(made));
+                continue;
+            }
+            let sql = match is_nested(ty) {
+                true if list(ty).is_none() => return Err(Unsupported::new(ty, "no Weld type stands for it")),
+                true => lower_nested(block, scope, arg)?,
+                false => lower(block, scope, arg)?,
+            };
+            let sql = block.share_sql("arg", sql);
+            note(&mut valid, sql.valid);
+            args.push(Passed::Value(sql.value));
+        }
+        // A list is made, and fails, whether or not another argument is NULL.
+        for arg in &mut args {
+            if let Passed::Made(made) = arg
+                && made.valid.len() < valid.len()
+            {
+                let sql = made.value(block)?;
+                *arg = Passed::Value(block.share_sql("arg", sql).value);
+            }
+        }
+        Ok(Call { called, args, valid })
+    }
+
+    /// The value, or NULL.
+    fn value(&self, block: &mut Block<'_>) -> Result<Sql> {
+        let valid = self.valid.iter().cloned().reduce(ir::and).map(|valid| block.share("valid", valid));
+        let makes_list = list(self.called.result()).is_some();
+        let value = block.nested(|inner| {
+            let mut whole = Vec::new();
+            let value = self.inlined(inner, &mut whole)?;
+            let value = without_nulls(whole, value, &self.called.function.name);
+            Ok(if makes_list { ir::strct([value, ir::bool(true)]) } else { value })
+        })?;
+        let sql = guarded(valid, value);
+        Ok(block.share_sql("called", sql))
+    }
+
+    /// The function's program over arguments that are there; that no NULL is inside of them is added to `whole`.
+    fn inlined(&self, block: &mut Block<'_>, whole: &mut Vec<Expr>) -> Result<Expr> {
+        let mut values = Vec::with_capacity(self.args.len());
+        let Called { function, field, .. } = self.called;
+        for ((arg, param), ty) in self.args.iter().zip(&function.function.params).zip(function.params()) {
+            let value = match arg {
+                Passed::Made(made) => made.inlined(block, whole)?,
+                Passed::Value(value) if is_list(&value.ty) => {
+                    note(whole, [ir::field(value.clone(), 1)]);
+                    ir::field(value.clone(), 0)
+                }
+                Passed::Value(value) => value.clone(),
+            };
+            values.push(passed(block, value, &param.shape, ty, &param.name)?);
+        }
+        let env = &mut *block.env;
         let value = env.sources.call(&function.function, values, &mut env.names);
-        let (output, result) = (function.function.output(), function.result());
-        let mut fields = nested::returned(inner, value, &output, result, &function.name, &mut Vec::new())?;
-        fields.pop().ok_or_else(|| Unsupported::new(call.name(), "it has no result"))
-    })?;
-    let sql = guarded(valid, value);
-    Ok(block.share_sql("called", sql))
+        let value = block.share("result", value);
+        let (shape, name) = (function.function.output(), &function.name);
+        let mut parts = returned(block, value, &shape, function.result(), name, &mut Vec::new())?;
+        let no_result = || Unsupported::new(name, "it has no result");
+        match (field, function.result()) {
+            (Some(field), DataType::Struct(fields)) => {
+                let before = fields.iter().take(field).map(|field| leaves(field.data_type())).sum();
+                // The others are made as well: their errors are the query's.
+                let parts = block.share("parts", ir::strct(parts));
+                let has_part = parts.ty.fields().is_some_and(|parts| parts.len() > before);
+                has_part.then(|| ir::field(parts, before)).ok_or_else(no_result)
+            }
+            _ => parts.pop().ok_or_else(no_result),
+        }
+    }
+}
+
+/// How many columns a result of the type has.
+fn leaves(ty: &DataType) -> usize {
+    match ty {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        _ => 1,
+    }
+}
+
+/// Adds conditions that are not known.
+fn note(known: &mut Vec<Expr>, conditions: impl IntoIterator<Item = Expr>) {
+    for condition in conditions {
+        if !known.iter().any(|known| known.same_as(&condition)) {
+            known.push(condition);
+        }
+    }
+}
+
+/// The value, or an error where NULL is inside of a list that is passed.
+fn without_nulls(whole: Vec<Expr>, value: Expr, name: &str) -> Expr {
+    match whole.into_iter().reduce(ir::and) {
+        Some(whole) => checked(whole, &format!("a list with NULL in it is passed to {name}"), [], value),
+        None => value,
+    }
 }
 
 /// The program that calls the function for each row of its arguments as columns, and how its rows are read.
@@ -73,10 +208,12 @@ pub(super) fn kernel(function: &WeldFunction, nullable: &[bool]) -> Result<RowKe
         fields.push(Field::new("rows", DataType::Boolean, false));
     }
     let column = |field: &Field| {
-        let ty = nested::column_type(field.data_type())?;
+        let ty = field.data_type();
+        let ty = streamed_type(ty).ok_or_else(|| Unsupported::new(ty, "no Weld type stands for it"))?;
         Ok(if field.is_nullable() { Type::structure([ty, Type::BOOL]) } else { ty })
     };
-    let types = fields.iter().map(column).collect::<Result<Vec<Type>>>()?;
+    let mut types = fields.iter().map(column).collect::<Result<Vec<Type>>>()?;
+    types.extend(whole_types(fields.iter().map(Field::data_type)));
     let schema = Schema::new(fields);
     let mut lowering = Lowering::default();
     let data = lowering.stream(Type::vec(Type::structure(types)));
@@ -87,6 +224,8 @@ pub(super) fn kernel(function: &WeldFunction, nullable: &[bool]) -> Result<RowKe
         let loads: Vec<Sql> = loads.collect();
         let valid = loads.iter().filter_map(|sql| sql.valid.clone()).reduce(ir::and);
         let valid = valid.map(|valid| block.share("valid", valid));
+        let lists = function.params().iter().filter(|ty| list(ty).is_some()).count();
+        let whole = (0..lists).map(|index| ir::field(ir::field(r.clone(), arguments + index), 1)).collect();
         let value = block.nested(|inner| {
             let mut values = Vec::with_capacity(arguments);
             for ((sql, param), ty) in loads.into_iter().zip(&function.function.params).zip(function.params()) {
@@ -105,7 +244,7 @@ pub(super) fn kernel(function: &WeldFunction, nullable: &[bool]) -> Result<RowKe
             )?;
             Ok(ir::strct(fields))
         })?;
-        let row = guarded(valid.clone(), value);
+        let row = guarded(valid.clone(), without_nulls(whole, value, &function.name));
         let row = block.share("row", row.value);
         let mut fields: Vec<Expr> = (0..leaves.len()).map(|index| ir::field(row.clone(), index)).collect();
         fields.extend(valid);

@@ -3,45 +3,12 @@
 use arrow::datatypes::DataType;
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
-use weld_core::ty::{ScalarKind, Type};
+use weld_core::ty::Type;
 use weld_frontend::{Array, Shape};
 
+use crate::lower::lists::{List, list, sizes};
 use crate::lower::types::value_type;
 use crate::lower::{Block, Result, Unsupported};
-
-/// The scalars of a list with how many of them make an element, and how many elements there are where the type says so.
-pub(super) struct List {
-    pub(super) kind: ScalarKind,
-    pub(super) items: DataType,
-    pub(super) unit: u64,
-    pub(super) size: Option<u64>,
-}
-
-/// A list of scalars, or of lists of fixed sizes (of lists ..).
-pub(super) fn list(ty: &DataType) -> Option<List> {
-    let (mut item, size) = match ty {
-        DataType::List(item) | DataType::LargeList(item) => (item, None),
-        DataType::FixedSizeList(item, size) => (item, Some(u64::try_from(*size).ok()?)),
-        _ => return None,
-    };
-    let mut unit = 1u64;
-    while let DataType::FixedSizeList(inner, size) = item.data_type() {
-        unit = unit.checked_mul(u64::try_from(*size).ok()?)?;
-        item = inner;
-    }
-    let kind = value_type(item.data_type()).ok()?.as_scalar()?;
-    // Bits have to be unpacked, and bytes would be strings.
-    let is_plain = kind != ScalarKind::Bool && kind.bytes() > 1;
-    is_plain.then(|| List { kind, items: item.data_type().clone(), unit, size })
-}
-
-/// The Weld type of an argument's column.
-pub(super) fn column_type(ty: &DataType) -> Result<Type> {
-    match list(ty) {
-        Some(list) => Ok(Type::vec(Type::Scalar(list.kind))),
-        None => value_type(ty),
-    }
-}
 
 /// An argument as the function takes it. Sizes that the column's type leaves open are checked.
 pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &DataType, name: &str) -> Result<Expr> {
@@ -64,7 +31,7 @@ pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &Dat
         _ => value,
     };
     let value = block.share("list", value);
-    let declared = declared_sizes(ty);
+    let declared = sizes(ty);
     let carried = array.carried().into_iter().map(|axis| match declared.get(axis).copied().flatten() {
         Some(size) => Ok(ir::i64(size as i64)),
         None if axis == 0 => Ok(ir::div(ir::len(value.clone()), unit.clone())),
@@ -74,26 +41,7 @@ pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &Dat
     Ok(if carried.is_empty() { value } else { ir::strct(std::iter::once(value).chain(carried)) })
 }
 
-/// The size of each level of nested lists, where the type says it.
-fn declared_sizes(ty: &DataType) -> Vec<Option<u64>> {
-    let mut sizes = Vec::new();
-    let mut ty = ty;
-    loop {
-        ty = match ty {
-            DataType::List(item) | DataType::LargeList(item) => {
-                sizes.push(None);
-                item.data_type()
-            }
-            DataType::FixedSizeList(item, size) => {
-                sizes.push(u64::try_from(*size).ok());
-                item.data_type()
-            }
-            _ => return sizes,
-        };
-    }
-}
-
-fn checked(cond: Expr, message: &str, values: impl IntoIterator<Item = Expr>, value: Expr) -> Expr {
+pub(super) fn checked(cond: Expr, message: &str, values: impl IntoIterator<Item = Expr>, value: Expr) -> Expr {
     let zero = ir::zero(&value.ty);
     ir::if_(ir::require(cond, message, values), value, zero)
 }
@@ -146,7 +94,7 @@ fn returned_list(
     let data = match shape {
         Shape::Array(array) => {
             for (index, axis) in array.carried().into_iter().enumerate().filter(|(_, axis)| *axis > 0) {
-                if !matches!(declared_sizes(ty).get(axis), Some(Some(_))) {
+                if !matches!(sizes(ty).get(axis), Some(Some(_))) {
                     return Err(Unsupported::new(name, format!("{ty}, whose inner lists may differ in size")));
                 }
                 let _ = index;
@@ -170,7 +118,7 @@ fn returned_list(
 
 /// The data of an array whose open inner sizes are those that the type declares.
 fn inner_sizes(block: &mut Block<'_>, data: Expr, value: &Expr, array: &Array, ty: &DataType, name: &str) -> Expr {
-    let declared = declared_sizes(ty);
+    let declared = sizes(ty);
     let mut data = data;
     for (index, axis) in array.carried().into_iter().enumerate().filter(|(_, axis)| *axis > 0) {
         let Some(Some(size)) = declared.get(axis) else { continue };

@@ -11,9 +11,9 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use weld_codegen::{ColumnView, Native, Value};
 use weld_core::ty::ScalarKind;
 
-use super::nested::{List, list};
 use crate::arrow::output::RowsReader;
 use crate::lower::Slot;
+use crate::lower::lists::{List, list};
 
 /// The rows of a function's program: a column for each leaf, and one that tells which rows are there if any may not be.
 pub(super) struct Rows<'a> {

@@ -24,7 +24,7 @@ use super::cast::lower_cast;
 use super::decimal::decimal_arithmetic;
 use super::logic::{invert, lower_case, lower_in_list, lower_logic};
 use super::types::{is_string, value_type};
-use super::{Block, Result, Sql, Unsupported, function, text};
+use super::{Block, Result, Sql, Unsupported, function, lists, text};
 
 /// What expressions refer to: the operator's input schema and one row's columns.
 pub(crate) struct Scope<'a> {
@@ -35,6 +35,7 @@ pub(crate) struct Scope<'a> {
 /// The value of `expr` for the row in `scope`.
 pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
     if let Some(column) = expr.downcast_ref::<Column>() {
+        value_type(&data_type(scope, expr.as_ref())?)?;
         let sql = scope.columns.get(column.index()).cloned().flatten();
         return sql.ok_or_else(|| Unsupported::new(expr, "the column is not among the input's"));
     }
@@ -49,11 +50,11 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
         return Ok(invert(block, arg));
     }
     if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
-        let arg = lower(block, scope, is_null.arg())?;
+        let arg = lower_nullable(block, scope, is_null.arg())?;
         return Ok(Sql::required(block.validity(arg).map_or(ir::bool(false), ir::not)));
     }
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
-        let arg = lower(block, scope, is_not_null.arg())?;
+        let arg = lower_nullable(block, scope, is_not_null.arg())?;
         return Ok(Sql::required(block.validity(arg).unwrap_or_else(|| ir::bool(true))));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
@@ -100,6 +101,14 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
         return Ok(block.env.scalar(expr, ty, true));
     }
     Err(Unsupported::new(expr, "no lowering for this expression"))
+}
+
+/// A value of which only matters whether it is there.
+fn lower_nullable(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
+    match lists::list(&data_type(scope, expr.as_ref())?) {
+        Some(_) => lists::lower_nested(block, scope, expr),
+        None => lower(block, scope, expr),
+    }
 }
 
 pub(crate) fn data_type(scope: &Scope<'_>, expr: &dyn PhysicalExpr) -> Result<DataType> {

@@ -21,7 +21,8 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use weld_core::ir::{Expr, build as ir};
 
 use super::expr::{Scope, can_fail, lower};
-use super::types::field_type;
+use super::lists::{list, lower_given};
+use super::types::{field_type, value_type};
 use super::{Block, Env, Result, Sql, Unsupported, size};
 
 /// The expressions that were taken out: columns that follow those of the input.
@@ -90,7 +91,10 @@ impl Foreign {
         }
         let schema = Schema::new(Fields::from(self.fields[..self.columns].to_vec()));
         let field = expr.return_field(&schema).map_err(|error| Unsupported::new(expr, error))?;
-        field_type(&field)?;
+        // Lists are passed to functions; other types without a value have no reader here.
+        if list(field.data_type()).is_none() {
+            value_type(field.data_type())?;
+        }
         if !field.is_nullable() && has_subquery(expr) {
             return Err(unsupported("null if its subquery has no row, which its type does not say"));
         }
@@ -134,11 +138,15 @@ fn lowered(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr> {
     let mut env = Env::default();
     let mut columns = Vec::new();
     for field in schema.fields() {
-        let stored = field_type(field).ok().map(|ty| ir::param(&mut env.names, "column", ty));
-        columns.push(stored.map(|stored| Sql::load(stored, field.is_nullable())));
+        let stored = ir::param(&mut env.names, "column", field_type(field));
+        columns.push(Some(Sql::load(stored, field.is_nullable())));
     }
     let scope = Scope { schema, columns: &columns };
-    Block::new(&mut env).nested(|block| Ok(lower(block, &scope, expr)?.stored()))
+    Block::new(&mut env).nested(|block| {
+        // A column of lists is read by functions and moved, but has no value for others.
+        let sql = if expr.is::<Column>() { lower(block, &scope, expr) } else { lower_given(block, &scope, expr) };
+        Ok(sql?.stored())
+    })
 }
 
 /// Whether evaluating an expression over columns of this schema may raise an error, as far as is known here.

@@ -14,15 +14,16 @@ use super::expr::Scope;
 use super::logic::{lower_extreme, lower_nullif};
 use super::math::lower_math;
 use super::text::lower_text;
+use super::types::value_type;
 use super::{Block, Result, Sql, Unsupported, date};
-use crate::function::WeldFunction;
-use crate::function::call::lower_function;
+use crate::function::call::{Called, lower_function};
 
 /// A call of one of DataFusion's functions, or of one in a language of ours.
 pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
     let function = call.fun().inner();
-    if let Some(function) = function.downcast_ref::<WeldFunction>() {
-        return lower_function(block, scope, call, function);
+    if let Some(called) = Called::of(call) {
+        value_type(called.result())?;
+        return lower_function(block, scope, called);
     }
     if function.is::<NullIfFunc>() {
         return lower_nullif(block, scope, call);

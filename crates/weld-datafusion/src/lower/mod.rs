@@ -18,6 +18,7 @@ pub(crate) mod foreign;
 pub(crate) mod function;
 mod grouping_sets;
 pub(crate) mod join;
+pub(crate) mod lists;
 pub(crate) mod logic;
 pub(crate) mod math;
 pub(crate) mod operator;
@@ -90,8 +91,9 @@ impl Sql {
                     return loaded;
                 }
                 let zero = ir::zero(&self.value.ty);
-                let value =
-                    if self.value.ty == Type::BOOL { self.value } else { ir::select(valid.clone(), self.value, zero) };
+                // An absent list is empty already.
+                let is_zero = self.value.ty == Type::BOOL || lists::is_list(&self.value.ty);
+                let value = if is_zero { self.value } else { ir::select(valid.clone(), self.value, zero) };
                 ir::strct([value, valid])
             }
         }

@@ -9,6 +9,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use weld_core::ir::{Expr, build as ir};
 
 use super::expr::{Scope, lower};
+use super::lists::lower_given;
 use super::{Block, Lowering, Result, Rows, Slot, Sql, for_each, row_struct};
 
 /// Which of `columns` input columns the expressions read.
@@ -70,8 +71,9 @@ pub(crate) fn projection(
 ) -> Result<Rows> {
     append(lowering, input.data.clone(), "projected", |block, r| {
         let scope = Scope { schema, columns: &input.columns_of(r) };
-        let output =
-            |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| needed.then(|| lower(block, &scope, expr)).transpose();
+        let output = |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| {
+            needed.then(|| lower_given(block, &scope, expr)).transpose()
+        };
         Ok((None, exprs.iter().zip(needed).map(output).collect::<Result<_>>()?))
     })
 }

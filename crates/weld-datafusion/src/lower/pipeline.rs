@@ -15,8 +15,7 @@ use super::aggregate::Aggregate;
 use super::join::preserve::AtEnd;
 use super::join::{Join, Table};
 use super::operator::{filter, projection, read_by, through_projection};
-use super::types::field_type;
-use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, size};
+use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, lists, size};
 
 /// What happens to every row on its way from the source to the sink.
 #[derive(Clone, Debug)]
@@ -70,6 +69,8 @@ pub(crate) struct Kernel {
     /// What to pass for the parameters after the stream.
     pub(crate) args: Vec<Arg>,
     pub(crate) output: Output,
+    /// For each output column the source's column that it is, where rows are numbers in place of its values.
+    pub(crate) moved: Vec<Option<usize>>,
     /// For each table among the arguments whether rows come out only if its build side has some.
     pub(crate) needs_build_rows: Vec<bool>,
     /// What follows the rows of all partitions, for a join whose rows end with a row number.
@@ -243,12 +244,14 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
     }
     // Groups of groups come at the end, all at once.
     let grouped = steps.iter().any(|step| matches!(step, Step::Aggregate(_)));
-    let mut at_end = None;
+    let (mut at_end, mut moved) = (None, Vec::new());
     let (body, output) = match sink {
         Sink::Rows => {
-            let slots = slots(&rows)?;
+            all_columns(&rows)?;
+            moved = lists::moved(steps, columns);
+            let (body, slots) = lists::given(&mut lowering, &rows)?;
             let output = if grouped { Output::Groups { slots, partial: false } } else { Output::Rows(slots) };
-            (rows.data, output)
+            (body, output)
         }
         Sink::Aggregate(aggregate) => {
             let rows = aggregate.lower(&mut lowering, &rows)?;
@@ -262,6 +265,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
             (rows.data, output)
         }
         Sink::Join { join, table } => {
+            lists::none_of(&rows, &join.given_of_probe(), "HashJoinExec")?;
             let rows = join.lower_preserving(&mut lowering, &rows, table)?;
             at_end = Some(join.at_end(table));
             let mut slots: Vec<Slot> = rows.columns.iter().flatten().copied().collect();
@@ -269,6 +273,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
             (rows.data, Output::Rows(slots))
         }
         Sink::Build { join, columns, bounds } => {
+            lists::none_of(&rows, columns, "build side")?;
             let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
             (body, Output::Table(table))
         }
@@ -292,6 +297,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         inputs,
         args,
         output,
+        moved,
         source,
         needs_build_rows,
         at_end,
@@ -305,10 +311,12 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
 
 /// The stream parameter: a struct of the needed columns.
 fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(Rows, Vec<usize>)> {
-    let mut inputs: Vec<usize> = (0..schema.fields().len()).filter(|index| needed[*index]).collect();
+    let streamed = |index: &usize| lists::streamed_type(schema.field(*index).data_type());
+    let is_input = |index: &usize| needed[*index] && streamed(index).is_some();
+    let mut inputs: Vec<usize> = (0..schema.fields().len()).filter(is_input).collect();
     if inputs.is_empty() {
         // Only the number of rows matters; a stream still needs a column to carry it.
-        let cheapest = (0..schema.fields().len()).find(|index| field_type(schema.field(*index)).is_ok());
+        let cheapest = (0..schema.fields().len()).find(|index| !lists::is_nested(schema.field(*index).data_type()));
         inputs.extend(cheapest);
     }
     if inputs.is_empty() {
@@ -317,21 +325,25 @@ fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(
     let mut columns = vec![None; schema.fields().len()];
     let mut types = Vec::new();
     for (field, &index) in inputs.iter().enumerate() {
-        types.push(
-            field_type(schema.field(index)).map_err(|unsupported| {
-                Unsupported::new(format!("column {}", schema.field(index).name()), unsupported)
-            })?,
-        );
-        columns[index] = Some(Slot { field, nullable: schema.field(index).is_nullable() });
+        let nullable = schema.field(index).is_nullable();
+        let ty = streamed(&index).ok_or_else(|| Unsupported::new("input", "a column that is not streamed"))?;
+        types.push(if nullable { Type::structure([ty, Type::BOOL]) } else { ty });
+        columns[index] = Some(Slot { field, nullable });
     }
+    types.extend(lists::whole_types(inputs.iter().map(|index| schema.field(*index).data_type())));
     let data = lowering.stream(Type::vec(Type::structure(types)));
-    Ok((Rows { data, columns }, inputs))
+    let rows = lists::numbered(lowering, schema, Rows { data, columns }, needed);
+    Ok((rows, inputs))
 }
 
 fn slots(rows: &Rows) -> Result<Vec<Slot>> {
-    let slots: Vec<Slot> = rows.columns.iter().flatten().copied().collect();
-    if slots.is_empty() || slots.len() < rows.columns.len() {
-        return Err(Unsupported::new("output", "it has no columns"));
+    all_columns(rows)?;
+    Ok(rows.columns.iter().flatten().copied().collect())
+}
+
+fn all_columns(rows: &Rows) -> Result<()> {
+    match rows.columns.is_empty() || rows.columns.contains(&None) {
+        true => Err(Unsupported::new("output", "it has no columns")),
+        false => Ok(()),
     }
-    Ok(slots)
 }

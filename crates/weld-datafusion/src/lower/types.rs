@@ -5,7 +5,7 @@
 use arrow::datatypes::{DataType, Field};
 use weld_core::ty::Type;
 
-use super::{Result, Unsupported};
+use super::{Result, Unsupported, lists};
 use crate::arrow::input::fixed_kind;
 
 /// The Weld type of a value that is there.
@@ -30,10 +30,10 @@ pub(crate) fn value_type(data_type: &DataType) -> Result<Type> {
     }
 }
 
-/// The Weld type of a column's values: `{T,bool}` when it may be null.
-pub(crate) fn field_type(field: &Field) -> Result<Type> {
-    let value = value_type(field.data_type())?;
-    Ok(if field.is_nullable() { Type::structure([value, Type::BOOL]) } else { value })
+/// The Weld type of a column of rows: `{T,bool}` when it may be null. See [`lists`] for those without a Weld value.
+pub(crate) fn field_type(field: &Field) -> Type {
+    let value = value_type(field.data_type()).unwrap_or_else(|_| lists::column_type(field.data_type()));
+    if field.is_nullable() { Type::structure([value, Type::BOOL]) } else { value }
 }
 
 /// Precision and scale of a decimal that an integer of ours holds.

@@ -11,9 +11,11 @@ use futures::future::{BoxFuture, FutureExt, join_all, join3};
 use weld_codegen::{ColumnLayout, Timing};
 
 use crate::arrow::input::expected_layout;
+use crate::arrow::lists::whole_layout;
 use crate::code::Code;
 use crate::exec::{Inner, WeldExec};
 use crate::gate::{self, Gate};
+use crate::lower::lists::list;
 use crate::lower::pipeline::Kernel;
 use crate::scan::{self, ParquetScan};
 
@@ -129,7 +131,10 @@ fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
         let validity = kernel.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);
         layout.map(|layout| ColumnLayout { validity, ..layout })
     };
-    kernel.inputs.iter().map(expected).collect()
+    let mut layouts: Vec<ColumnLayout> = kernel.inputs.iter().map(expected).collect::<Option<_>>()?;
+    let lists = kernel.inputs.iter().filter(|index| list(schema.field(**index).data_type()).is_some());
+    layouts.extend(lists.map(|_| whole_layout()));
+    Some(layouts)
 }
 
 /// Where the time of compiling went, for EXPLAIN ANALYZE, and how it compares with what was expected.

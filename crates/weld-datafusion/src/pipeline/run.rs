@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -28,10 +28,12 @@ use super::radix::{Collected, PARTITIONS, Radix, RangeTable};
 use super::slices::Slices;
 use super::table::{BuildTable, CancelOnDrop, args};
 use crate::arrow::input::{BatchColumns, DictionaryNumbers, constant};
+use crate::arrow::moved::Numbered;
 use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
+use crate::lower::lists::is_nested;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
@@ -65,6 +67,9 @@ pub(super) struct Run {
     pub(super) slices: Slices,
     /// What was processed since rows were taken: their strings may point into it.
     pub(super) held: Vec<(RecordBatch, BatchColumns)>,
+    /// Of the next row in the stream, and of the first that is held.
+    row_number: u64,
+    held_number: u64,
     pub(super) held_max: usize,
     /// Whether rows are made though the pool refuses their memory.
     pub(super) exceeds: bool,
@@ -147,6 +152,8 @@ impl Run {
             queue: VecDeque::new(),
             slices: Slices::new(args.multiplies),
             held: Vec::new(),
+            row_number: 0,
+            held_number: 0,
             held_max: if kernel.gathers { BATCHES_HELD_MAX } else { 1 },
             exceeds: false,
             output: kernel.output.clone(),
@@ -278,6 +285,7 @@ impl Run {
         let memory = memory_of(&self.name, &self.context, &output);
         let stream = open(code, args, &memory, &self.cancel, &kernel.source)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
+        (self.row_number, self.held_number) = (0, 0);
         Ok(())
     }
 
@@ -424,12 +432,15 @@ impl Run {
         let pending_now = stream.pending_rows();
         self.slices.note(slice.num_rows(), pending_now - pending, started);
         self.note_grouped(slice.num_rows());
+        self.row_number += slice.num_rows() as u64;
         self.is_fresh = false;
         self.current_code().improve_if_due(self.inner.rows_left(slice.num_rows()));
         match &self.output {
             Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
-                // Code that was not fused gives its rows at the end: every slice is a run of its own.
+                // Code that was not fused, or makes lists, gives its rows at the end: every slice is a run of its own.
+                self.held.push((slice.clone(), columns));
                 self.finish()?;
+                self.held.clear();
                 self.open_again()
             }
             Output::Rows(_) => {
@@ -454,6 +465,7 @@ impl Run {
         let strings = string_buffers(&self.held);
         self.reader = self.read_rows(rows.value().clone(), slots, strings)?;
         self.held.clear();
+        self.held_number = self.row_number;
         Ok(())
     }
 
@@ -466,8 +478,25 @@ impl Run {
                     return Ok(None);
                 }
             }
-            Ok(Some(RowsReader::new(rows, Arc::clone(&self.schema), slots, strings)?))
+            let moved = &self.inner.pipeline.kernel.moved;
+            let reader = RowsReader::moving(rows, Arc::clone(&self.schema), slots, strings, moved)?;
+            Ok(Some(reader.over(self.numbered())))
         })
+    }
+
+    /// What is held, by the numbers of its rows; nothing where no column is moved.
+    fn numbered(&self) -> Numbered {
+        let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_nested(field.data_type());
+        if !self.schema.fields().iter().zip(&self.inner.pipeline.kernel.moved).any(is_moved) {
+            return Vec::new();
+        }
+        let mut next = self.held_number;
+        let numbered = self.held.iter().map(|(batch, _)| {
+            let first = next;
+            next += batch.num_rows() as u64;
+            (first, batch.clone())
+        });
+        numbered.collect()
     }
 
     fn marks(&self) -> Option<&Marks> {

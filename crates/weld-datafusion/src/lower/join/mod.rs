@@ -128,6 +128,19 @@ impl Join {
         }
     }
 
+    /// The probe side's column that an output column is.
+    pub(crate) fn probe_column(&self, output: usize) -> Option<usize> {
+        self.outputs().get(output).filter(|column| column.side == JoinSide::Right).map(|column| column.index)
+    }
+
+    /// The probe side's columns that pairs give.
+    pub(crate) fn given_of_probe(&self) -> Vec<bool> {
+        let mut given = vec![false; self.right.fields().len()];
+        let outputs = self.outputs().into_iter().filter(|column| column.side == JoinSide::Right && self.gives_pairs());
+        outputs.for_each(|column| given[column.index] = true);
+        given
+    }
+
     /// The columns of the probe side (right) and the build side (left) that the needed outputs come from.
     pub(crate) fn needed(&self, outputs: &[bool]) -> (Vec<bool>, Vec<bool>) {
         let (mut left, mut right) = (vec![false; self.left.fields().len()], vec![false; self.right.fields().len()]);

@@ -1,0 +1,227 @@
+//! Columns of rows that no vector of values stands for: those of the input that were moved, by the numbers of their rows, and
+//! lists that were made, whose values lie together in a vector of their own.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow::alloc::Allocation;
+use arrow::array::{
+    Array, ArrayDataBuilder, ArrayRef, FixedSizeListArray, GenericListArray, Int64Array, OffsetSizeTrait, RecordBatch,
+    UInt64Array, make_array,
+};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, FieldRef};
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
+use weld_codegen::ColumnView;
+
+use super::output::Owned;
+use crate::lower::lists::{List, list};
+
+/// Where the values of such a column are.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// In this column of the batches.
+    Batches(usize),
+    /// In a vector, from this value on for the next row.
+    Vector { values: Arc<Owned>, next: usize },
+}
+
+/// Batches of the input, each with the number of its first row, in order.
+pub(crate) type Numbered = Vec<(u64, RecordBatch)>;
+
+/// The rows of a column with these numbers.
+pub(super) fn moved(
+    batches: &Numbered,
+    column: usize,
+    view: &ColumnView<'_>,
+    rows: std::ops::Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let Some(numbers) = view.as_slice::<i64>() else { return internal_err!("a row number of the type {}", view.ty()) };
+    let numbers = &numbers[rows];
+    let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+    let missing = || internal_datafusion_err!("rows are numbered that are not there");
+    let place = |number: i64| {
+        let number = u64::try_from(number).ok()?;
+        let batch = batches.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
+        let row = usize::try_from(number - batches[batch].0).ok()?;
+        (row < batches[batch].1.num_rows()).then_some((batch, row))
+    };
+    let places = numbers.iter().enumerate().map(|(row, number)| match is_null(row) {
+        true => Ok(None),
+        false => place(*number).map(Some).ok_or_else(missing),
+    });
+    let places = places.collect::<Result<Vec<_>>>()?;
+    let first = places.iter().flatten().next().map(|(batch, _)| *batch);
+    let Some(first) = first.or_else(|| (!batches.is_empty()).then_some(0)) else { return Err(missing()) };
+    let array = |batch: usize| batches[batch].1.column(column);
+    if places.iter().flatten().all(|(batch, _)| *batch == first) {
+        if let (Some(Some((_, start))), true) = (places.first(), is_run(&places)) {
+            return Ok(array(first).slice(*start, places.len()));
+        }
+        let rows = UInt64Array::from_iter(places.iter().map(|place| place.map(|(_, row)| row as u64)));
+        return Ok(take(array(first), &rows, None)?);
+    }
+    let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
+    let all: Vec<(usize, usize)> = places.iter().map(|place| place.unwrap_or((0, 0))).collect();
+    let picked = interleave(&arrays, &all)?;
+    match nulls.filter(|nulls| nulls.null_count() > 0) {
+        None => Ok(picked),
+        Some(_) => {
+            let rows = Int64Array::from_iter(places.iter().enumerate().map(|(at, place)| place.map(|_| at as i64)));
+            Ok(take(&picked, &rows, None)?)
+        }
+    }
+}
+
+/// Whether the rows follow each other without a gap.
+fn is_run(places: &[Option<(usize, usize)>]) -> bool {
+    let follows = |pair: &[Option<(usize, usize)>]| match pair {
+        [Some((_, a)), Some((_, b))] => *b == a + 1,
+        _ => false,
+    };
+    places.windows(2).all(follows)
+}
+
+/// The next lists of a column, whose lengths are in `view`; their values share the vector's memory.
+pub(super) fn made(
+    ty: &DataType,
+    source: &mut Source,
+    view: &ColumnView<'_>,
+    rows: std::ops::Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let (Source::Vector { values, next }, Some(of)) = (source, list(ty)) else {
+        return internal_err!("a list of the type {ty} is neither moved nor made");
+    };
+    let Some(lengths) = view.as_slice::<i64>() else { return internal_err!("a length of the type {}", view.ty()) };
+    let lengths = &lengths[rows];
+    let total = lengths.iter().sum::<i64>() as usize;
+    let buffer = shared(values, &of, *next, total)?;
+    *next += total;
+    let unit = of.unit.max(1) as usize;
+    let lengths = || lengths.iter().map(|length| *length as usize / unit);
+    match ty {
+        DataType::List(item) => offsets::<i32>(item, lengths(), leaf(&of, buffer, total)?, nulls),
+        DataType::LargeList(item) => offsets::<i64>(item, lengths(), leaf(&of, buffer, total)?, nulls),
+        DataType::FixedSizeList(item, size) => {
+            let (buffer, total) = match &nulls {
+                Some(nulls) => filled(&of, &buffer, nulls),
+                None => (buffer, total),
+            };
+            let values = fixed(item.data_type(), leaf(&of, buffer, total)?)?;
+            let rows = nulls.as_ref().map_or_else(|| lengths().len(), NullBuffer::len);
+            let list = FixedSizeListArray::try_new_with_length(Arc::clone(item), *size, values, nulls, rows)?;
+            Ok(Arc::new(list))
+        }
+        other => internal_err!("{other} is no list"),
+    }
+}
+
+/// So many values of a vector, from one on.
+fn shared(values: &Arc<Owned>, of: &List, start: usize, count: usize) -> Result<Buffer> {
+    let width = of.kind.bytes();
+    let columns = values.0.columns();
+    let view = columns.first().filter(|view| view.ty().as_scalar() == Some(of.kind) && view.rows() >= start + count);
+    let Some(view) = view else { return internal_err!("lists have other values than their lengths say") };
+    if count == 0 {
+        return Ok(Buffer::from_vec(Vec::<u8>::new()));
+    }
+    // SAFETY: the vector has `start + count` values of that width.
+    let address = unsafe { view.data().add(start * width) };
+    let Some(pointer) = NonNull::new(address.cast_mut()) else { return internal_err!("a vector without memory") };
+    let owner: Arc<dyn Allocation> = values.clone();
+    // SAFETY: the memory is the vector's, which `owner` keeps alive and constant.
+    let buffer = unsafe { Buffer::from_custom_allocation(pointer, count * width, owner) };
+    let is_aligned = (address as usize).is_multiple_of(width.min(align_of::<i128>()));
+    Ok(if is_aligned { buffer } else { Buffer::from_slice_ref(buffer.as_slice()) })
+}
+
+/// The values of lists of a fixed size with zeros where a row is not there, and how many there are.
+fn filled(of: &List, values: &Buffer, nulls: &NullBuffer) -> (Buffer, usize) {
+    let size = (of.size.unwrap_or(0) * of.unit) as usize;
+    let bytes = size * of.kind.bytes();
+    let mut all = Vec::with_capacity(nulls.len() * bytes);
+    let mut next = 0;
+    for row in 0..nulls.len() {
+        match nulls.is_null(row) {
+            true => all.resize(all.len() + bytes, 0),
+            false => {
+                all.extend_from_slice(&values[next..next + bytes]);
+                next += bytes;
+            }
+        }
+    }
+    // In memory that is aligned for any kind.
+    (Buffer::from_slice_ref(&all), nulls.len() * size)
+}
+
+fn leaf(of: &List, values: Buffer, count: usize) -> Result<ArrayRef> {
+    let data = ArrayDataBuilder::new(of.items.clone()).len(count).add_buffer(values);
+    Ok(make_array(data.build().map_err(DataFusionError::from)?))
+}
+
+fn offsets<O: OffsetSizeTrait>(
+    item: &FieldRef,
+    lengths: impl Iterator<Item = usize> + Clone,
+    leaf: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let values = fixed(item.data_type(), leaf)?;
+    if O::from_usize(values.len()).is_none() {
+        return Err(ArrowError::OffsetOverflowError(values.len()).into());
+    }
+    let offsets = OffsetBuffer::<O>::from_lengths(lengths);
+    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, values, nulls)?))
+}
+
+/// The scalars as lists of fixed sizes, if the type is one.
+fn fixed(ty: &DataType, leaf: ArrayRef) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(item, size) = ty else { return Ok(leaf) };
+    let values = fixed(item.data_type(), leaf)?;
+    Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *size, values, None)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, ListArray};
+    use arrow::datatypes::Int32Type;
+    use weld_codegen::Value;
+
+    use super::*;
+
+    fn batch(first: i32, rows: i32) -> RecordBatch {
+        let lists = (first..first + rows).map(|x| Some(vec![Some(x); x as usize % 3]));
+        let array: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
+        RecordBatch::try_from_iter([("l", array)]).expect("one column")
+    }
+
+    fn picked(numbers: &[i64], nulls: Option<NullBuffer>) -> Vec<Option<Vec<i32>>> {
+        let batches = vec![(0, batch(0, 4)), (4, batch(4, 3).slice(0, 2)), (6, batch(6, 4))];
+        let value = Value::vector(numbers.to_vec());
+        let array = moved(&batches, 0, &value.columns()[0], 0..numbers.len(), nulls).expect("they are there");
+        let lists = array.as_list::<i32>().iter();
+        lists.map(|list| Some(list?.as_primitive::<Int32Type>().values().to_vec())).collect()
+    }
+
+    #[test]
+    fn rows_are_found_by_their_numbers() {
+        assert_eq!(picked(&[1, 2, 3], None), [Some(vec![1]), Some(vec![2, 2]), Some(vec![])]);
+        assert_eq!(picked(&[7, 9], None), [Some(vec![7]), Some(vec![])]);
+        assert_eq!(picked(&[2, 5, 8], None), [Some(vec![2, 2]), Some(vec![5, 5]), Some(vec![8, 8])]);
+        let nulls = Some(NullBuffer::from(vec![false, true, true]));
+        assert_eq!(picked(&[0, 5, 7], nulls), [None, Some(vec![5, 5]), Some(vec![7])]);
+        assert_eq!(picked(&[], None), Vec::<Option<Vec<i32>>>::new());
+    }
+
+    #[test]
+    fn a_number_without_a_row_is_an_error() {
+        let batches = vec![(0, batch(0, 2)), (3, batch(3, 1))];
+        for number in [-1, 2, 4] {
+            let value = Value::vector(vec![number]);
+            assert!(moved(&batches, 0, &value.columns()[0], 0..1, None).is_err(), "{number}");
+        }
+    }
+}
