@@ -173,7 +173,8 @@ pub(crate) fn sorted_rows(batches: &[RecordBatch]) -> Vec<String> {
 }
 
 fn cell(column: &dyn Array, row: usize) -> String {
-    if column.is_null(row) {
+    // An entry of a dictionary may be null, too.
+    if column.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return "null".to_owned();
     }
     let text = array_value_to_string(column, row).expect("a printable value");
