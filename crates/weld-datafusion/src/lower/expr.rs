@@ -15,7 +15,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use weld_core::ir::{Expr, ExprKind, Literal, build as ir};
+use weld_core::ir::{Expr, ExprKind, Literal, build as ir, deep};
 use weld_core::op::{BinaryOp, Intrinsic};
 use weld_core::opt;
 use weld_core::ty::{ScalarKind, Type};
@@ -34,6 +34,11 @@ pub(crate) struct Scope<'a> {
 
 /// The value of `expr` for the row in `scope`.
 pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
+    // Without optimisation a level of an expression takes tens of kilobytes.
+    deep(|| lower_here(block, scope, expr))
+}
+
+fn lower_here(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         value_type(&data_type(scope, expr.as_ref())?)?;
         let sql = scope.columns.get(column.index()).cloned().flatten();

@@ -95,9 +95,9 @@ fn kinds() -> Vec<(DataType, DataType)> {
     vec![(Int32, Utf8), (Int64, LargeUtf8), (UInt32, Utf8View)]
 }
 
-async fn check(engines: &Engines, what: &str) {
+async fn check(engines: &Engines, compiled: usize, what: &str) {
     for sql in QUERIES {
-        let run = engines.check(sql, 1).await;
+        let run = engines.check(sql, compiled).await;
         assert_eq!(run.fallbacks, 0, "{what} {sql}");
     }
 }
@@ -109,7 +109,7 @@ async fn in_memory() {
             let engines = Engines::new(config(partitions).with_batch_size(16));
             engines.table("t", batches(codes.clone(), entries.clone(), 0));
             engines.table("o", batches(codes.clone(), entries.clone(), 1000));
-            check(&engines, &format!("{codes} {entries}")).await;
+            check(&engines, 1, &format!("{codes} {entries}")).await;
         }
     }
 }
@@ -135,7 +135,8 @@ async fn in_files() {
                     .expect("the file just written");
             }
         }
-        check(&engines, "Parquet").await;
+        // What DataFusion's scan filters by itself leaves nothing to compile.
+        check(&engines, usize::from(!pushdown), "Parquet").await;
     }
 }
 
