@@ -54,9 +54,11 @@ pub(super) fn moved(
         false => place(*number).map(Some).ok_or_else(missing),
     });
     let places = places.collect::<Result<Vec<_>>>()?;
-    let first = places.iter().flatten().next().map(|(batch, _)| *batch);
-    let Some(first) = first.or_else(|| (!batches.is_empty()).then_some(0)) else { return Err(missing()) };
+    // Any row that is there stands for those that are null.
+    let any = places.iter().flatten().next().copied();
+    let Some(any) = any.or_else(|| (!batches.is_empty()).then_some((0, 0))) else { return Err(missing()) };
     let array = |batch: usize| batches[batch].1.column(column);
+    let first = any.0;
     if places.iter().flatten().all(|(batch, _)| *batch == first) {
         if let (Some(Some((_, start))), true) = (places.first(), is_run(&places)) {
             return Ok(array(first).slice(*start, places.len()));
@@ -65,7 +67,7 @@ pub(super) fn moved(
         return Ok(take(array(first), &rows, None)?);
     }
     let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
-    let all: Vec<(usize, usize)> = places.iter().map(|place| place.unwrap_or((0, 0))).collect();
+    let all: Vec<(usize, usize)> = places.iter().map(|place| place.unwrap_or(any)).collect();
     let picked = interleave(&arrays, &all)?;
     match nulls.filter(|nulls| nulls.null_count() > 0) {
         None => Ok(picked),
@@ -214,6 +216,19 @@ mod tests {
         let nulls = Some(NullBuffer::from(vec![false, true, true]));
         assert_eq!(picked(&[0, 5, 7], nulls), [None, Some(vec![5, 5]), Some(vec![7])]);
         assert_eq!(picked(&[], None), Vec::<Option<Vec<i32>>>::new());
+    }
+
+    #[test]
+    fn a_null_needs_no_row_of_the_first_batch() {
+        let batches = vec![(0, batch(0, 0)), (0, batch(0, 3)), (3, batch(3, 2))];
+        let value = Value::vector(vec![9i64, 1, 4]);
+        let nulls = Some(NullBuffer::from(vec![false, true, true]));
+        let array = moved(&batches, 0, &value.columns()[0], 0..3, nulls).expect("they are there");
+        let lists: Vec<_> = array.as_list::<i32>().iter().map(|list| list.map(|list| list.len())).collect();
+        assert_eq!(lists, [None, Some(1), Some(1)]);
+        let value = Value::vector(vec![9i64]);
+        let array = moved(&batches, 0, &value.columns()[0], 0..1, Some(NullBuffer::new_null(1))).expect("a null");
+        assert_eq!((array.len(), array.null_count()), (1, 1));
     }
 
     #[test]
