@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use arrow::alloc::Allocation;
 use arrow::array::{
-    Array, ArrayDataBuilder, ArrayRef, FixedSizeListArray, GenericListArray, Int64Array, OffsetSizeTrait, RecordBatch,
-    UInt64Array, make_array,
+    Array, ArrayDataBuilder, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch, UInt64Array,
+    make_array, new_null_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use arrow::compute::{interleave, take};
+use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
@@ -31,8 +31,9 @@ pub(super) enum Source {
 /// Batches of the input, each with the number of its first row, in order.
 pub(crate) type Numbered = Vec<(u64, RecordBatch)>;
 
-/// The rows of a column with these numbers.
+/// The rows of a column with these numbers, in a type that a scan may have kept in another form.
 pub(super) fn moved(
+    ty: &DataType,
     batches: &Numbered,
     column: usize,
     view: &ColumnView<'_>,
@@ -40,51 +41,63 @@ pub(super) fn moved(
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let Some(numbers) = view.as_slice::<i64>() else { return internal_err!("a row number of the type {}", view.ty()) };
-    let numbers = &numbers[rows];
-    let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-    let missing = || internal_datafusion_err!("rows are numbered that are not there");
-    let place = |number: i64| {
-        let number = u64::try_from(number).ok()?;
-        let batch = batches.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
-        let row = usize::try_from(number - batches[batch].0).ok()?;
-        (row < batches[batch].1.num_rows()).then_some((batch, row))
+    let Some(places) = places(batches, &numbers[rows.clone()], nulls.as_ref())? else {
+        return Ok(new_null_array(ty, rows.len()));
     };
-    let places = numbers.iter().enumerate().map(|(row, number)| match is_null(row) {
-        true => Ok(None),
-        false => place(*number).map(Some).ok_or_else(missing),
-    });
-    let places = places.collect::<Result<Vec<_>>>()?;
-    // Any row that is there stands for those that are null.
-    let any = places.iter().flatten().next().copied();
-    let Some(any) = any.or_else(|| (!batches.is_empty()).then_some((0, 0))) else { return Err(missing()) };
-    let array = |batch: usize| batches[batch].1.column(column);
-    let first = any.0;
-    if places.iter().flatten().all(|(batch, _)| *batch == first) {
-        if let (Some(Some((_, start))), true) = (places.first(), is_run(&places)) {
-            return Ok(array(first).slice(*start, places.len()));
+    let array = picked(batches, column, &places)?;
+    let array = match nulls.filter(|nulls| nulls.null_count() > 0) {
+        // Mostly the rows are null where they come from.
+        Some(nulls) if !array.nulls().is_some_and(|own| own.contains(&nulls)) => {
+            let rows = nulls.iter().enumerate().map(|(row, is_there)| is_there.then_some(row as u64));
+            take(&array, &UInt64Array::from_iter(rows), None)?
         }
-        let rows = UInt64Array::from_iter(places.iter().map(|place| place.map(|(_, row)| row as u64)));
-        return Ok(take(array(first), &rows, None)?);
-    }
-    let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
-    let all: Vec<(usize, usize)> = places.iter().map(|place| place.unwrap_or(any)).collect();
-    let picked = interleave(&arrays, &all)?;
-    match nulls.filter(|nulls| nulls.null_count() > 0) {
-        None => Ok(picked),
-        Some(_) => {
-            let rows = Int64Array::from_iter(places.iter().enumerate().map(|(at, place)| place.map(|_| at as i64)));
-            Ok(take(&picked, &rows, None)?)
-        }
-    }
+        _ => array,
+    };
+    Ok(if array.data_type() == ty { array } else { cast(&array, ty)? })
 }
 
-/// Whether the rows follow each other without a gap.
-fn is_run(places: &[Option<(usize, usize)>]) -> bool {
-    let follows = |pair: &[Option<(usize, usize)>]| match pair {
-        [Some((_, a)), Some((_, b))] => *b == a + 1,
-        _ => false,
+/// The batch and the row in it of each number; of a null any. Nothing if all are null.
+fn places(batches: &Numbered, numbers: &[i64], nulls: Option<&NullBuffer>) -> Result<Option<Vec<(usize, usize)>>> {
+    let is_null = |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row));
+    // Rows are in order, so the next one is mostly in the same batch.
+    let mut batch = 0;
+    let mut place = |number: i64| {
+        let number = u64::try_from(number).ok()?;
+        let row_in = |batch: usize| {
+            let (first, rows) = batches.get(batch)?;
+            number.checked_sub(*first).filter(|row| *row < rows.num_rows() as u64)
+        };
+        if row_in(batch).is_none() {
+            batch = batches.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
+        }
+        Some((batch, row_in(batch)? as usize))
     };
-    places.windows(2).all(follows)
+    let mut place =
+        |number: i64| place(number).ok_or_else(|| internal_datafusion_err!("rows are numbered that are not there"));
+    let Some(first) = (0..numbers.len()).find(|row| !is_null(*row)) else { return Ok(None) };
+    let mut last = place(numbers[first])?;
+    let mut places = Vec::with_capacity(numbers.len());
+    for (row, number) in numbers.iter().enumerate() {
+        if !is_null(row) {
+            last = place(*number)?;
+        }
+        places.push(last);
+    }
+    Ok(Some(places))
+}
+
+fn picked(batches: &Numbered, column: usize, places: &[(usize, usize)]) -> Result<ArrayRef> {
+    let array = |batch: usize| batches[batch].1.column(column);
+    let (first, start) = places[0];
+    if places.iter().any(|(batch, _)| *batch != first) {
+        let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
+        return Ok(interleave(&arrays, places)?);
+    }
+    if places.iter().enumerate().all(|(at, (_, row))| *row == start + at) {
+        return Ok(array(first).slice(start, places.len()));
+    }
+    let rows = UInt64Array::from_iter_values(places.iter().map(|(_, row)| *row as u64));
+    Ok(take(array(first), &rows, None)?)
 }
 
 /// The next lists of a column, whose lengths are in `view`; their values share the vector's memory.
@@ -203,7 +216,9 @@ mod tests {
     fn picked(numbers: &[i64], nulls: Option<NullBuffer>) -> Vec<Option<Vec<i32>>> {
         let batches = vec![(0, batch(0, 4)), (4, batch(4, 3).slice(0, 2)), (6, batch(6, 4))];
         let value = Value::vector(numbers.to_vec());
-        let array = moved(&batches, 0, &value.columns()[0], 0..numbers.len(), nulls).expect("they are there");
+        let array =
+            moved(batches[0].1.column(0).data_type(), &batches, 0, &value.columns()[0], 0..numbers.len(), nulls)
+                .expect("they are there");
         let lists = array.as_list::<i32>().iter();
         lists.map(|list| Some(list?.as_primitive::<Int32Type>().values().to_vec())).collect()
     }
@@ -223,11 +238,20 @@ mod tests {
         let batches = vec![(0, batch(0, 0)), (0, batch(0, 3)), (3, batch(3, 2))];
         let value = Value::vector(vec![9i64, 1, 4]);
         let nulls = Some(NullBuffer::from(vec![false, true, true]));
-        let array = moved(&batches, 0, &value.columns()[0], 0..3, nulls).expect("they are there");
+        let array = moved(batches[0].1.column(0).data_type(), &batches, 0, &value.columns()[0], 0..3, nulls)
+            .expect("they are there");
         let lists: Vec<_> = array.as_list::<i32>().iter().map(|list| list.map(|list| list.len())).collect();
         assert_eq!(lists, [None, Some(1), Some(1)]);
         let value = Value::vector(vec![9i64]);
-        let array = moved(&batches, 0, &value.columns()[0], 0..1, Some(NullBuffer::new_null(1))).expect("a null");
+        let array = moved(
+            batches[0].1.column(0).data_type(),
+            &batches,
+            0,
+            &value.columns()[0],
+            0..1,
+            Some(NullBuffer::new_null(1)),
+        )
+        .expect("a null");
         assert_eq!((array.len(), array.null_count()), (1, 1));
     }
 
@@ -236,7 +260,10 @@ mod tests {
         let batches = vec![(0, batch(0, 2)), (3, batch(3, 1))];
         for number in [-1, 2, 4] {
             let value = Value::vector(vec![number]);
-            assert!(moved(&batches, 0, &value.columns()[0], 0..1, None).is_err(), "{number}");
+            assert!(
+                moved(batches[0].1.column(0).data_type(), &batches, 0, &value.columns()[0], 0..1, None).is_err(),
+                "{number}"
+            );
         }
     }
 }

@@ -26,7 +26,7 @@ use weld_runtime::StringView;
 
 use super::moved::{Numbered, Source, made, moved};
 use crate::lower::Slot;
-use crate::lower::lists::is_nested;
+use crate::lower::lists::{is_nested, is_taken};
 use crate::lower::types::is_string;
 
 /// A vector of rows, to be handed out as batches.
@@ -77,9 +77,9 @@ impl RowsReader {
         let mut nested = Vec::with_capacity(slots.len());
         for (index, field) in schema.fields().iter().enumerate().take(slots.len()) {
             nested.push(match moved.get(index).copied().flatten() {
+                Some(column) if is_taken(field.data_type()) => Some(Source::Batches(column)),
                 _ if !is_nested(field.data_type()) => None,
-                Some(column) => Some(Source::Batches(column)),
-                None => match lists.pop_front() {
+                _ => match lists.pop_front() {
                     Some(values) => Some(Source::Vector { values: Arc::new(Owned(values)), next: 0 }),
                     None => return internal_err!("lists without values"),
                 },
@@ -115,7 +115,7 @@ impl RowsReader {
             let (view, range) = (&views[*first], self.next..self.next + rows);
             arrays.push(match self.nested.get_mut(index).and_then(Option::as_mut) {
                 None => self.array(field.data_type(), view, self.next, rows, nulls)?,
-                Some(Source::Batches(column)) => moved(&self.batches, *column, view, range, nulls)?,
+                Some(Source::Batches(column)) => moved(field.data_type(), &self.batches, *column, view, range, nulls)?,
                 Some(source) => made(field.data_type(), source, view, range, nulls)?,
             });
         }

@@ -41,7 +41,7 @@ pub(crate) fn lower(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn Phy
 fn lower_here(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         value_type(&data_type(scope, expr.as_ref())?)?;
-        let sql = scope.columns.get(column.index()).cloned().flatten();
+        let sql = scope.columns.get(column.index()).cloned().flatten().map(lists::read);
         return sql.ok_or_else(|| Unsupported::new(expr, "the column is not among the input's"));
     }
     if let Some(literal) = expr.downcast_ref::<PhysicalLiteral>() {

@@ -3,6 +3,7 @@
 //! ```text
 //! a column of lists of numbers    {vec[f32], bool, i64}    its values in place, whether none of them is NULL, the row's number
 //! another (structs, texts in lists)                 {i64}    the row's number
+//! a dictionary that comes out as it is         {vec[u8], i64}    its entry, and the row's number
 //! a list that a function made, or a constant
 //!                                      {vec[f32], bool}    its values, and whether none of them is NULL
 //! ```
@@ -64,6 +65,12 @@ pub(crate) fn is_nested(ty: &DataType) -> bool {
     value_type(ty).is_err()
 }
 
+/// Whether a column of the type is taken from the input's arrays where it only passes through. Of a dictionary's values a
+/// dictionary would have to be made again, which took three times as long as the rest of a filter.
+pub(crate) fn is_taken(ty: &DataType) -> bool {
+    is_nested(ty) || matches!(ty, DataType::Dictionary(..))
+}
+
 /// The Weld type of a column of such a type.
 pub(crate) fn column_type(ty: &DataType) -> Type {
     match list(ty) {
@@ -93,10 +100,12 @@ pub(crate) fn is_list(ty: &Type) -> bool {
 /// ```weld
 /// for(input, appender, |b, i, r| merge(b, {r.$0, {{r.$1.$0, r.$2.$1, i}, r.$1.$1}, {i}}))
 /// ```
-/// for an integer, a list that may be null, and a struct. As they are if none of the `needed` columns is of such a type.
-pub(crate) fn numbered(lowering: &mut Lowering, schema: &Schema, rows: Rows, needed: &[bool]) -> Rows {
+/// for an integer, a list that may be null, and a struct. As they are if none of the `needed` columns is of such a type, nor one
+/// of those that come out (`given`) a dictionary.
+pub(crate) fn numbered(lowering: &mut Lowering, schema: &Schema, rows: Rows, needed: &[bool], given: &[bool]) -> Rows {
     let nested = |index: usize| needed[index] && is_nested(schema.field(index).data_type());
-    if !(0..needed.len()).any(nested) {
+    let taken = |index: usize| needed[index] && given[index] && is_taken(schema.field(index).data_type());
+    if !(0..needed.len()).any(|index| nested(index) || taken(index)) {
         return rows;
     }
     let names = &mut lowering.env.names;
@@ -110,11 +119,15 @@ pub(crate) fn numbered(lowering: &mut Lowering, schema: &Schema, rows: Rows, nee
     for (index, slot) in rows.columns.iter().enumerate() {
         let is_read = list(schema.field(index).data_type()).is_some();
         let field = match slot {
-            Some(slot) if is_read => {
+            Some(slot) if is_read || taken(index) => {
                 let sql = Sql::load(ir::field(row.clone(), slot.field), slot.nullable);
-                let is_whole = ir::field(ir::field(row.clone(), whole), 1);
-                whole += 1;
-                let value = ir::strct([sql.value, is_whole, number.clone()]);
+                let mut parts = vec![sql.value];
+                if is_read {
+                    parts.push(ir::field(ir::field(row.clone(), whole), 1));
+                    whole += 1;
+                }
+                parts.push(number.clone());
+                let value = ir::strct(parts);
                 Some(match sql.valid {
                     Some(valid) => (ir::strct([value, valid]), true),
                     None => (value, false),
@@ -273,10 +286,20 @@ pub(crate) fn moved(steps: &[Step], columns: usize) -> Vec<Option<usize>> {
 
 /// A column that a projection gives: a value, or one that it moves, or a list that it makes.
 pub(crate) fn lower_given(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr>) -> Result<Sql> {
-    if (expr.is::<Column>() || expr.is::<ScalarFunctionExpr>()) && is_nested(&data_type(scope, expr.as_ref())?) {
+    if expr.is::<Column>() || (expr.is::<ScalarFunctionExpr>() && is_nested(&data_type(scope, expr.as_ref())?)) {
         return lower_nested(block, scope, expr);
     }
     lower(block, scope, expr)
+}
+
+/// The value of a column for an expression that reads it: without the number of its row.
+pub(crate) fn read(sql: Sql) -> Sql {
+    match sql.value.ty.fields() {
+        Some([value, Type::Scalar(ScalarKind::I64)]) if value.is_bytes() => {
+            Sql { value: ir::field(sql.value, 0), ..sql }
+        }
+        _ => sql,
+    }
 }
 
 /// A value of such a type, to be read by a function or moved.

@@ -148,7 +148,7 @@ impl Step {
             Step::Aggregate(aggregate) => size::check(aggregate.exprs())?,
         }
         let mut lowering = Lowering::default();
-        let rows = source(&mut lowering, input, &self.needed(needed))?.0;
+        let rows = source(&mut lowering, input, &self.needed(needed), &[])?.0;
         self.lower(&mut lowering, &rows, needed).map(|_| ())
     }
 }
@@ -237,18 +237,21 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         let below = step.needed(needed.last().expect("the sink's"));
         needed.push(below);
     }
+    let moved = match sink {
+        Sink::Rows => lists::moved(steps, columns),
+        _ => Vec::new(),
+    };
     let mut lowering = Lowering::default();
-    let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"))?;
+    let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"), &moved)?;
     for step in steps {
         rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"))?;
     }
     // Groups of groups come at the end, all at once.
     let grouped = steps.iter().any(|step| matches!(step, Step::Aggregate(_)));
-    let (mut at_end, mut moved) = (None, Vec::new());
+    let mut at_end = None;
     let (body, output) = match sink {
         Sink::Rows => {
             all_columns(&rows)?;
-            moved = lists::moved(steps, columns);
             let (body, slots) = lists::given(&mut lowering, &rows)?;
             let output = if grouped { Output::Groups { slots, partial: false } } else { Output::Rows(slots) };
             (body, output)
@@ -309,8 +312,13 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
     })
 }
 
-/// The stream parameter: a struct of the needed columns.
-fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(Rows, Vec<usize>)> {
+/// The stream parameter: a struct of the needed columns. Some of them only pass through (`moved`).
+fn source(
+    lowering: &mut Lowering,
+    schema: &Schema,
+    needed: &[bool],
+    moved: &[Option<usize>],
+) -> Result<(Rows, Vec<usize>)> {
     let streamed = |index: &usize| lists::streamed_type(schema.field(*index).data_type());
     let is_input = |index: &usize| needed[*index] && streamed(index).is_some();
     let mut inputs: Vec<usize> = (0..schema.fields().len()).filter(is_input).collect();
@@ -332,7 +340,8 @@ fn source(lowering: &mut Lowering, schema: &Schema, needed: &[bool]) -> Result<(
     }
     types.extend(lists::whole_types(inputs.iter().map(|index| schema.field(*index).data_type())));
     let data = lowering.stream(Type::vec(Type::structure(types)));
-    let rows = lists::numbered(lowering, schema, Rows { data, columns }, needed);
+    let given: Vec<bool> = (0..schema.fields().len()).map(|index| moved.contains(&Some(index))).collect();
+    let rows = lists::numbered(lowering, schema, Rows { data, columns }, needed, &given);
     Ok((rows, inputs))
 }
 

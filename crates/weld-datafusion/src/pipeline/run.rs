@@ -33,7 +33,7 @@ use crate::arrow::output::{RowsReader, string_buffers_of};
 use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
-use crate::lower::lists::is_nested;
+use crate::lower::lists::is_taken;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
@@ -486,7 +486,7 @@ impl Run {
 
     /// What is held, by the numbers of its rows; nothing where no column is moved.
     fn numbered(&self) -> Numbered {
-        let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_nested(field.data_type());
+        let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_taken(field.data_type());
         if !self.schema.fields().iter().zip(&self.inner.pipeline.kernel.moved).any(is_moved) {
             return Vec::new();
         }
