@@ -46,6 +46,7 @@ mod extremes;
 mod foreign;
 mod jit;
 pub mod layout;
+mod machine;
 mod options;
 mod program;
 mod sanitizer;
@@ -59,7 +60,7 @@ mod values;
 
 pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
-pub use compiled::{Compiled, Rows, Stream, compile, compile_keeping};
+pub use compiled::{Compiled, Rows, Stream, compile, compile_keeping, loop_plans};
 pub use error::CompileError;
 pub use foreign::{CValue, CVec, Cudf, ForeignHost};
 pub use options::{Cpu, OptLevel, Options};

@@ -16,6 +16,7 @@ use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Tar
 
 use crate::error::CompileError;
 use crate::extremes;
+use crate::machine::Machine;
 use crate::options::{Cpu, OptLevel, Options};
 
 /// The passes of O2. Our own optimizer has inlined, fused and hoisted before: what is left for LLVM is to bring values into
@@ -149,9 +150,10 @@ pub(crate) fn describe(cpu: Cpu, out: &mut impl Hasher) {
     }
 }
 
-/// Whether there is an instruction that moves the selected lanes of a vector together.
-pub(crate) fn can_compress(options: &Options) -> bool {
-    options.cpu == Cpu::Host && host().features.split(',').any(|feature| feature == "+avx512f")
+/// The machine that code is made for.
+pub(crate) fn machine_of(cpu: Cpu) -> Machine {
+    let has = |feature: &str| cpu == Cpu::Host && host().features.split(',').any(|known| known == feature);
+    Machine::new(has("+avx512f"))
 }
 
 /// Runs the passes of the level.

@@ -34,7 +34,7 @@ const STACK: [(&str, &str); 5] =
     [("Code", "block"), ("Values", "values"), ("Tables", "tables"), ("Builders", "builder"), ("Emitter", "emit")];
 
 /// Modules that all may use and that use no layer.
-const BESIDE: [&str; 5] = ["chunk", "error", "layout", "timing", "value"];
+const BESIDE: [&str; 6] = ["chunk", "error", "layout", "machine", "timing", "value"];
 
 /// Words that a layer does not have: of other crates, and of layers below that it does not need.
 const UNSEEN: [(&str, &[&str]); 5] = [

@@ -1,8 +1,11 @@
 //! Facts about a program that emission asks for: which parts of a value are read, how often a loop's body merges, which
-//! vectors may be changed in place, what may be evaluated without need. Functions of the IR alone: nothing here knows LLVM.
+//! vectors may be changed in place, what may be evaluated without need; and how each loop runs, which is decided here
+//! ([`loop_plan`]). Functions of the IR, of layouts and of the machine: nothing here knows LLVM.
 
 mod demand;
+pub(crate) mod loop_plan;
 mod merges;
+pub(crate) mod narrow;
 mod places;
 mod reuse;
 
@@ -10,7 +13,7 @@ use weld_core::ir::{Expr, ExprKind, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
 pub(crate) use demand::{Demand, demands};
-pub(crate) use merges::{Merges, merges, merges_at_index, merges_each, merges_in_place};
+pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
 pub(crate) use places::{Place, places};
 pub(crate) use reuse::Reuse;
 

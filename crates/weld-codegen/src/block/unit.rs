@@ -15,6 +15,7 @@ use weld_runtime::abi::{self, AbiKind, Effects};
 
 use super::{PRESERVE_MOST, Res, Site};
 use crate::error::CompileError;
+use crate::machine::Machine;
 
 /// One LLVM module in the making.
 pub(crate) struct Unit<'c> {
@@ -22,8 +23,12 @@ pub(crate) struct Unit<'c> {
     pub(crate) module: Module<'c>,
     /// Places that can trap; a status is one plus an index.
     pub(crate) sites: RefCell<Vec<Site>>,
-    /// Whether the processor compresses vectors by a mask.
-    pub(crate) can_compress: bool,
+    /// What the code is made for.
+    pub(crate) machine: Machine,
+    /// Whether `loops` is wanted.
+    pub(crate) describes_loops: bool,
+    /// For each loop the function that it is in, and how it runs.
+    pub(crate) loops: RefCell<Vec<(String, String)>>,
     /// Whether other threads work for the same run, which may ask it to stop.
     pub(crate) is_shared: bool,
     pub(super) scopes: Scopes<'c>,
@@ -60,14 +65,16 @@ pub(super) struct Kinds {
 }
 
 impl<'c> Unit<'c> {
-    pub(crate) fn new(ll: &'c Context, name: &str, can_compress: bool) -> Unit<'c> {
+    pub(crate) fn new(ll: &'c Context, name: &str, machine: Machine) -> Unit<'c> {
         let domain = ll.metadata_node(&[ll.metadata_string("weld").into()]);
         let scope = ll.metadata_node(&[ll.metadata_string("weld.input").into(), domain.into()]);
         Unit {
             ll,
             module: ll.create_module(name),
             sites: RefCell::new(Vec::new()),
-            can_compress,
+            machine,
+            describes_loops: false,
+            loops: RefCell::default(),
             is_shared: false,
             scopes: Scopes {
                 domain,

@@ -144,19 +144,8 @@ impl Compiled {
         let jit = Jit::shared()?;
         let machine = jit.generators.take(&selection)?;
         let ll = inkwell::context::Context::create();
-        let mut unit = Unit::new(&ll, "weld", target::can_compress(&self.options));
-        unit.is_shared = matches!(part, Part::Whole) && self.threads.is_some();
-        let facts = self.facts();
-        let name = |name: &str| format!("{prefix}{name}");
-        match part {
-            Part::Whole => program::emit_run(&unit, &facts, &name("run"), &self.program)?,
-            Part::Ends => self.emit_ends(&unit, &facts, &name)?,
-            Part::Process(layouts) => self.emit_process(&unit, &facts, &name, layouts)?,
-            Part::All(layouts) => {
-                self.emit_ends(&unit, &facts, &name)?;
-                self.emit_process(&unit, &facts, &name, layouts)?;
-            }
-        }
+        let mut unit = Unit::new(&ll, "weld", target::machine_of(self.options.cpu));
+        self.fill(&mut unit, part, prefix)?;
         let mut timing = Timing::new(part.name(), options.level, selection.level);
         timing.emit = clock.lap();
         timing.emitted = Size::of(&unit.module);
@@ -165,6 +154,22 @@ impl Compiled {
         timing.passes = clock.lap();
         timing.optimized = Size::of(&unit.module);
         then(&unit, &machine, &part.functions(prefix), timing)
+    }
+
+    /// Emits the functions of a part.
+    pub(super) fn fill(&self, unit: &mut Unit<'_>, part: Part<'_>, prefix: &str) -> Result<(), CompileError> {
+        unit.is_shared = matches!(part, Part::Whole) && self.threads.is_some();
+        let facts = self.facts();
+        let name = |name: &str| format!("{prefix}{name}");
+        match part {
+            Part::Whole => program::emit_run(unit, &facts, &name("run"), &self.program),
+            Part::Ends => self.emit_ends(unit, &facts, &name),
+            Part::Process(layouts) => self.emit_process(unit, &facts, &name, layouts),
+            Part::All(layouts) => {
+                self.emit_ends(unit, &facts, &name)?;
+                self.emit_process(unit, &facts, &name, layouts)
+            }
+        }
     }
 
     fn facts(&self) -> Facts {

@@ -3,10 +3,12 @@
 //! ```text
 //! variants   which code there is, by effort and by layouts       kernel   one part of the program as loaded code
 //! stream     one partition's run                                 flat     values on their way in and out
+//! loops      how the loops run, as text                          stored   code that is kept on disk
 //! ```
 
 mod flat;
 mod kernel;
+mod loops;
 mod stored;
 mod stream;
 mod variants;
@@ -23,6 +25,7 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Context, Run, Threads};
 
 pub(crate) use self::kernel::Kernel;
+pub use self::loops::loop_plans;
 pub use self::stream::{Rows, Stream};
 
 use self::flat::{FlatWords, finished};
@@ -80,27 +83,7 @@ pub fn compile_keeping(
     options: &Options,
     keep: Option<Keep>,
 ) -> Result<Arc<Compiled>, CompileError> {
-    let started = Instant::now();
-    let stream = program::split(program)?;
-    let nodes = program.body.size();
-    let kept = keep.zip(stream.as_ref()).and_then(|(keep, stream)| {
-        let description = store::describe(program, stream, options)?;
-        Some(Kept { keep, description })
-    });
-    let compiled = Compiled {
-        nodes,
-        demands: demands(&program.body),
-        program: program.clone(),
-        options: options.clone(),
-        stream,
-        threads: (options.threads > 1).then(|| Threads::shared(options.threads)),
-        whole: OnceLock::new(),
-        ends: Tiered::default(),
-        variants: Mutex::default(),
-        progress: Progress::default(),
-        kept,
-        compile_nanos: AtomicU64::new(started.elapsed().as_nanos() as u64),
-    };
+    let compiled = Compiled::new(program, options, keep)?;
     match (&compiled.stream, options.tiers) {
         (Some(_), Tiers::Single) => compiled.ends().map(drop)?,
         (Some(_), Tiers::CheapFirst | Tiers::Alternate) => {}
@@ -120,6 +103,31 @@ fn affordable(nodes: usize) -> OptLevel {
 }
 
 impl Compiled {
+    /// A program of which nothing is compiled yet.
+    fn new(program: &Program, options: &Options, keep: Option<Keep>) -> Result<Compiled, CompileError> {
+        let started = Instant::now();
+        let stream = program::split(program)?;
+        let nodes = program.body.size();
+        let kept = keep.zip(stream.as_ref()).and_then(|(keep, stream)| {
+            let description = store::describe(program, stream, options)?;
+            Some(Kept { keep, description })
+        });
+        Ok(Compiled {
+            nodes,
+            demands: demands(&program.body),
+            program: program.clone(),
+            options: options.clone(),
+            stream,
+            threads: (options.threads > 1).then(|| Threads::shared(options.threads)),
+            whole: OnceLock::new(),
+            ends: Tiered::default(),
+            variants: Mutex::default(),
+            progress: Progress::default(),
+            kept,
+            compile_nanos: AtomicU64::new(started.elapsed().as_nanos() as u64),
+        })
+    }
+
     pub fn program(&self) -> &Program {
         &self.program
     }

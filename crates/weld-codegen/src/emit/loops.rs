@@ -14,28 +14,29 @@ use std::rc::Rc;
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, MetadataValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind, Func, Iter};
+use weld_core::ir::{Expr, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
-use super::{Emitter, Filled, Handle, Parallel, Res, Val, internal, prehash};
-use crate::analysis::{Merges, allocates, any, has_loops, merges, merges_at_index};
+use super::{Emitter, Filled, Handle, Parallel, Res, Val, VecVal, internal};
+use crate::analysis::allocates;
+use crate::analysis::loop_plan::{Inputs, LoopPlan, Params, Plain, Room};
 use crate::layout;
 use crate::values::source::Source;
 
-/// Iterations of an innermost loop between two looks at the cancellation flag.
-const STRIP: i64 = 16 * 1024;
-/// The same for a loop that contains loops.
-const OUTER_STRIP: i64 = 64;
+/// A loop of which iterator and builders are there.
+pub(super) struct LoopSite<'a, 'c> {
+    pub(super) source: &'a Source<'c>,
+    /// Where its indices start, if not at zero.
+    pub(super) index_base: Option<IntValue<'c>>,
+    pub(super) builders: &'a Val<'c>,
+    pub(super) func: &'a Func,
+    pub(super) params: Params<'a>,
+    pub(super) span: Span,
+}
 
 /// A loop of which the builders are ready.
 struct Iterations<'a, 'c> {
-    source: &'a Source<'c>,
-    /// The first one, and what they stay below.
-    range: (IntValue<'c>, IntValue<'c>),
-    index_base: Option<IntValue<'c>>,
-    builders: &'a Val<'c>,
-    func: &'a Func,
-    fills: Merges,
+    site: &'a LoopSite<'a, 'c>,
     /// Those that are filled in numbers that are known.
     appenders: Vec<Rc<Handle<'c>>>,
     /// One of which all indices were checked.
@@ -85,55 +86,53 @@ impl<'c> Emitter<'c, '_> {
 
     /// The loop itself, from its evaluated iterator.
     pub(super) fn run_loop(&mut self, source: &Source<'c>, builders: &Val<'c>, func: &Func, span: Span) -> Res<()> {
-        let (zero, count) = (self.i64(0), source.count);
-        self.run_iterations(source, zero, count, builders, func, span)
+        let index_base = self.index_base.take();
+        let params = Params::of(func).ok_or_else(|| internal("an update function of other than three parameters"))?;
+        let plan = self.plan(source, builders, func)?;
+        if self.unit.describes_loops {
+            let function = self.function.get_name().to_string_lossy().into_owned();
+            let line = format!("{}{}  {plan}", "  ".repeat(self.loop_depth as usize), params.builder_ty);
+            self.unit.loops.borrow_mut().push((function, line));
+        }
+        let site = LoopSite { source, index_base, builders, func, params, span };
+        match (&plan, builders) {
+            (LoopPlan::Plain(plan), _) => self.emit_plain(plan, &site),
+            (LoopPlan::Selection(plan), Val::Builder(handle)) => self.emit_selection(plan, &site, handle),
+            (LoopPlan::Magnitudes(plan), Val::Builder(handle)) => self.emit_magnitudes(plan, &site, handle),
+            (LoopPlan::Grouped(plan), Val::Builder(handle)) => self.emit_grouped(plan, &site, handle),
+            _ => Err(internal("a plan for one builder, of a loop with several")),
+        }
     }
 
-    /// Iterations `first .. count`.
-    pub(super) fn run_iterations(
-        &mut self,
-        source: &Source<'c>,
-        first: IntValue<'c>,
-        count: IntValue<'c>,
-        builders: &Val<'c>,
-        func: &Func,
-        span: Span,
-    ) -> Res<()> {
-        let index_base = self.index_base.take();
-        if first.get_zero_extended_constant() == Some(0)
-            && count == source.count
-            && (self.emit_selection(source, builders, func, index_base, span)?
-                || self.emit_bound(source, builders, func)?
-                || self.emit_grouping(source, builders, func, index_base, span)?)
-        {
-            return Ok(());
-        }
-        let fills = merges(&func.body);
+    fn plan<'e>(&self, source: &Source<'c>, builders: &Val<'c>, func: &'e Func) -> Res<LoopPlan<'e>> {
+        let chunk = source.whole_vector().and_then(VecVal::stored);
+        let inputs = Inputs {
+            machine: &self.unit.machine,
+            chunk: chunk.as_deref(),
+            chunk_of: &|sym| self.vars.get(&sym)?.vec().ok()?.stored(),
+            copies_keys: matches!(builders, Val::Builder(handle) if handle.copies_bytes),
+        };
+        LoopPlan::of(func, &inputs).ok_or_else(|| internal("an update function of other than three parameters"))
+    }
+
+    /// A loop that runs one iteration after the other.
+    fn emit_plain(&mut self, plan: &Plain<'_>, site: &LoopSite<'_, 'c>) -> Res<()> {
         let mut appenders = Vec::new();
-        if !fills.inner && fills.most > 0 && fills.most < 64 {
-            collect_appenders(builders, &mut appenders);
+        if plan.room.is_some() {
+            collect_appenders(site.builders, &mut appenders);
         }
-        self.reserve_all(&appenders, count, fills.most, fills.always, first, span)?;
-        let vec_merger = self.checked_vec_merger(builders, func, (first, count), index_base)?;
-        self.run_strips(
-            &Iterations { source, range: (first, count), index_base, builders, func, fills, appenders, vec_merger },
-            span,
-        )
+        if let Some(room) = plan.room {
+            self.reserve_all(&appenders, site.source.count, room, site.span)?;
+        }
+        let vec_merger = self.checked_vec_merger(plan, site)?;
+        self.run_strips(plan, &Iterations { site, appenders, vec_merger })
     }
 
     /// The strips of a loop of which the builders are ready.
-    fn run_strips(&mut self, iterations: &Iterations<'_, 'c>, span: Span) -> Res<()> {
-        let Iterations { source, range: (first, count), builders, func, .. } = *iterations;
-        let [_, _, (x_sym, _)] = &func.params[..] else {
-            return Err(internal("an update function of other than three parameters"));
-        };
-        let inner_loops = has_loops(&func.body);
-        let merge = if inner_loops { None } else { self.merge_ahead(builders, func)? };
-        let strip = match merge {
-            Some(_) => prehash::STRIP,
-            None if inner_loops => OUTER_STRIP,
-            None => STRIP,
-        };
+    fn run_strips(&mut self, plan: &Plain<'_>, iterations: &Iterations<'_, 'c>) -> Res<()> {
+        let LoopSite { source, builders, span, .. } = *iterations.site;
+        let (first, count) = (self.i64(0), source.count);
+        let hashes = plan.hashed.as_ref().map(|plan| self.hashes(plan, builders)).transpose()?;
         let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
         let (again, done) = (self.new_block("again"), self.new_block("done"));
         let i64 = self.unit.i64_type();
@@ -146,11 +145,11 @@ impl<'c> Emitter<'c, '_> {
         start.add_incoming(&[(&first, from)]);
         let start_value = start.as_basic_value().into_int_value();
         let left = self.sub(count, start_value)?;
-        let size = self.umin(left, self.i64(strip))?;
+        let size = self.umin(left, self.i64(plan.strip.into()))?;
         let end = self.add_nw(start_value, size)?;
-        self.reserve_strip(iterations, size, span)?;
-        let hashed = match &merge {
-            Some(merge) => Some((merge, self.hash_ahead(merge, source, *x_sym, start_value, end)?)),
+        self.reserve_strip(plan, &iterations.appenders, size, span)?;
+        let hashed = match &hashes {
+            Some(hashes) => Some((hashes, self.hash_ahead(hashes, iterations.site, (start_value, end))?)),
             None => None,
         };
         let head_end = self.current_block()?;
@@ -161,10 +160,10 @@ impl<'c> Emitter<'c, '_> {
         i.add_incoming(&[(&start_value, head_end)]);
         let index = i.as_basic_value().into_int_value();
         self.hashed = match hashed {
-            Some((merge, done)) => Some(self.hashed(merge, done, start_value, index)?),
+            Some((hashes, done)) => Some(self.hashed(hashes, done, start_value, index)?),
             None => None,
         };
-        self.emit_filling(iterations, (index, end))?;
+        self.emit_filling(plan, iterations, (index, end))?;
         self.hashed = None;
         let incremented = self.add_nw(index, self.i64(1))?;
         i.add_incoming(&[(&incremented, self.current_block()?)]);
@@ -183,12 +182,17 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// One iteration, with its stores into the columns of appenders told apart from all else.
-    fn emit_filling(&mut self, iterations: &Iterations<'_, 'c>, range: (IntValue<'c>, IntValue<'c>)) -> Res<()> {
-        let Iterations { source, index_base, builders, func, ref appenders, vec_merger, .. } = *iterations;
+    fn emit_filling(
+        &mut self,
+        plan: &Plain<'_>,
+        iterations: &Iterations<'_, 'c>,
+        range: (IntValue<'c>, IntValue<'c>),
+    ) -> Res<()> {
+        let Iterations { site, appenders, vec_merger } = iterations;
         let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(appenders)?;
-        self.emit_iteration(source, range, index_base, builders, func, vec_merger)?;
+        self.emit_iteration(plan, site, range, *vec_merger)?;
         self.unread = around;
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
@@ -198,12 +202,16 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Room for a strip, where there is none for the whole loop.
-    fn reserve_strip(&mut self, iterations: &Iterations<'_, 'c>, size: IntValue<'c>, span: Span) -> Res<()> {
-        if iterations.fills.always {
-            return Ok(());
-        }
-        for handle in &iterations.appenders {
-            let extra = self.mul(size, self.i64(iterations.fills.most as i64))?;
+    fn reserve_strip(
+        &mut self,
+        plan: &Plain<'_>,
+        appenders: &[Rc<Handle<'c>>],
+        size: IntValue<'c>,
+        span: Span,
+    ) -> Res<()> {
+        let Some(Room { most, always: false }) = plan.room else { return Ok(()) };
+        for handle in appenders {
+            let extra = self.mul(size, self.i64(most as i64))?;
             self.reserve(handle, &appended(handle)?, extra, span)?;
         }
         Ok(())
@@ -211,54 +219,42 @@ impl<'c> Emitter<'c, '_> {
 
     /// The vecmerger into which every iteration merges at its own index: that all of them lie in it is checked here, and not
     /// again.
-    fn checked_vec_merger<'b>(
-        &mut self,
-        builders: &'b Val<'c>,
-        func: &Func,
-        (first, count): (IntValue<'c>, IntValue<'c>),
-        index_base: Option<IntValue<'c>>,
-    ) -> Res<Option<&'b Handle<'c>>> {
-        let handle = match builders {
-            Val::Builder(handle) if is_vec_merger(handle) && merges_at_index(func) => handle,
-            _ => return Ok(None),
+    fn checked_vec_merger<'b>(&mut self, plan: &Plain<'_>, site: &LoopSite<'b, 'c>) -> Res<Option<&'b Handle<'c>>> {
+        let (Some(span), Val::Builder(handle)) = (plan.checked_index, site.builders) else { return Ok(None) };
+        let count = site.source.count;
+        let range = match site.index_base {
+            Some(base) => (base, self.add(base, count)?),
+            None => (self.i64(0), count),
         };
-        let range = match index_base {
-            Some(base) => (self.add(base, first)?, self.add(base, count)?),
-            None => (first, count),
-        };
-        self.check_vec_merger(handle, range, merge_span(&func.body))?;
+        self.check_vec_merger(handle, range, span)?;
         Ok(Some(handle))
     }
 
     /// One iteration: that of `index`, of those below `end`.
     fn emit_iteration(
         &mut self,
-        source: &Source<'c>,
+        plan: &Plain<'_>,
+        site: &LoopSite<'_, 'c>,
         (index, end): (IntValue<'c>, IntValue<'c>),
-        index_base: Option<IntValue<'c>>,
-        builders: &Val<'c>,
-        func: &Func,
         vec_merger: Option<&Handle<'c>>,
     ) -> Res<()> {
-        let [(b_sym, b_ty), (i_sym, _), (x_sym, _)] = &func.params[..] else {
-            return Err(internal("an update function of other than three parameters"));
-        };
-        let demand = self.facts.demands.get(x_sym).cloned().unwrap_or_default();
-        self.vars.insert(*b_sym, builders.clone());
-        let number = match index_base {
+        let LoopSite { source, builders, func, params, .. } = site;
+        let demand = self.facts.demands.get(&params.element).cloned().unwrap_or_default();
+        self.vars.insert(params.builder, (*builders).clone());
+        let number = match site.index_base {
             Some(base) => self.add(base, index)?,
             None => index,
         };
         vec_merger.inspect(|handle| handle.inside.set(Some(number)));
-        self.vars.insert(*i_sym, Val::int(number));
+        self.vars.insert(params.index, Val::int(number));
         self.loop_depth += 1;
-        let escaping = escaping_types(b_ty);
+        let escaping = escaping_types(params.builder_ty);
         self.with_scratch(escaping, &func.body, |e| {
-            e.emit_prefetches(source, func, index, end)?;
+            e.emit_prefetches(&plan.prefetches, source, params.element, (index, end))?;
             let element = e.source_element(source, index, &demand)?;
-            e.vars.insert(*x_sym, element);
+            e.vars.insert(params.element, element);
             let result = e.emit(&func.body)?;
-            e.settle(b_ty, &result, builders)
+            e.settle(params.builder_ty, &result, builders)
         })?;
         self.loop_depth -= 1;
         vec_merger.inspect(|handle| handle.inside.set(None));
@@ -287,19 +283,10 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Room for a whole loop that always fills its appenders equally, or as much as their hints say of it.
-    fn reserve_all(
-        &mut self,
-        appenders: &[Rc<Handle<'c>>],
-        count: IntValue<'c>,
-        most: u64,
-        always: bool,
-        first: IntValue<'c>,
-        span: Span,
-    ) -> Res<()> {
+    fn reserve_all(&mut self, appenders: &[Rc<Handle<'c>>], count: IntValue<'c>, room: Room, span: Span) -> Res<()> {
         for handle in appenders {
-            let left = self.sub(count, first)?;
-            let total = self.mul_sat(left, most)?;
-            let extra = match (always, handle.hint) {
+            let total = self.mul_sat(count, room.most)?;
+            let extra = match (room.always, handle.hint) {
                 (true, _) => total,
                 // A negative hint is a large unsigned number: the loop's count bounds it.
                 (false, Some(hint)) => self.umin(hint, total)?,
@@ -358,23 +345,6 @@ impl<'c> Emitter<'c, '_> {
         self.leave_scratch()?;
         Ok(value)
     }
-}
-
-fn is_vec_merger(handle: &Handle<'_>) -> bool {
-    matches!(handle.ty, BuilderType::VecMerger { .. })
-}
-
-/// Where the first merge of a body stands.
-fn merge_span(body: &Expr) -> Span {
-    let mut span = body.span;
-    any(body, &mut |e| {
-        let is_merge = matches!(e.kind, ExprKind::Merge { .. });
-        if is_merge {
-            span = e.span;
-        }
-        is_merge
-    });
-    span
 }
 
 fn collect_appenders<'c>(builders: &Val<'c>, out: &mut Vec<Rc<Handle<'c>>>) {

@@ -11,35 +11,35 @@
 //! |---|---|
 //! | `expr` | the dispatch over all kinds of expressions |
 //! | `intrinsic`, `literal`, `merge` | functions, vector literals, merges |
-//! | `wide` | checked 128-bit arithmetic |
+//! | `narrow_row` | checked 128-bit arithmetic, in 64 bits where a row allows it |
 //! | `control`, `iterate` | `if`, `select`; `iterate` |
 //! | `loops`, `iter` | `for` and what it iterates over |
-//! | `select`, `bound`, `group` | loops of a shape that runs better otherwise |
-//! | `few`, `short` | grouping into few groups; decimals of a strip in 64 bits |
+//! | `selection`, `magnitudes`, `grouped` | loops whose plan is not plain, see [`crate::analysis::loop_plan`] |
+//! | `few_groups`, `narrow_strip` | grouping into few groups; decimals of a strip in 64 bits |
 //! | `parallel`, `work` | loops that several threads share; whether it pays |
 //! | `prefetch`, `prehash` | fetching and hashing ahead for lookups and merges in loops |
 //! | `sort` | sorting by a comparator |
 //! | `cudf` | calls of C functions |
 
-mod bound;
 mod control;
 mod cudf;
 mod expr;
-mod few;
-mod group;
+mod few_groups;
+mod grouped;
 mod intrinsic;
 mod iter;
 mod iterate;
 mod literal;
 mod loops;
+mod magnitudes;
 mod merge;
+mod narrow_row;
+mod narrow_strip;
 mod parallel;
 mod prefetch;
 mod prehash;
-mod select;
-mod short;
+mod selection;
 mod sort;
-mod wide;
 mod work;
 
 use std::collections::HashMap;

@@ -14,8 +14,6 @@ use inkwell::values::{IntValue, PointerValue};
 use super::{Res, Tables};
 use crate::values::stream::StreamColumn;
 
-/// Columns that a key is made of.
-const COLUMNS_MAX: usize = 4;
 /// More combinations are never kept, and the product of two such numbers fits 64 bits.
 const COMBINATIONS_MAX: i64 = 1 << 31;
 
@@ -41,18 +39,14 @@ pub(crate) struct AskedGroup<'c> {
 }
 
 impl<'c> Tables<'c, '_> {
-    /// The codes that a key is made of, if its columns all have them. What `table` knows of them is kept for chunks of `rows`
+    /// The codes that a key is made of; its columns all have them. What `table` knows of them is kept for chunks of `rows`
     /// rows; `key` is a number that no other key of the program has.
     pub(crate) fn key_codes(
         &mut self,
         columns: Vec<StreamColumn<'c>>,
         key: u32,
         (table, rows): (PointerValue<'c>, IntValue<'c>),
-    ) -> Res<Option<Codes<'c>>> {
-        if columns.is_empty() || columns.len() > COLUMNS_MAX || columns.iter().any(|column| column.entries().is_none())
-        {
-            return Ok(None);
-        }
+    ) -> Res<Codes<'c>> {
         let i64 = self.unit.i64_type();
         let dictionaries = self.alloca(8 * (columns.len() as u64 + 1), "dictionaries")?;
         let mut combinations = self.i64(1);
@@ -81,7 +75,7 @@ impl<'c> Tables<'c, '_> {
         let unkept = self.alloca(8, "unkept")?;
         self.store(unkept, self.i64(0))?;
         let numbers = self.choose(none, unkept, kept)?.into_pointer_value();
-        Ok(Some(Codes { columns, numbers, unread: self.offset(unkept, 4)?, are_few: self.b.build_not(none, "")? }))
+        Ok(Codes { columns, numbers, unread: self.offset(unkept, 4)?, are_few: self.b.build_not(none, "")? })
     }
 
     /// How many values a column's code can have, null among them.

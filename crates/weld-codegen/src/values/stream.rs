@@ -50,6 +50,11 @@ impl<'c> StreamColumn<'c> {
         self.dictionary_number
     }
 
+    /// How the column is stored.
+    pub(crate) fn stored(&self) -> ColumnLayout {
+        ColumnLayout { layout: self.layout.clone(), validity: self.validity.is_some() }
+    }
+
     pub(crate) fn is_nullable(&self) -> bool {
         self.validity.is_some()
     }

@@ -9,6 +9,7 @@ use weld_core::ty::{BuilderType, ScalarKind, Type};
 
 use super::stream::StreamColumn;
 use super::{ColumnScope, Res, Values, internal};
+use crate::chunk::ColumnLayout;
 use crate::layout;
 
 /// What an expression has become.
@@ -39,6 +40,16 @@ pub(crate) struct VecVal<'c> {
     pub(crate) columns: Columns<'c>,
     /// Whether the elements stay the same while the code runs: arguments and chunks.
     pub(crate) input: bool,
+}
+
+impl VecVal<'_> {
+    /// How the columns are stored, if these are rows of a chunk.
+    pub(crate) fn stored(&self) -> Option<Vec<ColumnLayout>> {
+        match &self.columns {
+            Columns::Stream { columns, .. } => Some(columns.iter().map(StreamColumn::stored).collect()),
+            Columns::Dense(_) => None,
+        }
+    }
 }
 
 /// A dictionary.

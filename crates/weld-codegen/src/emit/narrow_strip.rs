@@ -11,21 +11,17 @@
 //! Where they are not small, the strip is computed again, in full width. So nothing that a file, a type or statistics say
 //! of the values is trusted.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::ir::{Expr, ExprKind, Literal, Sym, deep};
-use weld_core::op::{BinaryOp, Intrinsic};
-use weld_core::ty::{ScalarKind, Type};
+use weld_core::op::BinaryOp;
+use weld_core::ty::ScalarKind;
 
 use super::{Emitter, Res, Val};
-use crate::analysis::speculatable;
+use crate::analysis::narrow::operands;
 use crate::block::Flow;
-
-/// What a scalar part of an expression may cost.
-const BUDGET: u32 = 12;
 
 /// How large the magnitude of a value is at most.
 #[derive(Debug)]
@@ -40,80 +36,40 @@ enum Bound {
 
 /// A value, if its bound holds.
 #[derive(Clone)]
-struct Short<'c> {
+struct Narrow<'c> {
     value: IntValue<'c>,
     bound: Rc<Bound>,
 }
 
 /// What is known of the values of a strip while its rows are computed.
-pub(super) struct Shorts<'c, 'e> {
+pub(super) struct Narrowed<'c, 'e> {
     /// What is bound to symbols in the row at hand.
-    vars: Vec<(Sym, Short<'c>)>,
+    vars: Vec<(Sym, Narrow<'c>)>,
     /// The values whose magnitudes are kept, and where; with the value in the row at hand.
-    leaves: Vec<(&'e Expr, Short<'c>, PointerValue<'c>)>,
+    leaves: Vec<(&'e Expr, Narrow<'c>, PointerValue<'c>)>,
     /// The bounds of all operators.
     bounds: Vec<Rc<Bound>>,
     /// Not zero if a leaf does not fit 64 bits.
     misfit: PointerValue<'c>,
 }
 
-/// The operands of exact arithmetic.
-fn operands(expr: &Expr) -> Option<(BinaryOp, &Expr, &Expr)> {
-    match &expr.kind {
-        ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b) => Some((*op, a, b)),
-        ExprKind::Intrinsic(op, args) => {
-            let op = match op {
-                Intrinsic::CheckedAdd => BinaryOp::Add,
-                Intrinsic::CheckedSub => BinaryOp::Sub,
-                Intrinsic::CheckedMul => BinaryOp::Mul,
-                _ => return None,
-            };
-            Some((op, &args[0], &args[1]))
-        }
-        _ => None,
-    }
-}
-
-/// Whether an expression is cheap, cannot fail and uses none of these symbols.
-pub(super) fn is_plain(expr: &Expr, shorts: &HashSet<Sym>) -> bool {
-    speculatable(expr, BUDGET).is_some() && expr.free_vars().iter().all(|sym| !shorts.contains(sym))
-}
-
-/// Whether an `i128` expression can be tried in 64 bits; `shorts` are the symbols that are.
-pub(super) fn is_short(expr: &Expr, shorts: &HashSet<Sym>) -> bool {
-    if expr.ty != Type::I128 {
-        return false;
-    }
-    if let Some((_, a, b)) = operands(expr) {
-        return deep(|| is_short(a, shorts) && is_short(b, shorts));
-    }
-    match &expr.kind {
-        ExprKind::Var(sym) => shorts.contains(sym),
-        ExprKind::Select { cond, on_true, on_false } => {
-            is_plain(cond, shorts) && deep(|| is_short(on_true, shorts) && is_short(on_false, shorts))
-        }
-        ExprKind::Literal(_) | ExprKind::Field(..) | ExprKind::Cast(_) => is_plain(expr, shorts),
-        _ => false,
-    }
-}
-
-impl<'c, 'e> Shorts<'c, 'e> {
+impl<'c, 'e> Narrowed<'c, 'e> {
     pub(super) fn bind(&mut self, e: &mut Emitter<'c, '_>, sym: Sym, value: &'e Expr) -> Res<()> {
-        let short = self.short(e, value)?;
-        self.vars.push((sym, short));
+        let narrow = self.narrow(e, value)?;
+        self.vars.push((sym, narrow));
         Ok(())
     }
 
-    /// The lower 64 bits of an expression that [`is_short`].
+    /// The lower 64 bits of an expression that is narrowed.
     pub(super) fn emit(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<IntValue<'c>> {
-        let short = self.short(e, expr)?;
-        self.bounds.push(short.bound);
-        Ok(short.value)
+        let narrow = self.narrow(e, expr)?;
+        self.bounds.push(narrow.bound);
+        Ok(narrow.value)
     }
 
-    fn short(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Short<'c>> {
+    fn narrow(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Narrow<'c>> {
         if let Some((op, a, b)) = operands(expr) {
-            let (a, b) = deep(|| Res::Ok((self.short(e, a)?, self.short(e, b)?)))?;
+            let (a, b) = deep(|| Res::Ok((self.narrow(e, a)?, self.narrow(e, b)?)))?;
             let (value, bound) = match op {
                 BinaryOp::Add => (e.add(a.value, b.value)?, Bound::Sum(a.bound, b.bound)),
                 BinaryOp::Sub => (e.sub(a.value, b.value)?, Bound::Sum(a.bound, b.bound)),
@@ -121,30 +77,30 @@ impl<'c, 'e> Shorts<'c, 'e> {
             };
             let bound = Rc::new(bound);
             self.bounds.push(Rc::clone(&bound));
-            return Ok(Short { value, bound });
+            return Ok(Narrow { value, bound });
         }
         match &expr.kind {
             ExprKind::Literal(Literal::I128(value)) if i64::try_from(*value).is_ok() => {
                 let bound = Rc::new(Bound::Constant(value.unsigned_abs() as u64));
-                Ok(Short { value: e.i64(*value as i64), bound })
+                Ok(Narrow { value: e.i64(*value as i64), bound })
             }
             ExprKind::Var(sym) if self.vars.iter().any(|(known, _)| known == sym) => {
                 let known = self.vars.iter().rev().find(|(known, _)| known == sym);
-                known.map(|(_, short)| short.clone()).ok_or_else(|| super::internal("a symbol without a value"))
+                known.map(|(_, narrow)| narrow.clone()).ok_or_else(|| super::internal("a symbol without a value"))
             }
             ExprKind::Select { cond, on_true, on_false } => {
                 let cond = e.emit_int(cond)?;
-                let (a, b) = deep(|| Res::Ok((self.short(e, on_true)?, self.short(e, on_false)?)))?;
+                let (a, b) = deep(|| Res::Ok((self.narrow(e, on_true)?, self.narrow(e, on_false)?)))?;
                 let value = e.choose_int(cond, a.value, b.value)?;
-                Ok(Short { value, bound: Rc::new(Bound::Either(a.bound, b.bound)) })
+                Ok(Narrow { value, bound: Rc::new(Bound::Either(a.bound, b.bound)) })
             }
             _ => self.leaf(e, expr),
         }
     }
 
-    fn leaf(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Short<'c>> {
-        if let Some((_, short, _)) = self.leaves.iter().find(|(known, ..)| known.same_as(expr)) {
-            return Ok(short.clone());
+    fn leaf(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Narrow<'c>> {
+        if let Some((_, narrow, _)) = self.leaves.iter().find(|(known, ..)| known.same_as(expr)) {
+            return Ok(narrow.clone());
         }
         let (value, misfit) = match e.stored_halves(expr)? {
             Some([low, high]) => (low, e.misfit(low, high)?),
@@ -156,9 +112,9 @@ impl<'c, 'e> Shorts<'c, 'e> {
         e.store(self.misfit, e.or(e.load_i64(self.misfit)?, misfit)?)?;
         let most = e.alloca(8, "most")?;
         e.store(most, e.or(e.load_i64(most)?, e.magnitude(value, 64)?)?)?;
-        let short = Short { value, bound: Rc::new(Bound::Leaf(self.leaves.len())) };
-        self.leaves.push((expr, short.clone(), most));
-        Ok(short)
+        let narrow = Narrow { value, bound: Rc::new(Bound::Leaf(self.leaves.len())) };
+        self.leaves.push((expr, narrow.clone(), most));
+        Ok(narrow)
     }
 
     /// Whether everything that was computed is exact, and as small as `limit` at most.
@@ -207,26 +163,26 @@ impl<'c, 'e> Shorts<'c, 'e> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Runs a loop over the rows of a strip whose body computes shorts; whether all of them are exact, and at most `limit`
+    /// Runs a loop over the rows of a strip whose body computes narrowed; whether all of them are exact, and at most `limit`
     /// large.
-    pub(super) fn short_loop<'e>(
+    pub(super) fn narrow_loop<'e>(
         &mut self,
         rows: IntValue<'c>,
         limit: u64,
-        body: impl FnOnce(&mut Self, &mut Shorts<'c, 'e>, IntValue<'c>) -> Res<()>,
+        body: impl FnOnce(&mut Self, &mut Narrowed<'c, 'e>, IntValue<'c>) -> Res<()>,
     ) -> Res<IntValue<'c>> {
         let misfit = self.alloca(8, "misfit")?;
-        let mut shorts = Shorts { vars: Vec::new(), leaves: Vec::new(), bounds: Vec::new(), misfit };
+        let mut narrowed = Narrowed { vars: Vec::new(), leaves: Vec::new(), bounds: Vec::new(), misfit };
         let (first, looping) = (self.new_block("bounds"), self.new_block("rows"));
         self.branch(first)?;
         self.at(looping);
-        self.count_loop(rows, |e, j| body(e, &mut shorts, j))?;
-        let exact = shorts.are_exact(self, limit)?;
+        self.count_loop(rows, |e, j| body(e, &mut narrowed, j))?;
+        let exact = narrowed.are_exact(self, limit)?;
         let end = self.current_block()?;
         // Which leaves there are is known by now.
         self.at(first);
         self.store(misfit, self.i64(0))?;
-        for (_, _, most) in &shorts.leaves {
+        for (_, _, most) in &narrowed.leaves {
             self.store(*most, self.i64(0))?;
         }
         self.branch(looping)?;

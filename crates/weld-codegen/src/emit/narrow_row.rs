@@ -12,12 +12,12 @@
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, ExprKind, Literal, deep};
+use weld_core::ir::{Expr, ExprKind, deep};
 use weld_core::op::Intrinsic;
-use weld_core::ty::Type;
 use weld_runtime::Status;
 
 use super::{Emitter, Res};
+use crate::analysis::narrow::{fits_64_bits, is_checked_op, is_tried_narrow};
 
 /// An operator tree over numbered leaves.
 enum Tree {
@@ -29,27 +29,13 @@ enum Tree {
 struct Leaf<'c> {
     wide: IntValue<'c>,
     /// It is known to fit 64 bits.
-    is_short: bool,
-}
-
-fn is_op(intrinsic: Intrinsic) -> bool {
-    matches!(intrinsic, Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul)
-}
-
-/// Whether the operators around an expression's leaves include a product.
-fn has_product(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Intrinsic(op, args) if is_op(*op) => {
-            *op == Intrinsic::CheckedMul || deep(|| args.iter().any(has_product))
-        }
-        _ => false,
-    }
+    fits: bool,
 }
 
 impl<'c> Emitter<'c, '_> {
     /// Emits an `i128` expression of checked operators with a product among them; `None` if it is something else.
     pub(super) fn emit_wide(&mut self, expr: &Expr) -> Res<Option<IntValue<'c>>> {
-        if expr.ty != Type::I128 || !has_product(expr) {
+        if !is_tried_narrow(expr) {
             return Ok(None);
         }
         let mut leaves = Vec::new();
@@ -61,7 +47,7 @@ impl<'c> Emitter<'c, '_> {
         for leaf in &leaves {
             let low = self.b.build_int_truncate(leaf.wide, i64, "")?;
             short.push(low);
-            if !leaf.is_short {
+            if !leaf.fits {
                 let high = self.b.build_right_shift(leaf.wide, leaf.wide.get_type().const_int(64, false), false, "")?;
                 let high = self.b.build_int_truncate(high, i64, "")?;
                 // The upper half of what fits is all ones if the lower one is negative, else zero.
@@ -104,21 +90,13 @@ impl<'c> Emitter<'c, '_> {
 
     fn wide_tree(&mut self, expr: &Expr, leaves: &mut Vec<Leaf<'c>>) -> Res<Tree> {
         if let ExprKind::Intrinsic(op, args) = &expr.kind
-            && is_op(*op)
+            && is_checked_op(*op)
             && let [a, b] = &args[..]
         {
             let args = deep(|| Res::Ok([self.wide_tree(a, leaves)?, self.wide_tree(b, leaves)?]))?;
             return Ok(Tree::Op { op: *op, span: expr.span, args: Box::new(args) });
         }
-        let is_short = match &expr.kind {
-            ExprKind::Literal(Literal::I128(value)) => i64::try_from(*value).is_ok(),
-            ExprKind::Cast(of) => of
-                .ty
-                .as_scalar()
-                .is_some_and(|kind| kind.is_integer() && (kind.bits() < 64 || kind.bits() == 64 && kind.is_signed())),
-            _ => false,
-        };
-        leaves.push(Leaf { wide: self.emit_int(expr)?, is_short });
+        leaves.push(Leaf { wide: self.emit_int(expr)?, fits: fits_64_bits(expr) });
         Ok(Tree::Leaf(leaves.len() - 1))
     }
 

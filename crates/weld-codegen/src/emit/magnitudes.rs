@@ -10,43 +10,37 @@
 
 use inkwell::types::VectorType;
 use inkwell::values::{IntValue, PointerValue, VectorValue};
-use weld_core::ir::{Expr, ExprKind, Func};
-use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
-use super::{Columns, Emitter, Res, Val, internal};
+use super::loops::LoopSite;
+use super::{Columns, Emitter, Handle, Res, internal};
+use crate::analysis::loop_plan::Magnitudes;
 use crate::block::Flow;
 use crate::layout;
-use crate::values::source::Source;
+use crate::values::stream::StreamColumn;
 
 /// 64-bit words read at once: the halves of four values.
 const WORDS: u32 = 8;
 
 impl<'c> Emitter<'c, '_> {
-    /// Emits the loop if it is such a bound of plain columns; false if it is something else.
-    pub(super) fn emit_bound(&mut self, source: &Source<'c>, builders: &Val<'c>, func: &Func) -> Res<bool> {
-        let Val::Builder(handle) = builders else { return Ok(false) };
-        let BuilderType::Merger { value: ty, op: MergeOp::All(ReduceOp::BitOr) } = &handle.ty else {
-            return Ok(false);
+    pub(super) fn emit_magnitudes(
+        &mut self,
+        plan: &Magnitudes,
+        site: &LoopSite<'_, 'c>,
+        handle: &Handle<'c>,
+    ) -> Res<()> {
+        let vec = site.source.whole_vector().ok_or_else(|| internal("magnitudes of no vector"))?;
+        let Columns::Stream { columns, base } = &vec.columns else { return Err(internal("magnitudes of no chunk")) };
+        let offsets = match site.params.builder_ty {
+            Type::Builder(BuilderType::Merger { value, .. }) => match &**value {
+                Type::Struct(fields) => layout::field_offsets(fields),
+                _ => vec![0],
+            },
+            _ => return Err(internal("magnitudes into no merger")),
         };
-        let Some(vec) = source.whole_vector() else { return Ok(false) };
-        let Columns::Stream { columns, base } = &vec.columns else { return Ok(false) };
-        let Some(fields) = bounded_fields(func) else { return Ok(false) };
-        let mut stored = Vec::with_capacity(fields.len());
-        for field in &fields {
-            match columns.get(*field).and_then(|column| column.plain_integers()) {
-                Some(column) => stored.push(column),
-                None => return Ok(false),
-            }
-        }
-        let (offsets, types) = match &**ty {
-            Type::Struct(fields) => (layout::field_offsets(fields), fields.to_vec()),
-            scalar => (vec![0], vec![scalar.clone()]),
-        };
-        if types.len() != stored.len() || types.iter().any(|ty| *ty != Type::I128) {
-            return Ok(false);
-        }
-        for ((kind, values), offset) in stored.into_iter().zip(offsets) {
+        for ((column, _), offset) in plan.columns.iter().zip(offsets) {
+            let stored = columns.get(*column).and_then(StreamColumn::plain_integers);
+            let (kind, values) = stored.ok_or_else(|| internal("magnitudes of a column without integers"))?;
             let first = self.element_ptr(self.memory_type(kind), values, *base)?;
             let bound = match kind {
                 ScalarKind::I128 => self.bound_wide(first, vec.len)?,
@@ -56,7 +50,7 @@ impl<'c> Emitter<'c, '_> {
             let now = self.load_scalar(ScalarKind::I128, at, false)?.into_int_value();
             self.store_scalar(ScalarKind::I128, at, self.or(now, bound)?.into())?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The `|` of the magnitudes of 128-bit values.
@@ -136,28 +130,5 @@ impl<'c> Emitter<'c, '_> {
         })?;
         let value = self.load(ty, bound)?.into_int_value();
         Ok(self.b.build_int_z_extend(value, self.unit.ll.i128_type(), "")?)
-    }
-}
-
-/// The fields whose magnitudes are merged, in order, if the update function does nothing else.
-fn bounded_fields(func: &Func) -> Option<Vec<usize>> {
-    let [(builder, _), _, (element, _)] = &func.params[..] else { return None };
-    let ExprKind::Merge { builder: target, value } = &func.body.kind else { return None };
-    if !matches!(target.kind, ExprKind::Var(sym) if sym == *builder) {
-        return None;
-    }
-    let field = |expr: &Expr| {
-        let ExprKind::Intrinsic(Intrinsic::Magnitude, args) = &expr.kind else { return None };
-        match &args[0].kind {
-            ExprKind::Field(of, index) if matches!(of.kind, ExprKind::Var(sym) if sym == *element) => {
-                Some(*index as usize)
-            }
-            ExprKind::Var(sym) if sym == element => Some(0),
-            _ => None,
-        }
-    };
-    match &value.kind {
-        ExprKind::Struct(parts) => parts.iter().map(field).collect(),
-        _ => Some(vec![field(value)?]),
     }
 }

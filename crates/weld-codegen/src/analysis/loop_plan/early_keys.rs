@@ -1,0 +1,201 @@
+//! Keys that are known some iterations early, so that the memory of a table is asked for before it is needed.
+//!
+//! A key is early if it follows from the loop's element by operations that cannot fail and cost little beside the cache miss
+//! that they spare:
+//!
+//! ```text
+//! for(sel, b, |b, i, j| let m = optlookup(t, lookup(c, j)); ..)      lookup(c, j) is early
+//! for(v, dictmerger, |b, i, x| merge(b, {x.$0, ..}))                 x.$0 is early
+//! ```
+
+use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, deep};
+use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
+use weld_core::opt::can_fail;
+use weld_core::ty::{BuilderType, Type};
+
+use super::Params;
+use crate::machine::Machine;
+
+/// More than two lookups an iteration keep the processor busy anyhow.
+const LOOKUPS_MAX: usize = 2;
+/// Iterations between asking for a slot and using it. At half the way its row is asked for.
+const DISTANCE: u32 = 24;
+/// What an entry takes of a table's directory, about.
+pub(crate) const SLOT_BYTES: u32 = 16;
+
+/// A key that can be computed before its iteration.
+pub(crate) struct EarlyKey<'e> {
+    pub(crate) key: &'e Expr,
+    /// What the key needs of the body's own bindings, in order.
+    pub(crate) bindings: Vec<&'e Binding>,
+}
+
+/// A lookup that every iteration does, and of which the memory is asked for early.
+pub(crate) struct Prefetch<'e> {
+    pub(crate) table: Sym,
+    /// The type of the table.
+    pub(crate) dict: &'e Type,
+    pub(crate) key: EarlyKey<'e>,
+    /// In iterations.
+    pub(crate) distance: u32,
+    /// Tables of fewer entries stay in the second-level cache.
+    pub(crate) entries_min: u32,
+}
+
+/// A merge into a dictionary that every iteration does, and of which the keys are hashed a strip at a time.
+pub(crate) struct HashAhead<'e> {
+    pub(crate) key: EarlyKey<'e>,
+    /// Where the dictionary is in the loop's builders: the fields, from the outside in.
+    pub(crate) builder: Vec<usize>,
+    pub(crate) key_ty: &'e Type,
+    pub(crate) value_ty: &'e Type,
+    /// Iterations hashed at a time: the lines of their slots and rows take half of the first-level cache.
+    pub(crate) strip: u32,
+    /// Smaller tables stay in the second-level cache.
+    pub(crate) table_bytes_min: u32,
+}
+
+/// The lookups of a loop that are worth asking for early.
+pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, machine: &Machine) -> Vec<Prefetch<'e>> {
+    let mut lookups = Vec::new();
+    collect(&func.body, &mut Vec::new(), &mut lookups);
+    lookups.retain(|lookup| !lookup.key.uses(params.index) && lookup.key.uses(params.element));
+    if lookups.len() > LOOKUPS_MAX {
+        return Vec::new();
+    }
+    let entries_min = machine.l2_bytes / SLOT_BYTES;
+    let prefetch = |Lookup { table, dict, key }| Prefetch { table, dict, key, distance: DISTANCE, entries_min };
+    lookups.into_iter().map(prefetch).collect()
+}
+
+/// The merge of a loop whose keys are worth hashing ahead.
+pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, machine: &Machine) -> Option<HashAhead<'e>> {
+    let mut bindings = Vec::new();
+    let mut body = &*func.body;
+    while let ExprKind::Let { bindings: these, body: inner } = &body.kind {
+        bindings.extend(these);
+        body = inner;
+    }
+    let (builder, key) = merged_key(body, params.builder)?;
+    let mut ty = params.builder_ty;
+    for field in &builder {
+        ty = ty.fields()?.get(*field)?;
+    }
+    let Type::Builder(BuilderType::DictMerger { key: key_ty, value: value_ty, .. }) = ty else { return None };
+    let key = EarlyKey { key, bindings: needed(key, &bindings)? };
+    if key.uses(params.index) || !key.uses(params.element) || key.uses(params.builder) {
+        return None;
+    }
+    let strip = machine.l1_bytes / (4 * machine.cache_line_bytes);
+    Some(HashAhead { key, builder, key_ty, value_ty, strip, table_bytes_min: machine.l2_bytes })
+}
+
+impl EarlyKey<'_> {
+    fn uses(&self, sym: Sym) -> bool {
+        self.key.count_uses(sym) > 0 || self.bindings.iter().any(|binding| binding.value.count_uses(sym) > 0)
+    }
+}
+
+/// A lookup that each iteration does.
+struct Lookup<'e> {
+    table: Sym,
+    dict: &'e Type,
+    key: EarlyKey<'e>,
+}
+
+/// Lookups on every path through a body. `scope` are the bindings seen so far.
+fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Lookup<'e>>) {
+    match &expr.kind {
+        ExprKind::Let { bindings, body } => {
+            for binding in bindings {
+                collect(&binding.value, scope, found);
+                scope.push(binding);
+            }
+            collect(body, scope, found);
+        }
+        ExprKind::If { cond, .. } => collect(cond, scope, found),
+        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, _) => collect(a, scope, found),
+        // What loops and functions do, they do often enough to fetch for themselves.
+        ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. } => {}
+        ExprKind::OptLookup { data, key } | ExprKind::KeyExists { data, key } | ExprKind::Lookup { data, key, .. } => {
+            collect(key, scope, found);
+            let (ExprKind::Var(table), Type::Dict(..)) = (&data.kind, &data.ty) else { return };
+            // A table that the body itself makes is not there yet.
+            if scope.iter().any(|binding| binding.sym == *table) {
+                return;
+            }
+            if let Some(bindings) = needed(key, scope) {
+                found.push(Lookup { table: *table, dict: &data.ty, key: EarlyKey { key, bindings } });
+            }
+        }
+        _ => expr.each_child(&mut |child| deep(|| collect(child, scope, found))),
+    }
+}
+
+/// The key of the first merge that a body without conditions does, and where its builder is in `b`, from the outside in.
+fn merged_key(body: &Expr, b: Sym) -> Option<(Vec<usize>, &Expr)> {
+    match &body.kind {
+        ExprKind::Merge { builder, value } => {
+            let ExprKind::Struct(entry) = &value.kind else { return None };
+            let Type::Builder(BuilderType::DictMerger { .. }) = &builder.ty else { return None };
+            let mut path = Vec::new();
+            let mut at = &**builder;
+            while let ExprKind::Field(of, index) = &at.kind {
+                path.push(*index as usize);
+                at = of;
+            }
+            path.reverse();
+            let is_b = matches!(&at.kind, ExprKind::Var(sym) if *sym == b);
+            (is_b && entry.len() == 2).then(|| (path, &entry[0]))
+        }
+        ExprKind::Struct(fields) => fields.iter().find_map(|field| merged_key(field, b)),
+        _ => None,
+    }
+}
+
+/// The bindings that a key needs, if they and the key can be computed early: they are cheap and cannot fail.
+fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
+    let is_early = |expr: &Expr| is_cheap(expr) && !can_fail(expr);
+    if !is_early(key) {
+        return None;
+    }
+    let mut wanted = key.free_vars();
+    let mut needed = Vec::new();
+    for binding in scope.iter().rev() {
+        if wanted.contains(&binding.sym) {
+            if !is_early(&binding.value) {
+                return None;
+            }
+            wanted.extend(binding.value.free_vars());
+            needed.push(*binding);
+        }
+    }
+    needed.reverse();
+    Some(needed)
+}
+
+/// Whether an expression is cheap beside the cache miss that knowing it early spares.
+fn is_cheap(expr: &Expr) -> bool {
+    let this = match &expr.kind {
+        ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) => true,
+        ExprKind::Field(..) | ExprKind::Struct(_) | ExprKind::Cast(_) => true,
+        ExprKind::If { .. } | ExprKind::Select { .. } => true,
+        ExprKind::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Not),
+        ExprKind::Binary(op, a, _) => a.ty.as_scalar().is_some() && *op != BinaryOp::Pow,
+        ExprKind::Lookup { data, .. } => data.ty.element().is_some(),
+        ExprKind::Intrinsic(op, _) => matches!(
+            op,
+            Intrinsic::RoundDiv
+                | Intrinsic::Magnitude
+                | Intrinsic::OrderKey
+                | Intrinsic::FromOrderKey
+                | Intrinsic::Year
+                | Intrinsic::Month
+                | Intrinsic::Day
+        ),
+        _ => false,
+    };
+    let mut all = this;
+    expr.each_child(&mut |child| all = all && deep(|| is_cheap(child)));
+    all
+}

@@ -1,0 +1,86 @@
+//! How a loop runs: a function from the loop and what is known of its inputs to a [`LoopPlan`], which emission follows.
+//!
+//! | plan | loops |
+//! |---|---|
+//! | `selection` | keep the indices at which cheap conditions hold |
+//! | `magnitudes` | take the magnitudes of integer columns |
+//! | `grouped` | merge every row into one dictionary |
+//! | `plain` | all others, one iteration after the other |
+//!
+//! Nothing else decides by the shape of a loop. A plan is one line of text, which EXPLAIN shows; the tests below say when each
+//! is made and when it is not.
+
+mod early_keys;
+mod few_groups;
+mod grouped;
+mod magnitudes;
+mod plain;
+mod selection;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use weld_core::ir::{Func, Sym};
+use weld_core::ty::Type;
+
+pub(crate) use early_keys::{EarlyKey, HashAhead, Prefetch, SLOT_BYTES};
+pub(crate) use few_groups::{FewGroups, MergedField};
+pub(crate) use grouped::{Grouped, KeySearch, Rows};
+pub(crate) use magnitudes::Magnitudes;
+pub(crate) use plain::{Plain, Room};
+pub(crate) use selection::Selection;
+
+use crate::chunk::ColumnLayout;
+use crate::machine::Machine;
+
+/// How a loop runs.
+pub(crate) enum LoopPlan<'e> {
+    Plain(Plain<'e>),
+    Selection(Selection<'e>),
+    Magnitudes(Magnitudes),
+    Grouped(Box<Grouped<'e>>),
+}
+
+/// What is known of a loop's inputs before it runs.
+pub(crate) struct Inputs<'a> {
+    pub(crate) machine: &'a Machine,
+    /// How the columns are stored, if the loop goes over all rows of a chunk.
+    pub(crate) chunk: Option<&'a [ColumnLayout]>,
+    /// The same for a variable, if it is a chunk.
+    pub(crate) chunk_of: &'a dyn Fn(Sym) -> Option<Vec<ColumnLayout>>,
+    /// The loop's dictionary is kept from chunk to chunk of a stream, and copies the strings of its keys.
+    pub(crate) copies_keys: bool,
+}
+
+/// The parameters of an update function.
+pub(crate) struct Params<'e> {
+    pub(crate) builder: Sym,
+    pub(crate) builder_ty: &'e Type,
+    pub(crate) index: Sym,
+    pub(crate) element: Sym,
+    pub(crate) element_ty: &'e Type,
+}
+
+impl<'e> Params<'e> {
+    pub(crate) fn of(func: &'e Func) -> Option<Params<'e>> {
+        let [(builder, builder_ty), (index, _), (element, element_ty)] = &func.params[..] else { return None };
+        Some(Params { builder: *builder, builder_ty, index: *index, element: *element, element_ty })
+    }
+}
+
+impl<'e> LoopPlan<'e> {
+    /// The plan for a loop with this update function; none if it is no update function.
+    pub(crate) fn of(func: &'e Func, inputs: &Inputs<'_>) -> Option<LoopPlan<'e>> {
+        let params = Params::of(func)?;
+        if let Some(selection) = selection::find(func, &params, inputs.machine) {
+            return Some(LoopPlan::Selection(selection));
+        }
+        if let Some(magnitudes) = inputs.chunk.and_then(|chunk| magnitudes::find(func, &params, chunk)) {
+            return Some(LoopPlan::Magnitudes(magnitudes));
+        }
+        if let Some(grouped) = grouped::find(func, &params, inputs) {
+            return Some(LoopPlan::Grouped(Box::new(grouped)));
+        }
+        Some(LoopPlan::Plain(plain::plan(func, &params, inputs.machine)))
+    }
+}

@@ -1,0 +1,78 @@
+//! Loops that run one iteration after the other: what is done before the loop or a strip of it, so that it is not done in every
+//! iteration.
+
+use weld_core::diag::Span;
+use weld_core::ir::{Expr, ExprKind, Func};
+use weld_core::ty::{BuilderType, Type};
+
+use super::Params;
+use super::early_keys::{HashAhead, Prefetch, hash_ahead, prefetches};
+use crate::analysis::{any, has_loops, merges, merges_at_index};
+use crate::machine::Machine;
+
+/// Iterations of an innermost loop between two looks at the cancellation flag.
+const STRIP: u32 = 16 * 1024;
+/// The same for a loop that contains loops.
+const OUTER_STRIP: u32 = 64;
+/// More merges an iteration have their room made one by one.
+const MERGES_MAX: u64 = 64;
+
+/// How such a loop runs.
+pub(crate) struct Plain<'e> {
+    /// Iterations between two looks at the cancellation flag.
+    pub(crate) strip: u32,
+    /// Room that is made in appenders ahead.
+    pub(crate) room: Option<Room>,
+    /// Every iteration merges into a vecmerger at the loop's own index, which is checked for all of them: where the merge stands.
+    pub(crate) checked_index: Option<Span>,
+    pub(crate) hashed: Option<HashAhead<'e>>,
+    pub(crate) prefetches: Vec<Prefetch<'e>>,
+}
+
+/// How much room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Room {
+    /// The most merges of an iteration into one appender.
+    pub(crate) most: u64,
+    /// Every iteration makes that many, so there is room for the whole loop from the start.
+    pub(crate) always: bool,
+}
+
+pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, machine: &Machine) -> Plain<'e> {
+    let fills = merges(&func.body);
+    let is_known = !fills.inner && fills.most > 0 && fills.most < MERGES_MAX && has_appender(params.builder_ty);
+    let is_vec_merger = matches!(params.builder_ty, Type::Builder(BuilderType::VecMerger { .. }));
+    let is_outer = has_loops(&func.body);
+    let hashed = if is_outer { None } else { hash_ahead(func, params, machine) };
+    Plain {
+        strip: match &hashed {
+            Some(hashed) => hashed.strip,
+            None if is_outer => OUTER_STRIP,
+            None => STRIP,
+        },
+        room: is_known.then_some(Room { most: fills.most, always: fills.always }),
+        checked_index: (is_vec_merger && merges_at_index(func)).then(|| merge_span(&func.body)),
+        hashed,
+        prefetches: prefetches(func, params, machine),
+    }
+}
+
+fn has_appender(builders: &Type) -> bool {
+    match builders {
+        Type::Struct(fields) => fields.iter().any(has_appender),
+        ty => matches!(ty, Type::Builder(BuilderType::Appender(_))),
+    }
+}
+
+/// Where the first merge of a body stands.
+fn merge_span(body: &Expr) -> Span {
+    let mut span = body.span;
+    any(body, &mut |e| {
+        let is_merge = matches!(e.kind, ExprKind::Merge { .. });
+        if is_merge {
+            span = e.span;
+        }
+        is_merge
+    });
+    span
+}

@@ -1,0 +1,488 @@
+//! When each plan is made, and when it is not.
+
+use weld_core::ir::{Expr, ExprKind, Func, Iter, Program};
+use weld_core::parse_program;
+use weld_core::ty::{ScalarKind, Type};
+
+use super::{Inputs, LoopPlan};
+use crate::chunk::{ColumnLayout, Layout};
+use crate::machine::Machine;
+
+/// A loop and what is known of its inputs.
+struct Case {
+    text: String,
+    machine: Machine,
+    /// How the columns of the program's first parameter are stored, if that is a chunk.
+    chunk: Option<Vec<ColumnLayout>>,
+    copies_keys: bool,
+}
+
+/// The loop of a program over vectors in memory.
+fn plan(text: &str) -> Case {
+    Case { text: text.to_owned(), machine: Machine::new(true), chunk: None, copies_keys: false }
+}
+
+/// The same where the first parameter is a chunk: a word a column, see [`stored`].
+fn over_chunk(columns: &str, text: &str) -> Case {
+    let chunk = columns.split_whitespace().map(stored).collect();
+    Case { chunk: Some(chunk), copies_keys: true, ..plan(text) }
+}
+
+/// `i64`, or another kind; `views` of strings; `codes` of strings; with a `?` where there are nulls.
+fn stored(word: &str) -> ColumnLayout {
+    let layout = match word.trim_end_matches('?') {
+        "i32" => Layout::Fixed(ScalarKind::I32),
+        "i64" => Layout::Fixed(ScalarKind::I64),
+        "i128" => Layout::Fixed(ScalarKind::I128),
+        "views" => Layout::Utf8View,
+        "codes" => Layout::Dictionary { codes: ScalarKind::I32, values: Box::new(Layout::Utf8View) },
+        other => panic!("no column is called {other}"),
+    };
+    ColumnLayout { layout, validity: word.ends_with('?') }
+}
+
+/// The first loop of a program, from the outside in.
+fn first_loop(program: &Program) -> (&Iter, &Func) {
+    fn find(e: &Expr) -> Option<(&Iter, &Func)> {
+        match &e.kind {
+            ExprKind::For { iter, func, .. } => Some((iter, func)),
+            _ => e.children().into_iter().find_map(find),
+        }
+    }
+    find(&program.body).expect("a loop")
+}
+
+/// Selected rows are in their chunk.
+fn no_check(e: &mut Expr) {
+    if let ExprKind::Lookup { key, checked, .. } = &mut e.kind
+        && matches!(&key.kind, ExprKind::Cast(of) if of.ty == Type::I32)
+    {
+        *checked = false;
+    }
+}
+
+impl Case {
+    #[track_caller]
+    fn is(&self, expected: &str) {
+        let mut program = parse_program(&self.text).unwrap_or_else(|errors| panic!("{}\n{errors:?}", self.text));
+        program.body.rewrite(&mut no_check);
+        let (iter, func) = first_loop(&program);
+        let first = program.params[0].sym;
+        let is_over = matches!(iter, Iter::Vector(data) if matches!(data.kind, ExprKind::Var(sym) if sym == first));
+        let inputs = Inputs {
+            machine: &self.machine,
+            chunk: self.chunk.as_deref().filter(|_| is_over),
+            chunk_of: &|sym| self.chunk.clone().filter(|_| sym == first),
+            copies_keys: self.copies_keys,
+        };
+        let found = LoopPlan::of(func, &inputs).expect("an update function").to_string();
+        assert_eq!(found, expected, "{}", self.text);
+    }
+}
+
+const PLAIN: &str = "plain: strips of 16384";
+
+mod selections {
+    use super::*;
+
+    /// A loop that keeps indices of `v`, with this body.
+    fn selecting(body: &str) -> Case {
+        plan(&format!("|v: vec[i64], w: vec[i64]| result(for(v, appender[i32], |b, i, x| {body}))"))
+    }
+
+    #[test]
+    fn of_cheap_conditions() {
+        let one = "selection: 1 condition by strips of 4096, indices compressed 16 at a time";
+        selecting("if(x > 3L, merge(b, i32(i)), b)").is(one);
+        selecting("if(x > 3L && x < i, merge(b, i32(i)), b)").is(one);
+        selecting("if(x > 3L, if(x < 9L, merge(b, i32(i)), b), b)")
+            .is("selection: 2 conditions by strips of 4096, indices compressed 16 at a time");
+    }
+
+    #[test]
+    fn without_an_instruction_that_compresses() {
+        let mut case = selecting("if(x > 3L, merge(b, i32(i)), b)");
+        case.machine.can_compress = false;
+        case.is("selection: 1 condition by strips of 4096, indices stored without a branch");
+    }
+
+    const UP_TO_ONE: &str = "plain: strips of 16384, room for up to 1 an iteration made by strip";
+
+    #[test]
+    fn not_of_what_may_fail() {
+        selecting("if(10L / x > 3L, merge(b, i32(i)), b)").is(UP_TO_ONE);
+        selecting("if(lookup(w, x) > 3L, merge(b, i32(i)), b)").is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_of_what_costs_more_than_a_branch() {
+        let sum = vec!["x"; 45].join(" + ");
+        selecting(&format!("if({sum} > 3L, merge(b, i32(i)), b)")).is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_of_other_values_than_the_index() {
+        selecting("if(x > 3L, merge(b, i32(x)), b)").is(UP_TO_ONE);
+        selecting("if(x > 3L, merge(b, i32(i + 1L)), b)").is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_where_all_are_kept_or_none() {
+        selecting("merge(b, i32(i))").is("plain: strips of 16384, room for 1 an iteration made before the loop");
+        selecting("if(x > 3L, merge(b, i32(i)), merge(b, 0))")
+            .is("plain: strips of 16384, room for 1 an iteration made before the loop");
+    }
+
+    #[test]
+    fn not_into_other_builders() {
+        plan("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 3L, merge(b, i), b)))").is(UP_TO_ONE);
+        plan(
+            "|v: vec[i64]| let both = for(v, {appender[i32], merger[i64,+]}, |b, i, x|
+               if(x > 3L, {merge(b.$0, i32(i)), b.$1}, b)); {result(both.$0), result(both.$1)}",
+        )
+        .is(UP_TO_ONE);
+    }
+}
+
+mod magnitudes {
+    use super::*;
+
+    const TWO: &str = "|v: vec[{i128,i64,i128}]| result(for(v, merger[{i128,i128},|], |b, i, x|
+        merge(b, {magnitude(x.$2), magnitude(x.$0)})))";
+
+    #[test]
+    fn of_integer_columns_of_a_chunk() {
+        over_chunk("i128 i64 i64", TWO).is("magnitudes: $2 as i64, $0 as i128");
+        let one = "|v: vec[i128]| result(for(v, merger[i128,|], |b, i, x| merge(b, magnitude(x))))";
+        over_chunk("i32", one).is("magnitudes: $0 as i32");
+    }
+
+    #[test]
+    fn not_of_vectors_in_memory_nor_of_codes() {
+        plan(TWO).is(PLAIN);
+        over_chunk("codes i64 i128", TWO).is(PLAIN);
+    }
+
+    #[test]
+    fn not_of_nullable_columns() {
+        let text = "|v: vec[{{i128,bool},i64}]| result(for(v, merger[i128,|], |b, i, x| merge(b, magnitude(x.$0.$0))))";
+        over_chunk("i128? i64", text).is(PLAIN);
+    }
+
+    #[test]
+    fn not_of_what_is_computed_or_summed() {
+        over_chunk(
+            "i128 i128",
+            "|v: vec[{i128,i128}]| result(for(v, merger[i128,|], |b, i, x| merge(b, magnitude(x.$0 + x.$1))))",
+        )
+        .is(PLAIN);
+        over_chunk(
+            "i128 i128",
+            "|v: vec[{i128,i128}]| result(for(v, merger[i128,+], |b, i, x| merge(b, magnitude(x.$0))))",
+        )
+        .is(PLAIN);
+    }
+}
+
+mod grouped {
+    use super::*;
+
+    const AHEAD: &str = "keys hashed 128 ahead in tables of 512 KB and more";
+
+    /// A loop over `v` that merges this entry.
+    fn merging(values: &str, entry: &str) -> Case {
+        plan(&format!(
+            "|v: vec[{{i64,i64,f64}}], w: vec[i64]|
+               tovec(result(for(v, dictmerger[i64,{values},+], |b, i, x| merge(b, {entry}))))"
+        ))
+    }
+
+    #[test]
+    fn of_three_values() {
+        merging("{f64,f64,f64}", "{x.$0, {x.$2, x.$2 * x.$2, 1.0}}")
+            .is(&format!("grouped: strips of 1024 rows, {AHEAD}, values row by row"));
+    }
+
+    #[test]
+    fn not_of_two() {
+        merging("{f64,f64}", "{x.$0, {x.$2, 1.0}}").is(&format!("plain: strips of 128, {AHEAD}"));
+        merging("f64", "{x.$0, x.$2}").is(&format!("plain: strips of 128, {AHEAD}"));
+    }
+
+    #[test]
+    fn with_keys_that_are_not_known_early() {
+        // A division may fail; the index of an iteration is not that of a later one.
+        let plain = "grouped: strips of 1024 rows, keys hashed, values row by row";
+        merging("{f64,f64,f64}", "{x.$0 / x.$1, {x.$2, x.$2, 1.0}}").is(plain);
+        merging("{f64,f64,f64}", "{x.$0 + i, {x.$2, x.$2, 1.0}}").is(plain);
+    }
+
+    #[test]
+    fn not_under_a_condition() {
+        plan(
+            "|v: vec[{i64,i64,i64}]| tovec(result(for(v, dictmerger[i64,{i64,i64,i64},+], |b, i, x|
+               if(x.$1 > 0L, merge(b, {x.$0, {x.$1, x.$2, 1L}}), b))))",
+        )
+        .is(PLAIN);
+    }
+
+    #[test]
+    fn not_with_another_builder() {
+        plan(
+            "|v: vec[{i64,f64}]| let both = for(v, {dictmerger[i64,{f64,f64,f64},+], merger[i64,+]}, |b, i, x|
+               {merge(b.$0, {x.$0, {x.$1, x.$1, x.$1}}), merge(b.$1, 1L)}); {tovec(result(both.$0)), result(both.$1)}",
+        )
+        .is(&format!("plain: strips of 128, {AHEAD}"));
+    }
+
+    #[test]
+    fn not_of_values_that_allocate_or_look_up() {
+        plan(
+            "|v: vec[{i64,i64}], d: dict[i64,i64]| tovec(result(for(v, dictmerger[i64,{i64,i64,i64},+], |b, i, x|
+               merge(b, {x.$0, {lookup(d, x.$1), x.$1, 1L}}))))",
+        )
+        .is(&format!("plain: strips of 128, {AHEAD}, lookup fetched 24 ahead from 32768 entries on"));
+        merging("{i64,i64,i64}", "{x.$0, {result(for(w, merger[i64,+], |m, j, y| merge(m, y))), x.$1, 1L}}")
+            .is("plain: strips of 64");
+    }
+
+    #[test]
+    fn not_if_the_key_costs_much_twice() {
+        plan(
+            "|v: vec[{i64,f64}]| tovec(result(for(v, dictmerger[i64,{f64,f64,f64},+], |b, i, x|
+               let k = x.$0 * 3L + x.$0 * 5L + x.$0 * 7L; merge(b, {k, {f64(k), x.$1, x.$1}}))))",
+        )
+        .is(&format!("plain: strips of 128, {AHEAD}"));
+    }
+}
+
+mod key_codes {
+    use super::*;
+
+    /// Two strings as a key over a chunk of these columns, and these values.
+    fn keyed(columns: &str, values: &str, entry: &str) -> Case {
+        over_chunk(
+            columns,
+            &format!(
+                "|v: vec[{{vec[u8],vec[u8],f64}}]|
+                   tovec(result(for(v, dictmerger[{{vec[u8],vec[u8]}},{values},+], |b, i, x| merge(b, {entry}))))"
+            ),
+        )
+    }
+
+    const ENTRY: &str = "{{x.$0, x.$1}, x.$2}";
+    const BY_CODES: &str = "grouped: strips of 1024 rows, keys by codes of $0 $1, values row by row";
+    const BY_HASH: &str = "plain: strips of 128, keys hashed 128 ahead in tables of 512 KB and more";
+
+    #[test]
+    fn of_columns_that_are_all_encoded() {
+        keyed("codes codes i64", "f64", ENTRY).is(BY_CODES);
+        keyed("codes codes i64", "f64", "{{x.$1, x.$0}, x.$2}").is(BY_CODES);
+        keyed("codes views i64", "f64", ENTRY).is(BY_HASH);
+    }
+
+    #[test]
+    fn of_selected_rows() {
+        over_chunk(
+            "codes i64",
+            "|c: vec[{vec[u8],f64}], sel: vec[i32]| tovec(result(for(sel, dictmerger[vec[u8],f64,+], |b, i, j|
+               let r = lookup(c, i64(j)); merge(b, {r.$0, r.$1}))))",
+        )
+        .is("grouped: strips of 1024 selected rows, keys by codes of $0, values row by row");
+    }
+
+    #[test]
+    fn not_in_a_table_that_ends_with_the_chunk() {
+        let mut case = keyed("codes codes i64", "f64", ENTRY);
+        case.copies_keys = false;
+        case.is(BY_HASH);
+    }
+
+    #[test]
+    fn not_of_keys_with_something_else() {
+        let text = "|v: vec[{vec[u8],f64}], p: vec[u8]|
+            tovec(result(for(v, dictmerger[{vec[u8],vec[u8]},f64,+], |b, i, x| merge(b, {{x.$0, p}, x.$1}))))";
+        over_chunk("codes i64", text).is(BY_HASH);
+    }
+
+    #[test]
+    fn not_of_more_than_four_columns() {
+        let text = |columns: usize| {
+            let (types, key) = (vec!["vec[u8]"; columns].join(","), (0..columns).map(|i| format!("x.${i}")));
+            let key = key.collect::<Vec<_>>().join(", ");
+            format!(
+                "|v: vec[{{{types},f64}}]| tovec(result(for(v, dictmerger[{{{types}}},f64,+], |b, i, x|
+                   merge(b, {{{{{key}}}, x.${columns}}}))))"
+            )
+        };
+        over_chunk("codes codes codes codes i64", &text(4))
+            .is("grouped: strips of 1024 rows, keys by codes of $0 $1 $2 $3, values row by row");
+        over_chunk("codes codes codes codes codes i64", &text(5)).is(BY_HASH);
+    }
+}
+
+mod few_groups {
+    use super::*;
+
+    /// A loop over a chunk that merges these values.
+    fn summing(columns: &str, types: &str, op: &str, values: &str) -> Case {
+        over_chunk(
+            columns,
+            &format!(
+                "|v: vec[{{i64,i128,i128,i32}}], p: i128|
+                   tovec(result(for(v, dictmerger[i64,{types},{op}], |b, i, x| merge(b, {{x.$0, {values}}}))))"
+            ),
+        )
+    }
+
+    const GROUPED: &str = "grouped: strips of 1024 rows, keys hashed 128 ahead in tables of 512 KB and more, values";
+
+    #[test]
+    fn of_integers_and_decimals() {
+        summing("i64 i128 i128 i32", "{i128,i128,i64}", "+", "{x.$1, checked_mul(x.$1, checked_sub(100LL, x.$2)), 1L}")
+            .is(&format!("{GROUPED} of up to 8 groups in registers, 2 of 3 tried in 64 bits, 2 of 3 kept between"));
+        // Stored in 64 bits, a column is read again; so are integers.
+        summing("i64 i64 i64 i32", "{i128,i64,i32}", "{+,+,max}", "{x.$1, x.$0, x.$3}")
+            .is(&format!("{GROUPED} of up to 8 groups in registers, 1 of 3 tried in 64 bits"));
+    }
+
+    #[test]
+    fn of_what_is_bound_once() {
+        over_chunk(
+            "i64 i128 i128 i32",
+            "|v: vec[{i64,i128,i128,i32}]| tovec(result(for(v, dictmerger[i64,{i128,i128,i64},+], |b, i, x|
+               let p = checked_mul(x.$1, x.$2); merge(b, {x.$0, {p, checked_mul(p, 3LL), 1L}}))))",
+        )
+        .is(&format!("{GROUPED} of up to 8 groups in registers, 2 of 3 tried in 64 bits, 2 of 3 kept between"));
+    }
+
+    #[test]
+    fn not_of_floats() {
+        summing("i64 i128 i128 i32", "{f64,i64,i64}", "+", "{f64(x.$1), x.$0, 1L}")
+            .is(&format!("{GROUPED} row by row"));
+    }
+
+    #[test]
+    fn not_of_what_may_fail() {
+        summing("i64 i128 i128 i32", "{i64,i64,i64}", "+", "{x.$0, 10L / x.$0, 1L}")
+            .is(&format!("{GROUPED} row by row"));
+    }
+
+    #[test]
+    fn not_of_quotients_and_extremes_of_decimals() {
+        let row_by_row = format!("{GROUPED} row by row");
+        summing("i64 i128 i128 i32", "{i128,i128,i64}", "+", "{x.$1 / x.$2, x.$1, 1L}").is(&row_by_row);
+        summing("i64 i128 i128 i32", "{i128,i128,i64}", "{max,+,+}", "{x.$1, x.$1, 1L}").is(&row_by_row);
+    }
+
+    #[test]
+    fn not_of_decimals_in_memory() {
+        let text = "|v: vec[{i64,i128}]| tovec(result(for(v, dictmerger[i64,{i128,i64,i64},+], |b, i, x|
+            merge(b, {x.$0, {x.$1, x.$0, 1L}}))))";
+        plan(text).is(&format!("{GROUPED} row by row"));
+        plan(&text.replace("i128", "i32")).is(&format!("{GROUPED} of up to 8 groups in registers"));
+    }
+
+    #[test]
+    fn not_of_more_than_twelve_fields() {
+        let of = |fields: usize| {
+            let (types, values) = (vec!["i64"; fields].join(","), vec!["x.$0"; fields].join(", "));
+            summing("i64 i128 i128 i32", &format!("{{{types}}}"), "+", &format!("{{{values}}}"))
+        };
+        of(12).is(&format!("{GROUPED} of up to 8 groups in registers"));
+        of(13).is(&format!("{GROUPED} row by row"));
+    }
+
+    #[test]
+    fn not_of_what_asks_for_the_selection() {
+        let selected = |value: &str| {
+            over_chunk(
+                "i64 i64",
+                &format!(
+                    "|c: vec[{{i64,i64}}], sel: vec[i32]| tovec(result(for(sel, dictmerger[i64,{{i64,i64,i64}},+], |b, i, j|
+                       let r = lookup(c, i64(j)); merge(b, {{r.$0, {{r.$1, {value}, 1L}}}}))))"
+                ),
+            )
+        };
+        let grouped =
+            "grouped: strips of 1024 selected rows, keys hashed 128 ahead in tables of 512 KB and more, values";
+        selected("r.$0").is(&format!("{grouped} of up to 8 groups in registers"));
+        selected("i").is(&format!("{grouped} row by row"));
+    }
+}
+
+mod plain {
+    use super::*;
+
+    const FETCHED: &str = "fetched 24 ahead from 32768 entries on";
+
+    /// A loop that sums this over a vector, with two tables.
+    fn summing(value: &str) -> Case {
+        plan(&format!(
+            "|v: vec[{{i64,i64}}], d: dict[i64,i64], e: dict[i64,i64]|
+               result(for(v, merger[i64,+], |b, i, x| merge(b, {value})))"
+        ))
+    }
+
+    #[test]
+    fn lookups_of_early_keys_are_fetched() {
+        summing("lookup(d, x.$0)").is(&format!("{PLAIN}, lookup {FETCHED}"));
+        summing("lookup(d, x.$0) + lookup(e, x.$1 * 2L)").is(&format!("{PLAIN}, 2 lookups {FETCHED}"));
+        summing("let m = optlookup(d, x.$0); if(m.$0, m.$1, 0L)").is(&format!("{PLAIN}, lookup {FETCHED}"));
+    }
+
+    #[test]
+    fn other_lookups_are_not() {
+        // Three keep the processor busy.
+        summing("lookup(d, x.$0) + lookup(e, x.$1) + lookup(d, x.$1)").is(PLAIN);
+        // Not in every iteration.
+        summing("if(x.$1 > 0L, lookup(d, x.$0), 0L)").is(PLAIN);
+        // A key that may fail, one of the index, one of a lookup, one that is always the same.
+        summing("lookup(d, x.$0 / x.$1)").is(PLAIN);
+        summing("lookup(d, x.$0 + i)").is(PLAIN);
+        summing("lookup(d, lookup(e, x.$0))").is(&format!("{PLAIN}, lookup {FETCHED}"));
+        summing("lookup(d, 3L)").is(PLAIN);
+    }
+
+    #[test]
+    fn keys_of_merges_without_condition_are_hashed_ahead() {
+        let merging = |body: &str| {
+            plan(&format!("|v: vec[{{i64,i64}}]| tovec(result(for(v, dictmerger[i64,i64,+], |b, i, x| {body})))"))
+        };
+        let ahead = "plain: strips of 128, keys hashed 128 ahead in tables of 512 KB and more";
+        merging("merge(b, {x.$0, x.$1})").is(ahead);
+        merging("let k = x.$0 + 1L; merge(b, {k, x.$1})").is(ahead);
+        merging("if(x.$1 > 0L, merge(b, {x.$0, x.$1}), b)").is(PLAIN);
+        merging("merge(b, {x.$0 / x.$1, 1L})").is(PLAIN);
+        merging("merge(b, {i, x.$1})").is(PLAIN);
+        merging("merge(b, {7L, x.$1})").is(PLAIN);
+    }
+
+    #[test]
+    fn room_is_made_for_appenders() {
+        let appending =
+            |body: &str| plan(&format!("|v: vec[i64], w: vec[i64]| result(for(v, appender[i64], |b, i, x| {body}))"));
+        appending("merge(merge(b, x), i)").is(&format!("{PLAIN}, room for 2 an iteration made before the loop"));
+        appending("if(x > 0L, merge(merge(b, x), i), merge(b, x))")
+            .is(&format!("{PLAIN}, room for up to 2 an iteration made by strip"));
+        // An inner loop appends in numbers that are not known.
+        appending("for(w, b, |b2, j, y| merge(b2, y))").is("plain: strips of 64");
+    }
+
+    #[test]
+    fn indices_of_a_vecmerger_are_checked_once() {
+        let merging = |body: &str| {
+            plan(&format!("|v: vec[i64], w: vec[i64]| result(for(v, vecmerger[i64,+](w), |b, i, x| {body}))"))
+        };
+        merging("merge(b, {i, x})").is(&format!("{PLAIN}, indices checked before the loop"));
+        merging("merge(b, {x, 1L})").is(PLAIN);
+        merging("if(x > 0L, merge(b, {i, x}), b)").is(PLAIN);
+        merging("merge(b, {i, 10L / x})").is(PLAIN);
+    }
+
+    #[test]
+    fn loops_with_loops_inside_look_at_the_flag_more_often() {
+        plan("|v: vec[vec[i64]]| result(for(v, merger[i64,+], |b, i, x| for(x, b, |b2, j, y| merge(b2, y))))")
+            .is("plain: strips of 64");
+    }
+}

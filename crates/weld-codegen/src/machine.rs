@@ -1,0 +1,25 @@
+//! The machine that code is made for, as far as decisions about code depend on it. What asks for the size of a cache or the
+//! width of a vector asks here.
+//!
+//! Sizes are those of the processors that servers have, and the smaller where they differ: a strip that is too short costs a
+//! per cent, one that leaves the cache half of the time.
+
+/// Facts about a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Machine {
+    /// Whether there is an instruction that moves the selected lanes of a vector together (AVX-512).
+    pub(crate) can_compress: bool,
+    /// The widest vectors.
+    pub(crate) vector_bytes: u32,
+    pub(crate) cache_line_bytes: u32,
+    /// The first-level data cache.
+    pub(crate) l1_bytes: u32,
+    /// A core's second-level cache, or what of it is left for one table.
+    pub(crate) l2_bytes: u32,
+}
+
+impl Machine {
+    pub(crate) fn new(can_compress: bool) -> Machine {
+        Machine { can_compress, vector_bytes: 64, cache_line_bytes: 64, l1_bytes: 32 << 10, l2_bytes: 512 << 10 }
+    }
+}
