@@ -59,6 +59,8 @@ enum Level {
     Weld,
     /// The Weld program after optimisation: one loop a pipeline
     Optimized,
+    /// How each loop of the optimised program runs, a line a loop
+    Loops,
     /// LLVM IR after LLVM's passes
     Llvm,
     /// Machine code
@@ -100,15 +102,16 @@ fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
     let function = args.functions.function(language, &source, entry, weld_frontend::Args::Declared, &options);
     let program = function.map_err(failed)?.program;
     let optimized = args.optimized(&program);
-    let compile = || {
-        let options = Options { cudfs: args.functions.cudfs.clone(), ..Options::default() };
-        weld_codegen::compile(&optimized, &options).map_err(Failure::new)
-    };
+    let options = Options { cudfs: args.functions.cudfs.clone(), ..Options::default() };
+    let compile = || weld_codegen::compile(&optimized, &options).map_err(Failure::new);
     for level in args.levels() {
         match level {
             Level::Plan => {}
             Level::Weld => section("weld", &program.to_string())?,
             Level::Optimized => section(&title(args), &optimized.to_string())?,
+            Level::Loops => {
+                section("loops", &weld_codegen::loop_plans(&optimized, &options, None).map_err(Failure::new)?)?
+            }
             Level::Llvm => section("llvm", &compile()?.llvm_ir())?,
             Level::Assembly => section("assembly", &compile()?.assembly())?,
             Level::Timings => {
@@ -167,6 +170,7 @@ async fn explain_plan(args: &Args, session: &SessionContext, plan: Arc<dyn Execu
                     section(&name("weld"), &format!("{}{constants}", pipeline.program()))?;
                 }
                 Level::Optimized => section(&name(&title(args)), &args.optimized(pipeline.program()).to_string())?,
+                Level::Loops => section(&name("loops"), &pipeline.loop_plans().map_err(Failure::new)?)?,
                 Level::Llvm => section(&name("llvm"), &code(Compiled::llvm_ir)?)?,
                 Level::Assembly => section(&name("assembly"), &code(Compiled::assembly)?)?,
                 Level::Timings => {

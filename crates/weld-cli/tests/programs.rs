@@ -189,8 +189,9 @@ fn runs_are_bounded_in_time_and_memory() {
 fn explain_shows_every_level_of_a_program() {
     let folder = folder_with(&[("p.weld", SQUARES)]);
     let path = folder.path().join("p.weld");
-    let text = weld("explain --show weld,optimized,llvm,assembly", path.to_str().unwrap()).ok();
-    for title in ["== weld\n|v: vec[i64], k: i64|\n", "== optimized\n", "== llvm\n; ModuleID", "== assembly\n"] {
+    let text = weld("explain --show weld,optimized,loops,llvm,assembly", path.to_str().unwrap()).ok();
+    let loops = "== loops\nrun:\n  merger[i64,+]  plain: strips of 16384\n";
+    for title in ["== weld\n|v: vec[i64], k: i64|\n", "== optimized\n", loops, "== llvm\n; ModuleID", "== assembly\n"] {
         assert!(text.contains(title), "{title} is missing: {text}");
     }
     let unchanged = weld("explain --no-optimize --show optimized", path.to_str().unwrap()).ok();
@@ -204,8 +205,9 @@ fn explain_shows_every_level_of_a_query() {
     let data = tpch_data();
     let query = "select sum(l_extendedprice) from lineitem where l_quantity < 10";
     let explain = |options: &str| weld(&format!("explain {} {options} -c", data.display()), query).ok();
-    let text = explain("--show plan,weld,optimized,llvm,assembly");
-    for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of ", "== llvm, pipeline 1 of "] {
+    let text = explain("--show plan,weld,optimized,loops,llvm,assembly");
+    let loops = "== loops, pipeline 1 of ";
+    for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of ", loops, "== llvm, pipeline 1 of "] {
         assert!(text.contains(title), "{title} is missing: {text}");
     }
     assert!(explain("--after fuse-loops").starts_with("== after fuse-loops, pipeline 1 of "));

@@ -209,6 +209,15 @@ impl WeldExec {
         self.inner.pipeline.settings.optimize(self.program())
     }
 
+    /// How the loops of the optimised program run over the layouts that the input is expected to have: see
+    /// [`weld_codegen::loop_plans`].
+    pub fn loop_plans(&self) -> Result<String, String> {
+        let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.kernel);
+        let options = weld_codegen::Options::default();
+        weld_codegen::loop_plans(&self.optimized_program(), &options, layouts.as_deref())
+            .map_err(|error| error.to_string())
+    }
+
     /// What the program's last parameters stand for.
     pub fn constants(&self) -> Vec<&weld_core::opt::Constant> {
         let args = self.inner.pipeline.kernel.args.iter();

@@ -173,6 +173,8 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
         for constant in exec.constants() {
             write!(f, "\n# with {constant}")?;
         }
+        let loops = exec.loop_plans().unwrap_or_else(|reason| reason);
+        write!(f, "\nloops:\n{}", loops.trim_end())?;
     } else {
         let details: Vec<&str> = pipeline.fused.iter().map(|fused| fused.display.as_str()).collect();
         write!(f, "{}{}", if details.is_empty() { "" } else { "; " }, details.join("; "))?;

@@ -109,6 +109,9 @@ async fn verbose_shows_the_program() {
     let text = arrow::util::pretty::pretty_format_batches(&batches).expect("printable").to_string();
     assert!(text.contains("|input: stream[{i64,i64}], k: i64|"), "{text}");
     assert!(text.contains("# with 3L"), "{text}");
+    for line in ["loops:", "process:", "  appender[{i64}]  plain: strips of "] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[tokio::test]

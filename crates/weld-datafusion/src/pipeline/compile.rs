@@ -118,7 +118,7 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
 }
 
 /// The layouts that a pipeline's input is expected to have, as far as its types and statistics tell.
-fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
+pub(crate) fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
     let schema = inner.source().schema();
     let narrow = inner.pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
     let expected = |index: &usize| {

@@ -28,6 +28,7 @@ use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
+pub(crate) use self::compile::layouts;
 pub(crate) use self::handover::Handover;
 pub(crate) use self::table::Table;
 use crate::early::{self, Early, Input};
