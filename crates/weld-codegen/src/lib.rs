@@ -58,6 +58,7 @@ mod timing;
 mod value;
 mod values;
 
+pub use analysis::loop_plan::FastPath;
 pub use background::in_background;
 pub use chunk::{Chunk, Column, ColumnLayout, Layout};
 pub use compiled::{Compiled, Rows, Stream, compile, compile_keeping, loop_plans};

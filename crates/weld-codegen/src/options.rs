@@ -1,5 +1,8 @@
 //! How a program is compiled.
 
+use std::collections::BTreeSet;
+
+use crate::analysis::loop_plan::FastPath;
 use crate::foreign::Cudf;
 use crate::tier::Tiers;
 
@@ -39,6 +42,8 @@ pub struct Options {
     pub vectorize: bool,
     /// Instrument the code for AddressSanitizer, which the process must be built with (`sanitizer.rs`).
     pub sanitize: bool,
+    /// Ways of running loops that are left out, to compare what the code gives without them.
+    pub disabled: BTreeSet<FastPath>,
     /// C functions that programs may call.
     pub cudfs: Vec<Cudf>,
 }
@@ -53,6 +58,7 @@ impl Default for Options {
             grain: None,
             vectorize: true,
             sanitize: false,
+            disabled: BTreeSet::new(),
             cudfs: Vec::new(),
         }
     }

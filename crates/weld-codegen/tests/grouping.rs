@@ -3,19 +3,29 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, Compiled, Layout, OptLevel, Options, Value, compile};
+use weld_codegen::{Chunk, Column, Compiled, FastPath, Layout, OptLevel, Options, Value, compile};
 use weld_core::interp::{self, Limits, Value as V};
 use weld_core::ir::Literal;
 use weld_core::ty::ScalarKind;
 use weld_core::{opt, parse_program};
 use weld_runtime::{ColumnAbi, Context, StringView};
 
-const LEVELS: [OptLevel; 2] = [OptLevel::O0, OptLevel::O2];
+/// Levels, and what is left out.
+const WAYS: [(OptLevel, Option<FastPath>); 6] = [
+    (OptLevel::O0, None),
+    (OptLevel::O2, None),
+    (OptLevel::O0, Some(FastPath::GroupedLoops)),
+    (OptLevel::O0, Some(FastPath::FewGroups)),
+    (OptLevel::O0, Some(FastPath::KeyCodes)),
+    (OptLevel::O0, Some(FastPath::NarrowRows)),
+];
 
-fn compiled(text: &str, level: OptLevel) -> Arc<Compiled> {
+fn compiled(text: &str, level: OptLevel, left_out: Option<FastPath>) -> Arc<Compiled> {
     let mut program = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
     opt::optimize(&mut program, &opt::Config::default());
-    compile(&program, &Options { level, ..Options::default() }).unwrap_or_else(|error| panic!("{error}\n{program}"))
+    let disabled = left_out.into_iter().collect();
+    compile(&program, &Options { level, disabled, ..Options::default() })
+        .unwrap_or_else(|error| panic!("{error}\n{program}"))
 }
 
 /// How a chunk stores its keys.
@@ -111,8 +121,8 @@ fn check(text: &str, chunks: &[Rows], ways: &[&[Keys]], nullable: bool) {
     let whole = text.replace("stream[", "vec[");
     let rows: Vec<V> = chunks.iter().flat_map(|chunk| chunk.value(nullable)).collect();
     let expected = interp::run(&parse_program(&whole).expect("parses"), &[V::vec(rows)], &Limits::default());
-    for level in LEVELS {
-        let program = compiled(text, level);
+    for (level, left_out) in WAYS {
+        let program = compiled(text, level, left_out);
         for stored in ways {
             let mut stream = program.stream(Arc::new(Context::unlimited()), vec![]).expect("starts");
             let mut parts = chunks.iter().zip(stored.iter().cycle());
@@ -122,9 +132,9 @@ fn check(text: &str, chunks: &[Rows], ways: &[&[Keys]], nullable: bool) {
                 None => stream.finish().map_err(|error| error.to_string()),
             };
             match (&result.map(|value| value.to_interp().expect("converts")), &expected) {
-                (Ok(result), Ok(expected)) => assert_eq!(result, expected, "{level:?} {stored:?}"),
+                (Ok(result), Ok(expected)) => assert_eq!(result, expected, "{level:?} without {left_out:?} {stored:?}"),
                 (Err(_), Err(_)) => {}
-                (result, expected) => panic!("{level:?} {stored:?}: {result:?} but {expected:?}"),
+                (result, expected) => panic!("{level:?} without {left_out:?} {stored:?}: {result:?} but {expected:?}"),
             }
         }
     }
@@ -301,8 +311,8 @@ fn a_row_that_is_selected_twice_counts_twice() {
     let expected = interp::run(&program, &args, &Limits::default()).expect("runs");
     let args: Vec<Value> =
         program.params.iter().zip(&args).map(|(p, arg)| Value::from_interp(&p.ty, arg).expect("converts")).collect();
-    for level in LEVELS {
-        let result = compiled(text, level).run(&Arc::new(Context::unlimited()), &args).expect("runs");
+    for (level, left_out) in WAYS {
+        let result = compiled(text, level, left_out).run(&Arc::new(Context::unlimited()), &args).expect("runs");
         assert_eq!(result.to_interp().expect("converts"), expected, "{level:?}");
     }
 }

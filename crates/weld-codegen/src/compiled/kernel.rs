@@ -177,6 +177,7 @@ impl Compiled {
             demands: self.demands.clone(),
             reuse: Reuse::of(&self.program),
             cudfs: self.options.cudfs.clone(),
+            disabled: self.options.disabled.clone(),
             parallel: self.threads.as_ref().map(|_| Parallel { grain: self.options.grain }),
         }
     }

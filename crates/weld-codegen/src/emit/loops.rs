@@ -111,6 +111,7 @@ impl<'c> Emitter<'c, '_> {
             chunk: chunk.as_deref(),
             chunk_of: &|sym| self.vars.get(&sym)?.vec().ok()?.stored(),
             copies_keys: matches!(builders, Val::Builder(handle) if handle.copies_bytes),
+            disabled: &self.facts.disabled,
         };
         LoopPlan::of(func, &inputs).ok_or_else(|| internal("an update function of other than three parameters"))
     }

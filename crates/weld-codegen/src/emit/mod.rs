@@ -42,7 +42,7 @@ mod selection;
 mod sort;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 
 use inkwell::module::Linkage;
@@ -56,6 +56,7 @@ use crate::foreign::Cudf;
 use crate::tables::Tables;
 use crate::values::{Ranges, Values};
 
+use crate::analysis::loop_plan::FastPath;
 pub(crate) use crate::analysis::{Demand, Reuse, demands};
 pub(crate) use crate::block::{Filled, Res, Site, Unit, internal};
 pub(crate) use crate::values::{BytesVal, Columns, Handle, Parallel, Val, VecVal};
@@ -71,6 +72,8 @@ pub(crate) struct Facts {
     pub(crate) cudfs: Vec<Cudf>,
     /// How loops become parallel, if they do.
     pub(crate) parallel: Option<Parallel>,
+    /// Ways of running loops that are left out.
+    pub(crate) disabled: BTreeSet<FastPath>,
 }
 
 /// Fills one function with what expressions are.

@@ -17,6 +17,7 @@ use weld_core::op::Intrinsic;
 use weld_runtime::Status;
 
 use super::{Emitter, Res};
+use crate::analysis::loop_plan::FastPath;
 use crate::analysis::narrow::{fits_64_bits, is_checked_op, is_tried_narrow};
 
 /// An operator tree over numbered leaves.
@@ -35,7 +36,7 @@ struct Leaf<'c> {
 impl<'c> Emitter<'c, '_> {
     /// Emits an `i128` expression of checked operators with a product among them; `None` if it is something else.
     pub(super) fn emit_wide(&mut self, expr: &Expr) -> Res<Option<IntValue<'c>>> {
-        if !is_tried_narrow(expr) {
+        if !is_tried_narrow(expr) || self.facts.disabled.contains(&FastPath::NarrowRows) {
             return Ok(None);
         }
         let mut leaves = Vec::new();

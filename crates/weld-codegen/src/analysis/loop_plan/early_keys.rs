@@ -13,8 +13,7 @@ use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::opt::can_fail;
 use weld_core::ty::{BuilderType, Type};
 
-use super::Params;
-use crate::machine::Machine;
+use super::{FastPath, Inputs, Params};
 
 /// More than two lookups an iteration keep the processor busy anyhow.
 const LOOKUPS_MAX: usize = 2;
@@ -56,20 +55,23 @@ pub(crate) struct HashAhead<'e> {
 }
 
 /// The lookups of a loop that are worth asking for early.
-pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, machine: &Machine) -> Vec<Prefetch<'e>> {
+pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, inputs: &Inputs<'_>) -> Vec<Prefetch<'e>> {
     let mut lookups = Vec::new();
     collect(&func.body, &mut Vec::new(), &mut lookups);
     lookups.retain(|lookup| !lookup.key.uses(params.index) && lookup.key.uses(params.element));
-    if lookups.len() > LOOKUPS_MAX {
+    if lookups.len() > LOOKUPS_MAX || !inputs.allows(FastPath::Prefetches) {
         return Vec::new();
     }
-    let entries_min = machine.l2_bytes / SLOT_BYTES;
+    let entries_min = inputs.machine.l2_bytes / SLOT_BYTES;
     let prefetch = |Lookup { table, dict, key }| Prefetch { table, dict, key, distance: DISTANCE, entries_min };
     lookups.into_iter().map(prefetch).collect()
 }
 
 /// The merge of a loop whose keys are worth hashing ahead.
-pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, machine: &Machine) -> Option<HashAhead<'e>> {
+pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> Option<HashAhead<'e>> {
+    if !inputs.allows(FastPath::HashAhead) {
+        return None;
+    }
     let mut bindings = Vec::new();
     let mut body = &*func.body;
     while let ExprKind::Let { bindings: these, body: inner } = &body.kind {
@@ -86,6 +88,7 @@ pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, machine: &Mach
     if key.uses(params.index) || !key.uses(params.element) || key.uses(params.builder) {
         return None;
     }
+    let machine = inputs.machine;
     let strip = machine.l1_bytes / (4 * machine.cache_line_bytes);
     Some(HashAhead { key, builder, key_ty, value_ty, strip, table_bytes_min: machine.l2_bytes })
 }

@@ -13,7 +13,7 @@ use weld_core::ty::{BuilderType, Type};
 
 use super::early_keys::{HashAhead, hash_ahead};
 use super::few_groups::FewGroups;
-use super::{Inputs, Params};
+use super::{FastPath, Inputs, Params};
 use crate::analysis::{Demand, allocates, any, demands, speculatable};
 use crate::chunk::{ColumnLayout, Layout};
 
@@ -86,15 +86,15 @@ pub(super) fn find<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
         Rows::Selected { lookup, .. } => lookup.sym,
     };
     // What a table knows of codes it keeps from chunk to chunk; other tables are gone too soon.
-    let codes = chunk.as_deref().filter(|_| inputs.copies_keys);
+    let codes = chunk.as_deref().filter(|_| inputs.copies_keys && inputs.allows(FastPath::KeyCodes));
     let codes = codes.and_then(|chunk| key_codes(key_of_row(&rows, &key_alone)?, row, chunk));
     if fields < FIELDS_MIN && codes.is_none() {
         return None;
     }
-    let few = parts.few(&rows, params, (ty, op), chunk.as_deref());
+    let few = parts.few(&rows, params, (ty, op), chunk.as_deref()).filter(|_| inputs.allows(FastPath::FewGroups));
     let search = match codes {
         Some(codes) => KeySearch::Codes(codes),
-        None => hash_ahead(func, params, inputs.machine).map_or(KeySearch::Hashed, KeySearch::HashedAhead),
+        None => hash_ahead(func, params, inputs).map_or(KeySearch::Hashed, KeySearch::HashedAhead),
     };
     let Parts { bindings, key, value } = parts;
     let strip = inputs.machine.l2_bytes / ROW_BYTES;

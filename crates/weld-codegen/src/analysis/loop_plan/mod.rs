@@ -11,6 +11,7 @@
 //! is made and when it is not.
 
 mod early_keys;
+mod fast_path;
 mod few_groups;
 mod grouped;
 mod magnitudes;
@@ -20,10 +21,13 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use weld_core::ir::{Func, Sym};
 use weld_core::ty::Type;
 
 pub(crate) use early_keys::{EarlyKey, HashAhead, Prefetch, SLOT_BYTES};
+pub use fast_path::FastPath;
 pub(crate) use few_groups::{FewGroups, MergedField};
 pub(crate) use grouped::{Grouped, KeySearch, Rows};
 pub(crate) use magnitudes::Magnitudes;
@@ -50,6 +54,14 @@ pub(crate) struct Inputs<'a> {
     pub(crate) chunk_of: &'a dyn Fn(Sym) -> Option<Vec<ColumnLayout>>,
     /// The loop's dictionary is kept from chunk to chunk of a stream, and copies the strings of its keys.
     pub(crate) copies_keys: bool,
+    /// What is left out.
+    pub(crate) disabled: &'a BTreeSet<FastPath>,
+}
+
+impl Inputs<'_> {
+    fn allows(&self, path: FastPath) -> bool {
+        !self.disabled.contains(&path)
+    }
 }
 
 /// The parameters of an update function.
@@ -72,15 +84,21 @@ impl<'e> LoopPlan<'e> {
     /// The plan for a loop with this update function; none if it is no update function.
     pub(crate) fn of(func: &'e Func, inputs: &Inputs<'_>) -> Option<LoopPlan<'e>> {
         let params = Params::of(func)?;
-        if let Some(selection) = selection::find(func, &params, inputs.machine) {
+        if inputs.allows(FastPath::Selections)
+            && let Some(selection) = selection::find(func, &params, inputs.machine)
+        {
             return Some(LoopPlan::Selection(selection));
         }
-        if let Some(magnitudes) = inputs.chunk.and_then(|chunk| magnitudes::find(func, &params, chunk)) {
+        if inputs.allows(FastPath::Magnitudes)
+            && let Some(magnitudes) = inputs.chunk.and_then(|chunk| magnitudes::find(func, &params, chunk))
+        {
             return Some(LoopPlan::Magnitudes(magnitudes));
         }
-        if let Some(grouped) = grouped::find(func, &params, inputs) {
+        if inputs.allows(FastPath::GroupedLoops)
+            && let Some(grouped) = grouped::find(func, &params, inputs)
+        {
             return Some(LoopPlan::Grouped(Box::new(grouped)));
         }
-        Some(LoopPlan::Plain(plain::plan(func, &params, inputs.machine)))
+        Some(LoopPlan::Plain(plain::plan(func, &params, inputs)))
     }
 }

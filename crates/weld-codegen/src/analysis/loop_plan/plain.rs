@@ -5,10 +5,9 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::ty::{BuilderType, Type};
 
-use super::Params;
 use super::early_keys::{HashAhead, Prefetch, hash_ahead, prefetches};
+use super::{FastPath, Inputs, Params};
 use crate::analysis::{any, has_loops, merges, merges_at_index};
-use crate::machine::Machine;
 
 /// Iterations of an innermost loop between two looks at the cancellation flag.
 const STRIP: u32 = 16 * 1024;
@@ -38,12 +37,13 @@ pub(crate) struct Room {
     pub(crate) always: bool,
 }
 
-pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, machine: &Machine) -> Plain<'e> {
+pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> Plain<'e> {
     let fills = merges(&func.body);
     let is_known = !fills.inner && fills.most > 0 && fills.most < MERGES_MAX && has_appender(params.builder_ty);
     let is_vec_merger = matches!(params.builder_ty, Type::Builder(BuilderType::VecMerger { .. }));
     let is_outer = has_loops(&func.body);
-    let hashed = if is_outer { None } else { hash_ahead(func, params, machine) };
+    let hashed = if is_outer { None } else { hash_ahead(func, params, inputs) };
+    let is_checked = is_vec_merger && inputs.allows(FastPath::CheckedIndices) && merges_at_index(func);
     Plain {
         strip: match &hashed {
             Some(hashed) => hashed.strip,
@@ -51,9 +51,9 @@ pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, machine: &Machine) -
             None => STRIP,
         },
         room: is_known.then_some(Room { most: fills.most, always: fills.always }),
-        checked_index: (is_vec_merger && merges_at_index(func)).then(|| merge_span(&func.body)),
+        checked_index: is_checked.then(|| merge_span(&func.body)),
         hashed,
-        prefetches: prefetches(func, params, machine),
+        prefetches: prefetches(func, params, inputs),
     }
 }
 

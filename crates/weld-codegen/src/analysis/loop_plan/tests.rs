@@ -1,10 +1,12 @@
 //! When each plan is made, and when it is not.
 
+use std::collections::BTreeSet;
+
 use weld_core::ir::{Expr, ExprKind, Func, Iter, Program};
 use weld_core::parse_program;
 use weld_core::ty::{ScalarKind, Type};
 
-use super::{Inputs, LoopPlan};
+use super::{FastPath, Inputs, LoopPlan};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::machine::Machine;
 
@@ -15,11 +17,18 @@ struct Case {
     /// How the columns of the program's first parameter are stored, if that is a chunk.
     chunk: Option<Vec<ColumnLayout>>,
     copies_keys: bool,
+    disabled: BTreeSet<FastPath>,
 }
 
 /// The loop of a program over vectors in memory.
 fn plan(text: &str) -> Case {
-    Case { text: text.to_owned(), machine: Machine::new(true), chunk: None, copies_keys: false }
+    Case {
+        text: text.to_owned(),
+        machine: Machine::new(true),
+        chunk: None,
+        copies_keys: false,
+        disabled: BTreeSet::new(),
+    }
 }
 
 /// The same where the first parameter is a chunk: a word a column, see [`stored`].
@@ -74,6 +83,7 @@ impl Case {
             chunk: self.chunk.as_deref().filter(|_| is_over),
             chunk_of: &|sym| self.chunk.clone().filter(|_| sym == first),
             copies_keys: self.copies_keys,
+            disabled: &self.disabled,
         };
         let found = LoopPlan::of(func, &inputs).expect("an update function").to_string();
         assert_eq!(found, expected, "{}", self.text);
@@ -485,4 +495,43 @@ mod plain {
         plan("|v: vec[vec[i64]]| result(for(v, merger[i64,+], |b, i, x| for(x, b, |b2, j, y| merge(b2, y))))")
             .is("plain: strips of 64");
     }
+}
+
+#[test]
+fn what_is_disabled_is_left_out() {
+    let without = |path: FastPath, mut case: Case, plan: &str| {
+        case.disabled.insert(path);
+        case.is(plan);
+    };
+    let selection = || plan("|v: vec[i64]| result(for(v, appender[i32], |b, i, x| if(x > 3L, merge(b, i32(i)), b)))");
+    without(FastPath::Selections, selection(), "plain: strips of 16384, room for up to 1 an iteration made by strip");
+    let grouped = || {
+        over_chunk(
+            "codes i64",
+            "|v: vec[{vec[u8],i64}]| tovec(result(for(v, dictmerger[vec[u8],{i64,i64,i64},+], |b, i, x|
+               merge(b, {x.$0, {x.$1, x.$1, 1L}}))))",
+        )
+    };
+    let (ahead, few) = ("keys hashed 128 ahead in tables of 512 KB and more", "values of up to 8 groups in registers");
+    without(FastPath::GroupedLoops, grouped(), &format!("plain: strips of 128, {ahead}"));
+    without(FastPath::FewGroups, grouped(), "grouped: strips of 1024 rows, keys by codes of $0, values row by row");
+    without(FastPath::KeyCodes, grouped(), &format!("grouped: strips of 1024 rows, {ahead}, {few}"));
+    let magnitudes =
+        || over_chunk("i128", "|v: vec[i128]| result(for(v, merger[i128,|], |b, i, x| merge(b, magnitude(x))))");
+    without(FastPath::Magnitudes, magnitudes(), PLAIN);
+    let counted = || plan("|v: vec[i64]| tovec(result(for(v, dictmerger[i64,i64,+], |b, i, x| merge(b, {x, 1L}))))");
+    without(FastPath::HashAhead, counted(), PLAIN);
+    let looked_up =
+        || plan("|v: vec[i64], d: dict[i64,i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, lookup(d, x))))");
+    without(FastPath::Prefetches, looked_up(), PLAIN);
+    let placed = || plan("|v: vec[i64]| result(for(v, vecmerger[i64,+](v), |b, i, x| merge(b, {i, x})))");
+    without(FastPath::CheckedIndices, placed(), PLAIN);
+}
+
+#[test]
+fn fast_paths_are_found_by_name() {
+    for path in FastPath::ALL {
+        assert_eq!(FastPath::named(path.name()), Some(path));
+    }
+    assert_eq!(FastPath::named("nonsense"), None);
 }
