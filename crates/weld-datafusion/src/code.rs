@@ -8,14 +8,14 @@
 //! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there is
 //! more code than it may keep; runs keep theirs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use weld_codegen::{CodeFolder, Compiled, Keep, OptLevel, Options, Tiers};
+use weld_codegen::{CodeFolder, Compiled, FastPath, Keep, OptLevel, Options, Tiers};
 use weld_core::ir::{Program, WideHasher};
 use weld_core::opt;
 
@@ -113,6 +113,11 @@ impl Settings {
         program
     }
 
+    /// Those of the passes left out that are ways of running loops.
+    pub(crate) fn disabled_paths(&self) -> BTreeSet<FastPath> {
+        self.disabled_passes.iter().filter_map(|name| FastPath::named(name)).collect()
+    }
+
     pub(crate) fn compile(&self, program: &Program, plan: u64, keep: Option<Keep>) -> Result<Code, String> {
         let start = Instant::now();
         let program = self.optimize(program);
@@ -127,7 +132,7 @@ impl Settings {
             TierChoice::Auto | TierChoice::Optimised => Tiers::Single,
             TierChoice::Alternate => Tiers::Alternate,
         };
-        let options = Options { level, tiers, ..Options::default() };
+        let options = Options { level, tiers, disabled: self.disabled_paths(), ..Options::default() };
         let compiled = weld_codegen::compile_keeping(&program, &options, keep).map_err(|error| error.to_string())?;
         Ok(Code { compiled, plan, optimize_time })
     }

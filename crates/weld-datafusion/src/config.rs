@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
 use datafusion::common::{Result, config_err, extensions_options};
+use weld_codegen::FastPath;
 use weld_core::opt;
 use weld_plans::PlanOptions;
 
@@ -74,7 +75,7 @@ extensions_options! {
         pub cache_dir: AtStart<String>, default = AtStart::default()
         /// So many bytes are kept there; what was not used for longest goes first.
         pub cache_dir_size: AtStart<u64>, default = AtStart::new(256 << 20)
-        /// Names of Weld's optimizer passes to leave out, separated by commas.
+        /// Names of Weld's optimizer passes, and of ways of running loops, to leave out, separated by commas.
         pub disabled_passes: PassNames, default = PassNames::default()
         /// Run DataFusion's own plan too, compare the results and fail with the first difference.
         pub verify: bool, default = false
@@ -271,7 +272,8 @@ impl ConfigField for PassNames {
     }
 
     fn set(&mut self, _: &str, value: &str) -> Result<()> {
-        let known = opt::pass_names();
+        let mut known = opt::pass_names();
+        known.extend(FastPath::ALL.map(FastPath::name));
         let names: Vec<String> =
             value.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
@@ -292,10 +294,10 @@ mod tests {
         let mut config = ConfigOptions::new();
         config.extensions.insert(WeldOptions::default());
         config.set("weld.join", "false").expect("a known setting");
-        config.set("weld.disabled_passes", "fuse-loops, , predicate").expect("a known setting");
+        config.set("weld.disabled_passes", "fuse-loops, , predicate, few-groups").expect("a known setting");
         let options = WeldOptions::of(&config);
         assert!(options.enabled && !options.join);
-        assert_eq!(options.disabled_passes.iter().collect::<Vec<_>>(), ["fuse-loops", "predicate"]);
+        assert_eq!(options.disabled_passes.iter().collect::<Vec<_>>(), ["fuse-loops", "predicate", "few-groups"]);
         config.set("weld.opt_level", "0").expect("a known level");
         assert_eq!(WeldOptions::of(&config).opt_level.level(), 0);
         config.set("weld.tiers", "alternate").expect("a known choice");

@@ -213,7 +213,8 @@ impl WeldExec {
     /// [`weld_codegen::loop_plans`].
     pub fn loop_plans(&self) -> Result<String, String> {
         let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.kernel);
-        let options = weld_codegen::Options::default();
+        let disabled = self.inner.pipeline.settings.disabled_paths();
+        let options = weld_codegen::Options { disabled, ..weld_codegen::Options::default() };
         weld_codegen::loop_plans(&self.optimized_program(), &options, layouts.as_deref())
             .map_err(|error| error.to_string())
     }

@@ -1,4 +1,7 @@
-//! Every optimizer pass can be left out, alone and with any other, and every query still runs.
+//! Every optimizer pass can be left out, alone and with any other, and so can each way of running loops: every query still
+//! runs.
+
+use weld_codegen::FastPath;
 
 use crate::common::{Engines, config};
 
@@ -46,7 +49,7 @@ async fn each_pass_can_be_left_out() {
     let engines = engines().await;
     engines.weld.sql("SET weld.opt_level = 0").await.expect("a setting");
     let expected = expected(&engines).await;
-    for pass in weld_core::opt::pass_names() {
+    for pass in weld_core::opt::pass_names().into_iter().chain(FastPath::ALL.map(FastPath::name)) {
         let fallbacks = check(&engines, &expected, pass).await;
         println!("without {pass}: {fallbacks} fallbacks");
     }
