@@ -9,7 +9,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use weld_codegen::{Compiled, Options, Timing};
+use weld_codegen::{Compiled, FastPath, Options, Timing};
 use weld_core::diag::Diagnostic;
 use weld_core::ir::Program;
 use weld_core::opt;
@@ -102,7 +102,8 @@ fn explain_program(args: &Args, path: &std::path::Path) -> Result<()> {
     let function = args.functions.function(language, &source, entry, weld_frontend::Args::Declared, &options);
     let program = function.map_err(failed)?.program;
     let optimized = args.optimized(&program);
-    let options = Options { cudfs: args.functions.cudfs.clone(), ..Options::default() };
+    let disabled = FastPath::among(args.optimizer.disabled_passes());
+    let options = Options { disabled, cudfs: args.functions.cudfs.clone(), ..Options::default() };
     let compile = || weld_codegen::compile(&optimized, &options).map_err(Failure::new);
     for level in args.levels() {
         match level {
@@ -129,9 +130,10 @@ fn explain_query(args: &Args) -> Result<()> {
         (None, Some(path)) => program::read(path)?,
         (None, None) => return Err(Failure::Usage("give a query with -c or -f, or a .weld file".to_owned())),
     };
+    let settings = [("weld.disabled_passes".to_owned(), args.optimizer.disabled_passes().join(","))];
     let runtime = args.source.runtime()?;
     runtime.block_on(async {
-        let session = args.source.session(Engine::Weld, &[], args.path.as_deref()).await?;
+        let session = args.source.session(Engine::Weld, &settings, args.path.as_deref()).await?;
         // The code is what is asked for, however few rows there are.
         session.sql("SET weld.compile_min_rows = 0").await?.collect().await?;
         let mut statements = sql::parse(&text)?;

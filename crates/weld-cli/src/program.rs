@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use weld_codegen::{self as native, CompileError, Cudf, ForeignHost, Options};
+use weld_codegen::{self as native, CompileError, Cudf, FastPath, ForeignHost, Options};
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::interp::{self, Limits, Value};
 use weld_core::ir::{Param, Program};
@@ -54,14 +54,14 @@ pub(crate) struct Functions {
     pub(crate) cudfs: Vec<Cudf>,
 }
 
-/// Which of the optimizer's passes run.
+/// Which of the optimizer's passes run, and which ways of running loops are taken.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Optimizer {
     /// Run the program as it is written
     #[arg(long)]
     no_optimize: bool,
-    /// Leave this optimizer pass out; may be given many times
-    #[arg(long = "disable-pass", value_name = "NAME", value_parser = pass_name)]
+    /// Leave this optimizer pass, or this way of running loops, out; may be given many times
+    #[arg(long = "disable-pass", value_name = "NAME", value_parser = pass_or_path_name)]
     disabled_passes: Vec<String>,
 }
 
@@ -78,6 +78,15 @@ pub(crate) fn pass_name(text: &str) -> std::result::Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("the passes are {}", Vec::from_iter(names).join(", ")))
+}
+
+/// The name of an optimizer pass or of a way of running loops, for clap.
+fn pass_or_path_name(text: &str) -> std::result::Result<String, String> {
+    if FastPath::named(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let paths = FastPath::ALL.map(FastPath::name).join(", ");
+    pass_name(text).map_err(|passes| format!("{passes}; the ways of running loops are {paths}"))
 }
 
 /// What is to be called, in whatever language.
@@ -133,6 +142,11 @@ impl Optimizer {
         }
     }
 
+    /// The names of what is left out.
+    pub(crate) fn disabled_passes(&self) -> &[String] {
+        &self.disabled_passes
+    }
+
     fn config(&self, stop_after: Option<&str>) -> opt::Config<'static> {
         let disabled: BTreeSet<String> = self.disabled_passes.iter().cloned().collect();
         opt::Config { disabled, stop_after: stop_after.map(str::to_owned), ..opt::Config::default() }
@@ -182,8 +196,12 @@ impl Settings {
         args: &[Value],
         cancel: Arc<AtomicBool>,
     ) -> std::result::Result<Value, RuntimeError> {
-        let options =
-            Options { threads: usize::from(self.threads), cudfs: self.functions.cudfs.clone(), ..Options::default() };
+        let options = Options {
+            threads: usize::from(self.threads),
+            disabled: FastPath::among(self.optimizer.disabled_passes()),
+            cudfs: self.functions.cudfs.clone(),
+            ..Options::default()
+        };
         let compiled = weld_codegen::compile(program, &options).map_err(compile_error)?;
         let native = |(value, param): (&Value, &Param)| native::Value::from_interp(&param.ty, value);
         let native: std::result::Result<Vec<_>, _> = args.iter().zip(&program.params).map(native).collect();

@@ -196,6 +196,10 @@ fn explain_shows_every_level_of_a_program() {
     }
     let unchanged = weld("explain --no-optimize --show optimized", path.to_str().unwrap()).ok();
     assert!(unchanged.contains("if(x > k, merge(b, x * x), b)"), "{unchanged}");
+    let without = |name: &str| weld(&format!("explain --show loops --disable-pass {name}"), path.to_str().unwrap());
+    assert!(without("few-groups").ok().contains(loops));
+    let error = without("nonsense").error(2);
+    assert!(error.contains("fuse-loops") && error.contains("few-groups"), "{error}");
     let error = weld("explain --after nonsense", path.to_str().unwrap()).error(2);
     assert!(error.contains("'nonsense'") && error.contains("fuse-loops"), "{error}");
 }
@@ -210,6 +214,10 @@ fn explain_shows_every_level_of_a_query() {
     for title in ["== plan\n", "WeldExec", "== weld, pipeline 1 of ", loops, "== llvm, pipeline 1 of "] {
         assert!(text.contains(title), "{title} is missing: {text}");
     }
+    let filter = "select l_orderkey from lineitem where l_quantity < 10 and l_tax > 0.05";
+    let loops = |options: &str| weld(&format!("explain {} --show loops {options} -c", data.display()), filter).ok();
+    assert!(loops("").contains("selection:"), "{}", loops(""));
+    assert!(!loops("--disable-pass selections").contains("selection:"));
     assert!(explain("--after fuse-loops").starts_with("== after fuse-loops, pipeline 1 of "));
     assert!(weld("explain", "").error(2).contains("-c"));
     assert!(weld("explain -c", "select * from nowhere").error(1).contains("nowhere"));

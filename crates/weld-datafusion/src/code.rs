@@ -115,7 +115,7 @@ impl Settings {
 
     /// Those of the passes left out that are ways of running loops.
     pub(crate) fn disabled_paths(&self) -> BTreeSet<FastPath> {
-        self.disabled_passes.iter().filter_map(|name| FastPath::named(name)).collect()
+        FastPath::among(&self.disabled_passes)
     }
 
     pub(crate) fn compile(&self, program: &Program, plan: u64, keep: Option<Keep>) -> Result<Code, String> {

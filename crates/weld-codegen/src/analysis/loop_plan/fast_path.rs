@@ -1,6 +1,7 @@
 //! Ways of running loops that make them faster and change nothing of what they give. Each can be left out, so that results with
 //! and without it can be compared.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 /// A way of running loops that can be left out.
@@ -57,6 +58,11 @@ impl FastPath {
     /// The one of this name.
     pub fn named(name: &str) -> Option<FastPath> {
         FastPath::ALL.into_iter().find(|path| path.name() == name)
+    }
+
+    /// Those among names, some of which may be of the optimizer's passes.
+    pub fn among(names: &[String]) -> BTreeSet<FastPath> {
+        names.iter().filter_map(|name| FastPath::named(name)).collect()
     }
 }
 
