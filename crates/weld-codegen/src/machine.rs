@@ -1,5 +1,5 @@
-//! The machine that code is made for, as far as decisions about code depend on it. What asks for the size of a cache or the
-//! width of a vector asks here.
+//! The machine that code is made for, as far as decisions about code depend on it. Plans of loops take sizes of caches
+//! and of vectors from here.
 //!
 //! Sizes are those of the processors that servers have, and the smaller where they differ: a strip that is too short costs a
 //! per cent, one that leaves the cache half of the time.
@@ -9,7 +9,7 @@
 pub(crate) struct Machine {
     /// Whether there is an instruction that moves the selected lanes of a vector together (AVX-512).
     pub(crate) can_compress: bool,
-    /// The widest vectors.
+    /// What that instruction moves.
     pub(crate) vector_bytes: u32,
     pub(crate) cache_line_bytes: u32,
     /// The first-level data cache.

@@ -25,10 +25,8 @@ pub(crate) struct Unit<'c> {
     pub(crate) sites: RefCell<Vec<Site>>,
     /// What the code is made for.
     pub(crate) machine: Machine,
-    /// Whether `loops` is wanted.
-    pub(crate) describes_loops: bool,
-    /// For each loop the function that it is in, and how it runs.
-    pub(crate) loops: RefCell<Vec<(String, String)>>,
+    /// For each loop the function that it is in, and how it runs, where somebody wants to know.
+    pub(crate) loops: Option<RefCell<Vec<(String, String)>>>,
     /// Whether other threads work for the same run, which may ask it to stop.
     pub(crate) is_shared: bool,
     pub(super) scopes: Scopes<'c>,
@@ -73,8 +71,7 @@ impl<'c> Unit<'c> {
             module: ll.create_module(name),
             sites: RefCell::new(Vec::new()),
             machine,
-            describes_loops: false,
-            loops: RefCell::default(),
+            loops: None,
             is_shared: false,
             scopes: Scopes {
                 domain,

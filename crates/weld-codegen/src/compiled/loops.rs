@@ -1,5 +1,7 @@
 //! How the loops of a program run, as text.
 
+use std::cell::RefCell;
+
 use weld_core::ir::Program;
 use weld_core::ty::Type;
 
@@ -43,11 +45,11 @@ pub fn loop_plans(
     };
     let ll = inkwell::context::Context::create();
     let mut unit = Unit::new(&ll, "weld", target::machine_of(options.cpu));
-    unit.describes_loops = true;
+    unit.loops = Some(RefCell::default());
     compiled.fill(&mut unit, part, "")?;
     let mut text = String::new();
     let mut last = None;
-    for (function, line) in unit.loops.take() {
+    for (function, line) in unit.loops.take().into_iter().flat_map(RefCell::into_inner) {
         if last.as_ref() != Some(&function) {
             text.push_str(&format!("{function}:\n"));
             last = Some(function);

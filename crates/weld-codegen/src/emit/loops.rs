@@ -88,11 +88,11 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn run_loop(&mut self, source: &Source<'c>, builders: &Val<'c>, func: &Func, span: Span) -> Res<()> {
         let index_base = self.index_base.take();
         let params = Params::of(func).ok_or_else(|| internal("an update function of other than three parameters"))?;
-        let plan = self.plan(source, builders, func)?;
-        if self.unit.describes_loops {
+        let plan = self.plan(source, builders, func, &params);
+        if let Some(loops) = &self.unit.loops {
             let function = self.function.get_name().to_string_lossy().into_owned();
             let line = format!("{}{}  {plan}", "  ".repeat(self.loop_depth as usize), params.builder_ty);
-            self.unit.loops.borrow_mut().push((function, line));
+            loops.borrow_mut().push((function, line));
         }
         let site = LoopSite { source, index_base, builders, func, params, span };
         match (&plan, builders) {
@@ -104,7 +104,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn plan<'e>(&self, source: &Source<'c>, builders: &Val<'c>, func: &'e Func) -> Res<LoopPlan<'e>> {
+    fn plan<'e>(&self, source: &Source<'c>, builders: &Val<'c>, func: &'e Func, params: &Params<'e>) -> LoopPlan<'e> {
         let chunk = source.whole_vector().and_then(VecVal::stored);
         let inputs = Inputs {
             machine: &self.unit.machine,
@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
             copies_keys: matches!(builders, Val::Builder(handle) if handle.copies_bytes),
             disabled: &self.facts.disabled,
         };
-        LoopPlan::of(func, &inputs).ok_or_else(|| internal("an update function of other than three parameters"))
+        LoopPlan::of(func, params, &inputs)
     }
 
     /// A loop that runs one iteration after the other.

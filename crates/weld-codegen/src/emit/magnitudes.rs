@@ -1,4 +1,4 @@
-//! Bounds of columns: loops of the shape
+//! Magnitudes of columns: loops of the shape
 //!
 //! ```text
 //! for(v, merger[{i128,i128},|], |b, i, x| merge(b, {magnitude(x.$0), magnitude(x.$1)}))

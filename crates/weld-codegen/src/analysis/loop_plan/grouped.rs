@@ -195,7 +195,7 @@ fn key_codes(key: &Expr, row: Sym, chunk: &[ColumnLayout]) -> Option<Vec<usize>>
         Demand::All => (0..chunk.len()).collect(),
         Demand::None => return None,
     };
-    let is_encoded = |column: &usize| matches!(chunk.get(*column)?.layout, Layout::Dictionary { .. }).then_some(());
-    (!used.is_empty() && used.len() <= CODES_MAX && used.iter().all(|column| is_encoded(column).is_some()))
-        .then_some(used)
+    let is_encoded =
+        |column: &usize| matches!(chunk.get(*column), Some(ColumnLayout { layout: Layout::Dictionary { .. }, .. }));
+    (!used.is_empty() && used.len() <= CODES_MAX && used.iter().all(is_encoded)).then_some(used)
 }

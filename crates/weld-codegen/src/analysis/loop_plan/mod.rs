@@ -7,8 +7,9 @@
 //! | `grouped` | merge every row into one dictionary |
 //! | `plain` | all others, one iteration after the other |
 //!
-//! Nothing else decides by the shape of a loop. A plan is one line of text, which EXPLAIN shows; the tests below say when each
-//! is made and when it is not.
+//! Emission still decides by itself how single expressions run (arithmetic in 64 bits row by row, conditional appends without a
+//! branch) and how parallel loops share their builders. A plan is one line of text, which EXPLAIN shows; the tests below say when
+//! each is made and when it is not.
 
 mod early_keys;
 mod fast_path;
@@ -74,6 +75,7 @@ pub(crate) struct Params<'e> {
 }
 
 impl<'e> Params<'e> {
+    /// None if it is no update function.
     pub(crate) fn of(func: &'e Func) -> Option<Params<'e>> {
         let [(builder, builder_ty), (index, _), (element, element_ty)] = &func.params[..] else { return None };
         Some(Params { builder: *builder, builder_ty, index: *index, element: *element, element_ty })
@@ -81,24 +83,23 @@ impl<'e> Params<'e> {
 }
 
 impl<'e> LoopPlan<'e> {
-    /// The plan for a loop with this update function; none if it is no update function.
-    pub(crate) fn of(func: &'e Func, inputs: &Inputs<'_>) -> Option<LoopPlan<'e>> {
-        let params = Params::of(func)?;
+    /// The plan for a loop with this update function, which has these parameters.
+    pub(crate) fn of(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> LoopPlan<'e> {
         if inputs.allows(FastPath::Selections)
-            && let Some(selection) = selection::find(func, &params, inputs.machine)
+            && let Some(selection) = selection::find(func, params, inputs.machine)
         {
-            return Some(LoopPlan::Selection(selection));
+            return LoopPlan::Selection(selection);
         }
         if inputs.allows(FastPath::Magnitudes)
-            && let Some(magnitudes) = inputs.chunk.and_then(|chunk| magnitudes::find(func, &params, chunk))
+            && let Some(magnitudes) = inputs.chunk.and_then(|chunk| magnitudes::find(func, params, chunk))
         {
-            return Some(LoopPlan::Magnitudes(magnitudes));
+            return LoopPlan::Magnitudes(magnitudes);
         }
         if inputs.allows(FastPath::GroupedLoops)
-            && let Some(grouped) = grouped::find(func, &params, inputs)
+            && let Some(grouped) = grouped::find(func, params, inputs)
         {
-            return Some(LoopPlan::Grouped(Box::new(grouped)));
+            return LoopPlan::Grouped(Box::new(grouped));
         }
-        Some(LoopPlan::Plain(plain::plan(func, &params, inputs)))
+        LoopPlan::Plain(plain::plan(func, params, inputs))
     }
 }

@@ -6,7 +6,7 @@ use weld_core::ir::{Expr, ExprKind, Func, Iter, Program};
 use weld_core::parse_program;
 use weld_core::ty::{ScalarKind, Type};
 
-use super::{FastPath, Inputs, LoopPlan};
+use super::{FastPath, Inputs, LoopPlan, Params};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::machine::Machine;
 
@@ -76,6 +76,7 @@ impl Case {
         let mut program = parse_program(&self.text).unwrap_or_else(|errors| panic!("{}\n{errors:?}", self.text));
         program.body.rewrite(&mut no_check);
         let (iter, func) = first_loop(&program);
+        let params = Params::of(func).expect("an update function");
         let first = program.params[0].sym;
         let is_over = matches!(iter, Iter::Vector(data) if matches!(data.kind, ExprKind::Var(sym) if sym == first));
         let inputs = Inputs {
@@ -85,7 +86,7 @@ impl Case {
             copies_keys: self.copies_keys,
             disabled: &self.disabled,
         };
-        let found = LoopPlan::of(func, &inputs).expect("an update function").to_string();
+        let found = LoopPlan::of(func, &params, &inputs).to_string();
         assert_eq!(found, expected, "{}", self.text);
     }
 }
