@@ -210,7 +210,7 @@ impl WeldExec {
     }
 
     /// How the loops of the optimised program run over the layouts that the input is expected to have: see
-    /// [`weld_codegen::loop_plans`].
+    /// [`weld_codegen::loop_plans`]. Which columns come as dictionary codes is known once the pipeline has begun to run.
     pub fn loop_plans(&self) -> Result<String, String> {
         let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.kernel);
         let disabled = self.inner.pipeline.settings.disabled_paths();
