@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use weld_core::ir::{Expr, ExprKind, Func, Iter, build};
 use weld_core::ty::Type;
 
-use crate::lower::{Column, Lower, bind, pack, slice_iter};
+use crate::lower::{Column, Lower, bind, is_empty, pack, slice_iter};
 use crate::needed::{Later, Written, unit_reads};
 use crate::plan::{Unit, UnitKind};
 use crate::point::Point;
@@ -167,14 +167,7 @@ impl<'s> Lower<'s> {
 
     /// Appends what a column of a field holds between two levels of its own coordinates.
     fn keep(&mut self, column: &mut Column, field: FieldId, builder: Expr, from: &Int, to: &Int) -> Expr {
-        if let (Some(from), Some(to)) = (from.known(), to.known())
-            && from >= to
-        {
-            return builder;
-        }
-        if let (Int::Expr(a), Int::Expr(b)) = (from, to)
-            && a.same_as(b)
-        {
+        if is_empty(from, to) {
             return builder;
         }
         let own = self.frame(field).origin[2].clone();
@@ -265,7 +258,7 @@ impl<'s> Lower<'s> {
                     point.reads.insert((field, offset), value);
                 }
                 Values::Levels(data, first) => {
-                    let iter = slice_iter(data, first.add(start).expr(), first.add(end).expr());
+                    let iter = self.slice(column, field, data, [first.add(start), first.add(end)]);
                     slices.push((field, offset, iter));
                 }
             }
@@ -298,6 +291,15 @@ impl<'s> Lower<'s> {
         });
         let builders = self.unpack(done, count);
         self.end(column, outs, builders, &[start.clone(), end.clone()])
+    }
+
+    /// A part of a field's data, or all of it.
+    fn slice(&self, column: &Column, field: FieldId, data: Expr, [from, to]: [Int; 2]) -> Iter {
+        let is_all = from.known() == Some(0) && to.same(&self.frame(field).total());
+        match is_all && !column.written.contains_key(&field) {
+            true => build::over(data),
+            false => slice_iter(data, from.expr(), to.expr()),
+        }
     }
 
     /// The levels of an interval one after the other.

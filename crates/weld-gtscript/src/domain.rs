@@ -84,7 +84,13 @@ pub(crate) fn largest(stencil: &Stencil, arrays: &mut [Option<Array>], has_origi
         });
         let greatest = sizes.reduce(|greatest, size| greatest.max(&size));
         let least = least.zip(greatest).map(|(least, greatest)| least.min(&greatest));
-        least.map_or(Int::Known(1), |size| size.max(&Int::Known(0)))
+        // The size of a field is no less than 0.
+        let is_size = |least: &Int| arrays.iter().flatten().any(|array| array.frame.size[axis].same(least));
+        match least {
+            Some(least) if is_size(&least) => least,
+            Some(least) => least.max(&Int::Known(0)),
+            None => Int::Known(1),
+        }
     })
 }
 
@@ -106,21 +112,34 @@ fn beyond(reach: &Reach<'_>, axis: usize) -> i64 {
     }
 }
 
-/// Whether there is anything to do; raises the error of the first check that fails.
-pub(crate) fn checked(stencil: &Stencil, domain: &[Int; 3], frames: &[Option<Frame>]) -> Cond {
+/// What must be so that there is anything to do.
+pub(crate) struct Run {
+    /// Whether there is anything to do; raises the error of the first check that fails.
+    pub(crate) cond: Cond,
+    /// Whether that is whether the domain has points, and no more.
+    pub(crate) has_points: bool,
+}
+
+pub(crate) fn checked(stencil: &Stencil, domain: &[Int; 3], frames: &[Option<Frame>]) -> Run {
     let zero = Int::Known(0);
-    let some = domain.iter().fold(Cond::Known(true), |all, size| all.and(zero.lt(size)));
+    // What holds where a check is looked at: each is made once.
+    let mut known: Vec<Cond> = domain.iter().map(|size| zero.lt(size)).collect();
+    let mut cond = known.iter().cloned().fold(Cond::Known(true), Cond::and);
     let mut checks = intervals(stencil, &domain[2]);
     for reach in reaches(stencil) {
         checks.extend(access(stencil, &reach, domain, frames));
     }
-    checks.into_iter().fold(some, |all, check| match check.cond {
-        Cond::Known(true) => all,
-        cond => {
-            let message = format!("{}: {}", stencil.name, check.message);
-            all.and(Cond::Expr(build::require(cond.expr(), &message, []).at(check.span)))
+    let mut has_points = true;
+    for check in checks {
+        if matches!(check.cond, Cond::Known(true)) || known.iter().any(|known| known.same(&check.cond)) {
+            continue;
         }
-    })
+        has_points = false;
+        let message = format!("{}: {}", stencil.name, check.message);
+        cond = cond.and(Cond::Expr(build::require(check.cond.expr(), &message, []).at(check.span)));
+        known.push(check.cond);
+    }
+    Run { cond, has_points }
 }
 
 fn intervals(stencil: &Stencil, levels: &Int) -> Vec<Check> {

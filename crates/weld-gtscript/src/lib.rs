@@ -94,10 +94,10 @@ fn function<'s>(
         }
     };
     let frames = frames(stencil, extents, &arrays, &domain);
-    let run = match domain::checked(stencil, &domain, &frames) {
-        sizes::Cond::Expr(cond) => sizes::Cond::Expr(flow.keep("run", cond)),
-        known => known,
-    };
+    let mut run = domain::checked(stencil, &domain, &frames);
+    if let sizes::Cond::Expr(cond) = run.cond {
+        run.cond = sizes::Cond::Expr(flow.keep("run", cond));
+    }
     let sources = Sources::new(Source::new(&*stencil.name, request.text));
     let mut lower = Lower {
         stencil,
@@ -114,9 +114,9 @@ fn function<'s>(
     };
     let outputs: Vec<FieldId> =
         (0..stencil.fields.len()).filter(|id| stencil.fields[*id].external && stencil.is_written(*id)).collect();
-    // Fields that SQL leaves out begin as zeros.
-    outputs.iter().for_each(|id| lower.materialize(*id));
     lower.run(plans);
+    // Fields that SQL leaves out are zeros where nothing writes them.
+    outputs.iter().for_each(|id| lower.materialize(*id));
     if let Some(error) = lower.error {
         return Err(vec![error]);
     }

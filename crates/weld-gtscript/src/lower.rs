@@ -17,7 +17,7 @@ use weld_core::ty::Type;
 use weld_frontend::{Flow, Sources};
 
 use crate::args::{Array, Frame};
-use crate::domain::level;
+use crate::domain::{Run, level};
 use crate::infer::Types;
 use crate::needed::Written;
 use crate::plan::{Plan, Unit, UnitKind};
@@ -35,7 +35,7 @@ pub(crate) struct Lower<'s> {
     pub(crate) domain: [Int; 3],
     pub(crate) scalars: Vec<Option<Expr>>,
     /// Whether there is anything to do; all checks have passed then.
-    pub(crate) run: Cond,
+    pub(crate) run: Run,
     pub(crate) nodes_left: usize,
     pub(crate) error: Option<Diagnostic>,
 }
@@ -58,6 +58,8 @@ struct Columns {
     extent: Extent,
     own: HashMap<FieldId, Extent>,
     axes: [bool; 2],
+    /// Whether they are looped over.
+    run: Cond,
 }
 
 /// Columns along I and J, from and to, in the domain's coordinates; none along axes that the group does not have.
@@ -105,31 +107,89 @@ impl<'s> Lower<'s> {
         if targets.is_empty() {
             return;
         }
-        let columns = Columns { extent: units[0].extent, own: target_extents(units), axes: units[0].axes };
+        let run = self.run_of(units);
+        match self.as_row(units, bounds) {
+            Some(row) => {
+                let bounds = vec![[Int::Known(0), row.size[2].clone()]; units.len()];
+                let frames = self.frames.clone();
+                self.frames.iter_mut().for_each(|frame| *frame = Some(row.clone()));
+                let results = self.group_over(units, &bounds, &targets, [false; 2], run);
+                self.frames = frames;
+                self.keep_results(targets, results);
+            }
+            None => {
+                let results = self.group_over(units, bounds, &targets, units[0].axes, run);
+                self.keep_results(targets, results);
+            }
+        }
+    }
+
+    /// The one row that all fields of a group are, if it does the same at every point of all of them: one loop does it then.
+    fn as_row(&mut self, units: &[Unit<'_>], bounds: &[[Int; 2]]) -> Option<Frame> {
+        let domain = self.domain.clone();
+        let is_whole = |field: FieldId| {
+            let (frame, axes) = (self.frame(field), self.stencil.fields[field].axes);
+            // A field without levels has one value a column.
+            axes[2]
+                && (0..3).all(|axis| {
+                    let is_there = axes[axis] || domain[axis].known() == Some(1);
+                    is_there && frame.origin[axis].known() == Some(0) && frame.size[axis].same(&domain[axis])
+                })
+        };
+        let is_pointwise = |unit: &Unit<'_>| {
+            let mut all = unit.kind == UnitKind::Points && unit.targets().iter().copied().all(is_whole);
+            unit.stmts.iter().for_each(|stmt| {
+                stmt.each(&mut |stmt| {
+                    all &= stmt.extent == Extent::ZERO;
+                    all &= stmt.reads().iter().all(|read| read.offset == [0; 3] && is_whole(read.field));
+                });
+            });
+            all
+        };
+        let all_levels = |[start, end]: &[Int; 2]| start.known() == Some(0) && end.same(&domain[2]);
+        let is_row = units[0].axes != [false; 2] && bounds.iter().all(all_levels) && units.iter().all(is_pointwise);
+        is_row.then(|| {
+            let total = domain[0].mul(&domain[1]).mul(&domain[2]);
+            let [one, zero] = [1, 0].map(Int::Known);
+            let total = bind(&mut self.flow, "total", total);
+            Frame { size: [one.clone(), one, total], origin: [zero.clone(), zero.clone(), zero] }
+        })
+    }
+
+    /// The data of each target once the loop has run.
+    fn group_over(
+        &mut self,
+        units: &[Unit<'s>],
+        bounds: &[[Int; 2]],
+        targets: &[FieldId],
+        axes: [bool; 2],
+        run: Cond,
+    ) -> Vec<Expr> {
+        let columns = Columns { extent: units[0].extent, own: target_extents(units), axes, run };
         let ranges = self.ranges(&columns, columns.extent);
         let mut builders = Vec::new();
-        for field in &targets {
+        for field in targets {
             let total = self.frame(*field).total();
             let builder = build::appender_sized(self.stencil.dtype(*field).ty(), total.expr());
             let own = self.ranges(&columns, columns.own[field]);
             let first = self.row_start(*field, &own, &own[0].as_ref().map(|range| range[0].clone()));
-            let end = self.run.choose(&first, &total);
+            let end = columns.run.choose(&first, &total);
             builders.push(self.copy(*field, builder, &Int::Known(0), &end));
         }
         let done = match &ranges[0] {
             Some([from, to]) => {
                 let iter = build::range(from.expr(), to.expr(), build::i64(1));
                 self.loop_over(iter, pack(builders), |lower, builder, i| {
-                    let builders = lower.row(units, bounds, &targets, builder, Some(i.clone()), &columns);
-                    let pairs = builders.into_iter().zip(&targets);
+                    let builders = lower.row(units, bounds, targets, builder, Some(i.clone()), &columns);
+                    let pairs = builders.into_iter().zip(targets);
                     pack(pairs.map(|(builder, field)| lower.end_row(*field, builder, &i, &columns)).collect())
                 })
             }
-            None => pack(self.row(units, bounds, &targets, pack(builders), None, &columns)),
+            None => pack(self.row(units, bounds, targets, pack(builders), None, &columns)),
         };
         let done = self.unpack(done, targets.len());
         let mut results = Vec::new();
-        for (builder, field) in done.into_iter().zip(&targets) {
+        for (builder, field) in done.into_iter().zip(targets) {
             let total = self.frame(*field).total();
             let own = self.ranges(&columns, columns.own[field]);
             let from = match &own[0] {
@@ -137,10 +197,14 @@ impl<'s> Lower<'s> {
                 Some([_, to]) => self.row_start(*field, &own, &Some(to.clone())).min(&total),
                 None => self.row_end_of_single(*field, &own),
             };
-            let from = self.run.choose(&from, &total);
+            let from = columns.run.choose(&from, &total);
             let builder = self.copy(*field, builder, &from, &total);
             results.push(build::result(builder));
         }
+        results
+    }
+
+    fn keep_results(&mut self, targets: Vec<FieldId>, results: Vec<Expr>) {
         for (field, result) in targets.into_iter().zip(results) {
             let name = self.stencil.fields[field].name.clone();
             let data = self.flow.keep(&name, result);
@@ -149,12 +213,25 @@ impl<'s> Lower<'s> {
         }
     }
 
+    /// Whether a group has anything to do. Loops over all axes of the domain see by themselves whether it has points.
+    fn run_of(&self, units: &[Unit<'_>]) -> Cond {
+        let loops = |field: &FieldId| {
+            let axes = self.stencil.fields[*field].axes;
+            (0..3).all(|axis| axes[axis] || self.domain[axis].known().is_some_and(|size| size > 0))
+        };
+        let are_loops = units.iter().all(|unit| unit.kind == UnitKind::Points && unit.targets().iter().all(loops));
+        match self.run.has_points && are_loops {
+            true => Cond::Known(true),
+            false => self.run.cond.clone(),
+        }
+    }
+
     /// The columns of an extent; none where there is nothing to do.
     fn ranges(&mut self, columns: &Columns, extent: Extent) -> Ranges {
         [0, 1].map(|axis| {
             let from = Int::Known(i64::from(extent.0[2 * axis]));
             let to = self.domain[axis].plus(i64::from(extent.0[2 * axis + 1]));
-            let to = self.run.choose(&to, &from);
+            let to = columns.run.choose(&to, &from);
             columns.axes[axis].then(|| [from, bind(&mut self.flow, "end", to)])
         })
     }
@@ -206,7 +283,7 @@ impl<'s> Lower<'s> {
             }
             None if i.is_some() => column(self, builder, [i, None]),
             // One column alone, if there is anything to do.
-            None => match self.run.clone() {
+            None => match columns.run.clone() {
                 Cond::Known(false) => self.unpack(builder, count),
                 Cond::Known(true) => column(self, builder, [None, None]),
                 run => {
@@ -277,9 +354,7 @@ impl<'s> Lower<'s> {
 
     /// Appends what a field holds already at these indices of its data.
     fn copy(&mut self, field: FieldId, builder: Expr, from: &Int, to: &Int) -> Expr {
-        if let (Some(from), Some(to)) = (from.known(), to.known())
-            && from >= to
-        {
+        if is_empty(from, to) {
             return builder;
         }
         let zero = build::zero(&self.stencil.dtype(field).ty());
@@ -345,7 +420,7 @@ impl<'s> Lower<'s> {
     fn stepwise(&mut self, block: &'s Block) {
         let backward = block.policy == Policy::Backward;
         let (start, end) = (level(block.interval.start, &self.domain[2]), level(block.interval.end, &self.domain[2]));
-        let end = self.run.choose(&end, &start);
+        let end = self.run.cond.choose(&end, &start);
         let count = bind(&mut self.flow, "levels", end.sub(&start));
         let mut targets: Vec<FieldId> = Vec::new();
         for target in block.body.iter().flat_map(Stmt::targets) {
@@ -452,6 +527,11 @@ pub(crate) fn pack(mut builders: Vec<Expr>) -> Expr {
         1 => builders.remove(0),
         _ => build::strct(builders),
     }
+}
+
+/// Whether nothing lies between two indices, as far as that is known.
+pub(crate) fn is_empty(from: &Int, to: &Int) -> bool {
+    from.same(to) || from.known().zip(to.known()).is_some_and(|(from, to)| from >= to)
 }
 
 /// `iter(data, from, to, 1L)`.

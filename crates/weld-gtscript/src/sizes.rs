@@ -53,8 +53,18 @@ impl Int {
         }
     }
 
+    /// Whether both are the same number, as far as that is known.
+    pub(crate) fn same(&self, other: &Int) -> bool {
+        match (self, other) {
+            (Int::Known(a), Int::Known(b)) => a == b,
+            (Int::Expr(a), Int::Expr(b)) => a.same_as(b),
+            _ => false,
+        }
+    }
+
     pub(crate) fn min(&self, other: &Int) -> Int {
         match (self, other) {
+            _ if self.same(other) => self.clone(),
             (Int::Known(a), Int::Known(b)) => Int::Known(*a.min(b)),
             (a, b) => Int::Expr(build::min(a.expr(), b.expr())),
         }
@@ -62,6 +72,7 @@ impl Int {
 
     pub(crate) fn max(&self, other: &Int) -> Int {
         match (self, other) {
+            _ if self.same(other) => self.clone(),
             (Int::Known(a), Int::Known(b)) => Int::Known(*a.max(b)),
             (a, b) => Int::Expr(build::max(a.expr(), b.expr())),
         }
@@ -70,6 +81,7 @@ impl Int {
     /// `self <= other`.
     pub(crate) fn le(&self, other: &Int) -> Cond {
         match (self, other) {
+            _ if self.same(other) => Cond::Known(true),
             (Int::Known(a), Int::Known(b)) => Cond::Known(a <= b),
             (a, b) => Cond::Expr(build::le(a.expr(), b.expr())),
         }
@@ -97,6 +109,15 @@ impl Cond {
         }
     }
 
+    /// Whether both are the same condition, as far as that is known.
+    pub(crate) fn same(&self, other: &Cond) -> bool {
+        match (self, other) {
+            (Cond::Known(a), Cond::Known(b)) => a == b,
+            (Cond::Expr(a), Cond::Expr(b)) => a.same_as(b),
+            _ => false,
+        }
+    }
+
     pub(crate) fn or(self, other: Cond) -> Cond {
         match (self, other) {
             (Cond::Known(false), other) | (other, Cond::Known(false)) => other,
@@ -117,7 +138,7 @@ impl Cond {
         match (self, a, b) {
             (Cond::Known(true), a, _) => a.clone(),
             (Cond::Known(false), _, b) => b.clone(),
-            (_, Int::Known(a), Int::Known(b)) if a == b => Int::Known(*a),
+            _ if a.same(b) => a.clone(),
             (Cond::Expr(cond), a, b) => Int::Expr(build::select(cond.clone(), a.expr(), b.expr())),
         }
     }

@@ -13,7 +13,8 @@
 //! the producer's if the producer merges exactly once an element; a consumer that uses its index needs that.
 //!
 //! In `for(zip(result(for(V, appender, P)), W), B, C)` with a `P` that merges exactly once an element, `V` takes the
-//! place of the inner loop: `for(zip(V, W), B, C')`, and lengths are compared as before.
+//! place of the inner loop: `for(zip(V, W), B, C')`, and lengths are compared as before. A vector that stands in a zip twice is
+//! read once, so that one which was made for `v * v` alone has one reader, and fuses; a zip of one is that one.
 //!
 //! A list that is empty unless a condition holds is looped over where it does, see `empty_branches`.
 //!
@@ -24,7 +25,8 @@
 
 use std::collections::HashMap;
 
-use super::facts::can_fail;
+use super::facts::{can_fail, is_path};
+use super::simplify::same;
 use super::{Config, empty_branches};
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::ty::{BuilderType, Type};
@@ -106,11 +108,12 @@ impl Fuser<'_> {
         true
     }
 
-    /// Fuses the maps among the parts of a zip, and joins zips of zips.
+    /// Fuses the maps among the parts of a zip, joins zips of zips, and reads each vector once.
     fn fuse_zip(&mut self, e: &mut Expr) -> bool {
         let ExprKind::For { iter, func, .. } = &mut e.kind else { return false };
         let Iter::Zip(parts) = &mut **iter else { return false };
-        if !parts.iter().any(|part| matches!(part, Iter::Zip(_)) || is_map(part)) {
+        let is_plain = parts.len() > 1 && !parts.iter().any(|part| matches!(part, Iter::Zip(_)) || is_map(part));
+        if is_plain && !has_twice(parts) {
             return false;
         }
         let (index, row) = (func.params[1].clone(), func.params[2].clone());
@@ -122,16 +125,21 @@ impl Fuser<'_> {
         for part in std::mem::take(parts) {
             fields.push(self.unzip(part, new_row, &index, &mut flat, &mut bindings));
         }
-        let (parts, places) = dedupe(flat);
-        let element = Type::structure(parts.iter().map(Iter::element_type));
-        let fix = |e: &mut Expr| place_fields(e, new_row, &element, &places);
+        let (mut parts, places) = dedupe(flat);
+        let whole = match parts.len() {
+            1 => parts.remove(0),
+            _ => Iter::Zip(parts),
+        };
+        let element = whole.element_type();
+        let is_zip = matches!(whole, Iter::Zip(_));
+        let fix = |e: &mut Expr| place_fields(e, new_row, &element, is_zip.then_some(&places));
         fields.iter_mut().for_each(|e| e.rewrite(&mut |e| fix(e)));
         bindings.iter_mut().for_each(|b: &mut Binding| b.value.rewrite(&mut |e| fix(e)));
         bindings.push(Binding { sym: row.0, value: build::strct(fields) });
         let body = func.body.take();
         *func.body = build::let_in(bindings, body);
         func.params[2] = (new_row, element);
-        **iter = Iter::Zip(parts);
+        **iter = whole;
         true
     }
 
@@ -180,19 +188,12 @@ impl Fuser<'_> {
     }
 }
 
-/// The same variable iterated twice needs to be read once. Returns the remaining parts and where each old part is now.
+/// The same vector iterated twice needs to be read once. Returns the remaining parts and where each old part is now.
 fn dedupe(flat: Vec<Iter>) -> (Vec<Iter>, Vec<usize>) {
     let mut parts: Vec<Iter> = Vec::new();
     let mut places = Vec::new();
     for part in flat {
-        let same = |other: &Iter| match (other, &part) {
-            (Iter::Vector(a), Iter::Vector(b)) => match (&a.kind, &b.kind) {
-                (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
-                _ => false,
-            },
-            _ => false,
-        };
-        places.push(parts.iter().position(same).unwrap_or_else(|| {
+        places.push(parts.iter().position(|other| same_part(other, &part)).unwrap_or_else(|| {
             parts.push(part);
             parts.len() - 1
         }));
@@ -200,13 +201,32 @@ fn dedupe(flat: Vec<Iter>) -> (Vec<Iter>, Vec<usize>) {
     (parts, places)
 }
 
-/// Gives the stand-ins for fields of the new row their place and the row its type.
-fn place_fields(e: &mut Expr, row: Sym, element: &Type, places: &[usize]) {
+fn has_twice(parts: &[Iter]) -> bool {
+    parts.iter().enumerate().any(|(i, part)| parts[..i].iter().any(|other| same_part(other, part)))
+}
+
+/// Whether two parts of a zip give the same elements of one vector, as far as that shows.
+fn same_part(a: &Iter, b: &Iter) -> bool {
+    match (a, b) {
+        (Iter::Vector(a), Iter::Vector(b)) => is_path(a) && same(a, b),
+        (
+            Iter::Strided { data: a, start: from, end: to, stride: by },
+            Iter::Strided { data: b, start, end, stride },
+        ) => is_path(a) && same(a, b) && same(from, start) && same(to, end) && same(by, stride),
+        _ => false,
+    }
+}
+
+/// Gives the stand-ins for fields of the new row their place and the row its type; without places the row is its only field.
+fn place_fields(e: &mut Expr, row: Sym, element: &Type, places: Option<&Vec<usize>>) {
     if let ExprKind::Field(of, index) = &mut e.kind
         && is_var(of, row)
     {
         of.ty = element.clone();
-        *index = places[*index as usize] as u32;
+        match places {
+            Some(places) => *index = places[*index as usize] as u32,
+            None => *e = of.take(),
+        }
     }
 }
 
@@ -510,6 +530,35 @@ mod tests {
                       let x_2 = {x.$0, x.$1};
                       let x_3 = {x.$0 + i, x_2.$0 * x_2.$1, x.$1};
                       merge(b, x_3.$0 + x_3.$1 + x_3.$2)
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_vector_that_is_read_twice_in_step_is_read_once() {
+        check(
+            "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| merge(b, x + 1L)));
+             let g = result(for(zip(f, f), appender[i64], |b, i, x| merge(b, x.$0 * x.$1)));
+             result(for(zip(g, f), merger[i64,+], |b, i, x| merge(b, x.$0 - x.$1)))",
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(
+                    result(for(v, appender[i64], |b_2, i_2, x_2| merge(b_2, x_2 + 1L))),
+                    merger[i64,+],
+                    |b, i, x| let x_3 = {x, x}; let x_4 = {x_3.$0 * x_3.$1, x}; merge(b, x_4.$0 - x_4.$1)
+                  ))
+            "#]],
+        );
+        check(
+            "|v: vec[i64], n: i64| result(for(zip(iter(v, 0L, n, 1L), iter(v, 0L, n, 1L), iter(v, 1L, n, 1L)), merger[i64,+],
+               |b, i, x| merge(b, x.$0 * x.$1 - x.$2)))",
+            expect![[r#"
+                |v: vec[i64], n: i64|
+                  result(for(
+                    zip(iter(v, 0L, n, 1L), iter(v, 1L, n, 1L)),
+                    merger[i64,+],
+                    |b, i, x| let x_2 = {x.$0, x.$0, x.$1}; merge(b, x_2.$0 * x_2.$1 - x_2.$2)
                   ))
             "#]],
         );

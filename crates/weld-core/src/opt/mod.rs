@@ -38,6 +38,7 @@ mod split_stages;
 mod split_structs;
 #[cfg(test)]
 mod testing;
+mod trace_lengths;
 mod unroll_loops;
 
 pub use facts::can_fail;
@@ -65,6 +66,7 @@ const fn pass(name: &'static str, run: fn(&mut Program, &Config), why: &'static 
 /// The passes in the order in which they run.
 pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "puts a loop that is used once where its consumer can see it"),
+    pass("trace-lengths", trace_lengths::run, "a length must not be what keeps a vector from having one reader"),
     pass("drop-fields", drop_fields::run, "while each result is made and read on its own: fused loops share a builder"),
     pass(
         "fuse-horizontally",

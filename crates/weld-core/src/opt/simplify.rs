@@ -49,6 +49,9 @@ fn apply(e: &mut Expr) -> bool {
             ExprKind::Vector(parts) if can_drop(of) => Some(build::i64(parts.len() as i64)),
             _ => None,
         },
+        ExprKind::Assert { cond, values, .. } if is_bool(cond, true) && values.iter().all(can_drop) => {
+            Some(build::bool(true))
+        }
         _ => None,
     };
     match new {
@@ -94,6 +97,7 @@ pub(super) fn same(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Bytes(x), ExprKind::Bytes(y)) => x == y && a.ty == b.ty,
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
         (ExprKind::Field(a, i), ExprKind::Field(b, j)) => i == j && same(a, b),
+        (ExprKind::Len(a), ExprKind::Len(b)) => same(a, b),
         (ExprKind::Struct(a), ExprKind::Struct(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         _ => false,
     }
