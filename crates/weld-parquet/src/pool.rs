@@ -159,7 +159,8 @@ impl Block {
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) }
     }
 
-    pub(crate) fn into_bytes(self) -> Bytes {
+    /// The block as shared bytes; it goes back to the pool with the last of them.
+    pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }
 

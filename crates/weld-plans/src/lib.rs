@@ -25,7 +25,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use guard::Guarded;
 use outer_joins::OuterJoins;
 
-pub use common_subplans::{CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, without_common_subplans};
+pub use common_subplans::{
+    CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, without_common_subplans,
+};
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::expected_rows;
 pub use held::HeldExec;

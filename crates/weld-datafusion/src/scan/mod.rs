@@ -17,6 +17,7 @@ mod exec;
 mod fetch;
 mod file;
 mod files;
+mod local;
 mod predicate;
 mod prune;
 mod reader;
@@ -39,9 +40,11 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use self::columns::Columns;
 use self::files::Files;
+use self::local::LocalReaders;
 use crate::arrow::check;
 use crate::config::WeldOptions;
 use crate::lower::Unsupported;
+use weld_plans::is_datafusions_reader;
 
 pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};
@@ -177,11 +180,17 @@ impl<'a> ParquetScan<'a> {
     }
 
     fn readers(&self, context: &TaskContext) -> Result<Arc<dyn ParquetFileReaderFactory>> {
-        if let Some(readers) = self.source.parquet_file_reader_factory() {
+        let given = self.source.parquet_file_reader_factory();
+        if let Some(readers) = given.filter(|readers| !is_datafusions_reader(readers)) {
             return Ok(Arc::clone(readers));
         }
         let store = context.runtime_env().object_store(&self.config.object_store_url)?;
-        Ok(Arc::new(DefaultParquetFileReaderFactory::new(store)))
+        let readers = match given {
+            Some(readers) => Arc::clone(readers),
+            None => Arc::new(DefaultParquetFileReaderFactory::new(Arc::clone(&store))),
+        };
+        let is_local = self.config.object_store_url.as_str().starts_with("file:");
+        Ok(if is_local { Arc::new(LocalReaders::new(store, readers)) } else { readers })
     }
 
     async fn first_metadata(&self, context: &TaskContext) -> Result<Option<Arc<ParquetMetaData>>> {

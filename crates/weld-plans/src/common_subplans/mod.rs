@@ -44,6 +44,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
 pub use self::exec::{CommonSubplansExec, without_common_subplans};
+pub use self::same::is_datafusions_reader;
 pub use self::scan::CommonSubplanScanExec;
 
 use self::alike::Alike;

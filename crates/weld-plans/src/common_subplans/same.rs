@@ -277,7 +277,7 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
 
 /// Whether it is what each scan of a table gets from DataFusion: nothing but the store, which the URL names, and its cache.
 /// The type is not to be had otherwise, and the rest of the text is as long as the cache.
-fn is_datafusions_reader(reader: &Arc<dyn ParquetFileReaderFactory>) -> bool {
+pub fn is_datafusions_reader(reader: &Arc<dyn ParquetFileReaderFactory>) -> bool {
     const NAME: &str = "CachedParquetFileReaderFactory {";
     struct Prefix(String);
     impl fmt::Write for Prefix {
