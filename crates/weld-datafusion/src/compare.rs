@@ -337,6 +337,9 @@ fn foreign_class(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Err
     if let Some(error) = error.downcast_ref::<DataFusionError>() {
         return error_class(error);
     }
+    if error.is::<weld_arrow::Defect>() {
+        return ErrorClass::Internal;
+    }
     error.downcast_ref::<ArrowError>().map_or(ErrorClass::Execution, arrow_class)
 }
 

@@ -10,11 +10,10 @@ use std::str::FromStr;
 
 use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
 use datafusion::common::{Result, config_err, extensions_options};
+use weld_arrow::check::Depth;
 use weld_codegen::FastPath;
 use weld_core::opt;
 use weld_plans::PlanOptions;
-
-use crate::arrow::check::Depth;
 
 extensions_options! {
     /// What the rule may compile, and how.

@@ -13,7 +13,7 @@
 //! [`rule`](WeldRule) cuts the plan into pipelines, `lower` turns each into one Weld program, [`WeldExec`] runs the
 //! compiled program over Arrow batches. What has no lowering stays with DataFusion, and [`summary`] says why.
 
-mod arrow;
+mod check;
 mod code;
 pub mod compare;
 mod config;

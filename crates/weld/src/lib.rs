@@ -150,14 +150,14 @@
 //! assert_eq!(errors.diagnostics[0].message, "the value that `f` returns: expected int, found float");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![forbid(unsafe_code)]
 
-mod arrays;
 mod definition;
 mod program;
 
-pub use arrays::{ArrayError, from_arrow, to_arrow};
 pub use definition::Definition;
 pub use program::{Compiled, Context, Errors, Program};
+pub use weld_arrow::{ArrayError, from_arrow, to_arrow};
 pub use weld_codegen::{ColumnView, CompileError, Cpu, Cudf, Native, OptLevel, Options, Value};
 pub use weld_core::diag::{Diagnostic, ErrorKind, Span};
 pub use weld_core::ir::Literal;

@@ -14,14 +14,12 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+use weld_arrow::{BatchColumns, Results, string_buffers_of};
 use weld_runtime::Context;
 use weld_runtime::memory::Limit;
 
 use super::call::RowKernel;
-use super::results::Rows;
 use super::{WeldFunction, call};
-use crate::arrow::input::BatchColumns;
-use crate::arrow::output::string_buffers_of;
 use crate::code::{Code, Settings};
 use crate::config::WeldOptions;
 use crate::memory::located;
@@ -117,8 +115,8 @@ fn run(
     strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
     strings.dedup_by_key(|buffer| buffer.as_ptr());
     let kernel = &compiled.kernel;
-    let made = Rows { value: &made, leaves: &kernel.leaves, nullable: kernel.nullable, strings };
-    made.array(function.result(), rows)
+    let made = Results { value: &made, leaves: &kernel.leaves, nullable: kernel.nullable, strings };
+    Ok(made.array(function.result(), rows)?)
 }
 
 fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) -> Result<Arc<Compiled>> {

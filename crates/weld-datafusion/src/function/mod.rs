@@ -13,7 +13,6 @@ pub(crate) mod call;
 pub(crate) mod factory;
 mod invoke;
 mod nested;
-mod results;
 pub(crate) mod types;
 
 use std::hash::{Hash, Hasher};

@@ -1,12 +1,13 @@
 //! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat vector.
 
 use arrow::datatypes::DataType;
+use weld_arrow::List;
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
 use weld_core::ty::Type;
 use weld_frontend::{Array, Shape};
 
-use crate::lower::lists::{List, list, sizes};
+use crate::lower::lists::{list, sizes};
 use crate::lower::types::value_type;
 use crate::lower::{Block, Result, Unsupported};
 

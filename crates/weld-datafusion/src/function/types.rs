@@ -1,29 +1,21 @@
 //! Arrow's types as the languages see them, and which arguments a declared type takes.
 
 use arrow::datatypes::DataType as Arrow;
+use weld_arrow::types::{fixed_kind, is_string};
 use weld_core::ty::ScalarKind;
 use weld_frontend::DataType;
 
 /// The type as languages see it. Dates, times and decimals are the integers behind them, which only Weld's own language is
 /// shown (`temporal`).
 pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
-    let scalar = |kind| Ok(DataType::Scalar(kind));
+    let is_temporal = matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..) | Arrow::Decimal128(..));
+    let is_shown = ty.is_integer() || ty.is_floating() || (temporal && is_temporal);
+    if let Some(kind) = fixed_kind(ty).filter(|_| is_shown) {
+        return Ok(DataType::Scalar(kind));
+    }
     match ty {
-        Arrow::Boolean => scalar(ScalarKind::Bool),
-        Arrow::Int8 => scalar(ScalarKind::I8),
-        Arrow::Int16 => scalar(ScalarKind::I16),
-        Arrow::Int32 => scalar(ScalarKind::I32),
-        Arrow::Int64 => scalar(ScalarKind::I64),
-        Arrow::UInt8 => scalar(ScalarKind::U8),
-        Arrow::UInt16 => scalar(ScalarKind::U16),
-        Arrow::UInt32 => scalar(ScalarKind::U32),
-        Arrow::UInt64 => scalar(ScalarKind::U64),
-        Arrow::Float32 => scalar(ScalarKind::F32),
-        Arrow::Float64 => scalar(ScalarKind::F64),
-        Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View => Ok(DataType::Text),
-        Arrow::Date32 if temporal => scalar(ScalarKind::I32),
-        Arrow::Date64 | Arrow::Timestamp(..) if temporal => scalar(ScalarKind::I64),
-        Arrow::Decimal128(..) if temporal => scalar(ScalarKind::I128),
+        Arrow::Boolean => Ok(DataType::Scalar(ScalarKind::Bool)),
+        text if is_string(text) => Ok(DataType::Text),
         Arrow::List(item) | Arrow::LargeList(item) => Ok(DataType::list(shown(item.data_type(), temporal)?)),
         Arrow::FixedSizeList(item, size) => {
             let size = u64::try_from(*size).map_err(|_| format!("a list of {size} elements"))?;
@@ -41,7 +33,6 @@ pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
 /// Whether an argument of a type is converted to the declared one without being asked: numbers to numbers, strings to strings,
 /// lists to lists, NULL to anything.
 pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
-    let is_string = |ty: &Arrow| matches!(ty, Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View);
     let is_time = |ty: &Arrow| matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
     match (found, declared) {
         _ if found == declared => true,

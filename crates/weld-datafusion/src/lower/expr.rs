@@ -15,9 +15,9 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use weld_core::ir::{Expr, ExprKind, Literal, build as ir, deep};
+use weld_core::ir::{Expr, ExprKind, build as ir, deep};
 use weld_core::op::{BinaryOp, Intrinsic};
-use weld_core::opt;
+use weld_core::opt::{self, Constant};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::cast::lower_cast;
@@ -126,47 +126,11 @@ pub(crate) fn lower_literal(value: &ScalarValue) -> Result<Sql> {
     if value.is_null() {
         return Ok(Sql { value: ir::zero(&ty), valid: Some(ir::bool(false)) });
     }
-    let unsupported = || Unsupported::new(value, "no lowering for this literal");
-    if let ScalarValue::Dictionary(_, entry) = value {
-        return lower_literal(entry);
-    }
-    Ok(Sql::required(opt::of_query(match value {
-        ScalarValue::Boolean(Some(v)) => ir::bool(*v),
-        ScalarValue::Int8(Some(v)) => ir::lit(Literal::I8(*v)),
-        ScalarValue::Int16(Some(v)) => ir::lit(Literal::I16(*v)),
-        ScalarValue::Int32(Some(v))
-        | ScalarValue::Date32(Some(v))
-        | ScalarValue::Time32Second(Some(v))
-        | ScalarValue::Time32Millisecond(Some(v))
-        | ScalarValue::Decimal32(Some(v), ..) => ir::i32(*v),
-        ScalarValue::Int64(Some(v))
-        | ScalarValue::Date64(Some(v))
-        | ScalarValue::TimestampSecond(Some(v), _)
-        | ScalarValue::TimestampMillisecond(Some(v), _)
-        | ScalarValue::TimestampMicrosecond(Some(v), _)
-        | ScalarValue::TimestampNanosecond(Some(v), _)
-        | ScalarValue::Time64Microsecond(Some(v))
-        | ScalarValue::Time64Nanosecond(Some(v))
-        | ScalarValue::DurationSecond(Some(v))
-        | ScalarValue::DurationMillisecond(Some(v))
-        | ScalarValue::DurationMicrosecond(Some(v))
-        | ScalarValue::DurationNanosecond(Some(v))
-        | ScalarValue::Decimal64(Some(v), ..) => ir::i64(*v),
-        ScalarValue::UInt8(Some(v)) => ir::lit(Literal::U8(*v)),
-        ScalarValue::UInt16(Some(v)) => ir::lit(Literal::U16(*v)),
-        ScalarValue::UInt32(Some(v)) => ir::lit(Literal::U32(*v)),
-        ScalarValue::UInt64(Some(v)) => ir::lit(Literal::U64(*v)),
-        ScalarValue::Float32(Some(v)) => ir::lit(Literal::F32(*v)),
-        ScalarValue::Float64(Some(v)) => ir::f64(*v),
-        ScalarValue::Decimal128(Some(v), _, _) => ir::i128(*v),
-        ScalarValue::Utf8(Some(v)) | ScalarValue::LargeUtf8(Some(v)) | ScalarValue::Utf8View(Some(v)) => {
-            ir::bytes(v.as_bytes())
-        }
-        ScalarValue::Binary(Some(v)) | ScalarValue::LargeBinary(Some(v)) | ScalarValue::BinaryView(Some(v)) => {
-            ir::bytes(v.as_slice())
-        }
-        ScalarValue::FixedSizeBinary(_, Some(v)) => ir::bytes(v.as_slice()),
-        _ => return Err(unsupported()),
+    let array = value.to_array().ok();
+    Ok(Sql::required(opt::of_query(match array.and_then(|array| weld_arrow::literal(array.as_ref(), 0)) {
+        Some(Constant::Scalar(literal)) => ir::lit(literal),
+        Some(Constant::Bytes(bytes)) => ir::bytes(bytes),
+        None => return Err(Unsupported::new(value, "no lowering for this literal")),
     })))
 }
 

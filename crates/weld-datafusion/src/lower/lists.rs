@@ -23,53 +23,11 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, data_type, lower};
 use super::pipeline::Step;
-use super::types::value_type;
 use super::{Block, Env, Lowering, Result, Rows, Slot, Sql, Unsupported};
 use crate::function::call::{Called, lower_function};
 
-/// The scalars of a list with how many of them make an element, and how many elements there are where the type says so.
-pub(crate) struct List {
-    pub(crate) kind: ScalarKind,
-    pub(crate) items: DataType,
-    pub(crate) unit: u64,
-    pub(crate) size: Option<u64>,
-}
-
-impl List {
-    /// The vector of its scalars.
-    pub(crate) fn ty(&self) -> Type {
-        Type::vec(Type::Scalar(self.kind))
-    }
-}
-
-/// A list of scalars, or of lists of fixed sizes (of lists ..).
-pub(crate) fn list(ty: &DataType) -> Option<List> {
-    let (mut item, size) = match ty {
-        DataType::List(item) | DataType::LargeList(item) => (item, None),
-        DataType::FixedSizeList(item, size) => (item, Some(u64::try_from(*size).ok()?)),
-        _ => return None,
-    };
-    let mut unit = 1u64;
-    while let DataType::FixedSizeList(inner, size) = item.data_type() {
-        unit = unit.checked_mul(u64::try_from(*size).ok()?)?;
-        item = inner;
-    }
-    let kind = value_type(item.data_type()).ok()?.as_scalar()?;
-    // Bits have to be unpacked, and bytes would be strings.
-    let is_plain = kind != ScalarKind::Bool && kind.bytes() > 1;
-    is_plain.then(|| List { kind, items: item.data_type().clone(), unit, size })
-}
-
-/// Whether a type has no Weld value of its own.
-pub(crate) fn is_nested(ty: &DataType) -> bool {
-    value_type(ty).is_err()
-}
-
-/// Whether a column of the type is taken from the input's arrays where it only passes through. Of a dictionary's values a
-/// dictionary would have to be made again, which took three times as long as the rest of a filter.
-pub(crate) fn is_taken(ty: &DataType) -> bool {
-    is_nested(ty) || matches!(ty, DataType::Dictionary(..))
-}
+pub(crate) use weld_arrow::list;
+pub(crate) use weld_arrow::types::{is_nested, is_taken, sizes, streamed_type, whole_types};
 
 /// The Weld type of a column of such a type.
 pub(crate) fn column_type(ty: &DataType) -> Type {
@@ -77,17 +35,6 @@ pub(crate) fn column_type(ty: &DataType) -> Type {
         Some(list) => Type::structure([list.ty(), Type::BOOL, Type::I64]),
         None => Type::structure([Type::I64]),
     }
-}
-
-/// The type of what a stream carries of a column; `None` if it carries nothing.
-pub(crate) fn streamed_type(ty: &DataType) -> Option<Type> {
-    value_type(ty).ok().or_else(|| list(ty).map(|list| list.ty()))
-}
-
-/// The types of the columns that follow a stream's own, one for each of those that are lists: null where NULL is inside.
-pub(crate) fn whole_types<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Vec<Type> {
-    let whole = |_| Type::structure([Type::BOOL, Type::BOOL]);
-    types.into_iter().filter(|ty| list(ty).is_some()).map(whole).collect()
 }
 
 /// Whether a value of this type is a list's, as rows carry it.
@@ -338,23 +285,4 @@ fn reads_alike(from: &DataType, to: &DataType) -> bool {
     found.items == wanted.items
         && sizes[1..] == wanted_sizes[1..]
         && (wanted.size.is_none() || wanted.size == found.size)
-}
-
-/// The size of each level of nested lists, where the type says it.
-pub(crate) fn sizes(ty: &DataType) -> Vec<Option<u64>> {
-    let mut sizes = Vec::new();
-    let mut ty = ty;
-    loop {
-        ty = match ty {
-            DataType::List(item) | DataType::LargeList(item) => {
-                sizes.push(None);
-                item.data_type()
-            }
-            DataType::FixedSizeList(item, size) => {
-                sizes.push(u64::try_from(*size).ok());
-                item.data_type()
-            }
-            _ => return sizes,
-        };
-    }
 }

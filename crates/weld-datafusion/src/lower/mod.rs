@@ -41,6 +41,8 @@ use weld_core::opt::{Constant, can_fail, lift_constants};
 use weld_core::ty::Type;
 use weld_frontend::{Source, Sources};
 
+pub(crate) use weld_arrow::Slot;
+
 /// What stays with DataFusion, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
@@ -121,13 +123,6 @@ fn loaded(value: &Expr, valid: &Expr) -> Option<Expr> {
     }
     let is_same = matches!((&x.kind, &y.kind), (ExprKind::Var(x), ExprKind::Var(y)) if x == y);
     (is_same && a.ty.fields().is_some_and(|fields| fields.len() == 2)).then(|| (**a).clone())
-}
-
-/// Where a column of an operator's output lies in the struct that its loop makes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot {
-    pub(crate) field: usize,
-    pub(crate) nullable: bool,
 }
 
 /// The rows between two operators: a vector of structs, and where each column is. Columns that nobody above needs

@@ -8,10 +8,9 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::future::{BoxFuture, FutureExt, join_all, join3};
+use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
 
-use crate::arrow::input::expected_layout;
-use crate::arrow::lists::whole_layout;
 use crate::code::Code;
 use crate::exec::{Inner, WeldExec};
 use crate::gate::{self, Gate};

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_frontend::Source;
@@ -40,6 +41,12 @@ impl Failure {
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Failure {
         Failure::Failed(Arc::new(error))
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Failure {
+        DataFusionError::from(error).into()
     }
 }
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use weld_arrow::RowsReader;
 
 use super::compile::ungrouped;
 use super::failure::Failure;
 use super::run::Run;
-use crate::arrow::output::RowsReader;
 use crate::code::Code;
 use crate::gate;
 use crate::lower::pipeline::{Kernel, Output};

@@ -8,6 +8,7 @@
 //! Dropping a stream raises the cancellation flag of its run.
 
 mod compile;
+mod constants;
 mod failure;
 mod grouping;
 mod handover;

@@ -16,11 +16,11 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use weld_arrow::Gather;
 use weld_codegen::Value;
 
 use super::failure::Failure;
 use super::table::BuildTable;
-use crate::arrow::gather::Gather;
 use crate::lower::join::preserve::{AtEnd, BuildRows, EndColumn, NULL_KEY};
 
 /// Which rows of a table have a match.
@@ -168,7 +168,7 @@ impl EndRows {
     fn batch(&self, part: &Gather, is_unkeyed: bool, numbers: &[u32]) -> Result<RecordBatch> {
         let column = |(column, field): (&EndColumn, &arrow::datatypes::FieldRef)| -> Result<ArrayRef> {
             match column {
-                EndColumn::Build(slot) => part.column(field.data_type(), *slot, numbers),
+                EndColumn::Build(slot) => Ok(part.column(field.data_type(), *slot, numbers)?),
                 EndColumn::Null => Ok(new_null_array(field.data_type(), numbers.len())),
                 EndColumn::Mark => {
                     let has_mark = |row: &u32| Some(!is_unkeyed && self.has_mark(*row as usize));

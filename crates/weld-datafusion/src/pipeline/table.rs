@@ -15,15 +15,16 @@ use datafusion::physical_plan::metrics::{Count, MetricBuilder, Time};
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use futures::stream::FuturesOrdered;
+use weld_arrow::BatchColumns;
 use weld_codegen::{Stream, Value};
 use weld_frontend::Source;
 use weld_runtime::{Context, Threads};
 
 use super::compile::code;
+use super::constants::{constant, scalar};
 use super::failure::{Failure, guard, run};
 use super::preserve::Marks;
 use super::slices::Slices;
-use crate::arrow::input::{BatchColumns, constant, scalar};
 use crate::code::Code;
 use crate::dynamic_filter::{Keys, Told, feed};
 use crate::exec::Inner;

@@ -19,7 +19,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::adapt::Adapter;
-use crate::arrow::check::unexpected_nulls;
+use crate::check::unexpected_nulls;
 use crate::lower::Unsupported;
 
 /// What a scan gives, and what it reads for that.

@@ -37,14 +37,14 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::parquet::file::metadata::ParquetMetaData;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use weld_plans::is_datafusions_reader;
 
 use self::columns::Columns;
 use self::files::Files;
 use self::local::LocalReaders;
-use crate::arrow::check;
+use crate::check;
 use crate::config::WeldOptions;
 use crate::lower::Unsupported;
-use weld_plans::is_datafusions_reader;
 
 pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};

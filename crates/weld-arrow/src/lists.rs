@@ -1,42 +1,46 @@
 //! List arrays as columns: the values of lists of scalars, and of lists of fixed sizes inside, lie one after the other. And
 //! constant lists as values.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_err, internal_err};
-use weld_codegen::{Column, ColumnLayout, Layout, Native, Value};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, FieldRef};
+use arrow::error::ArrowError;
+use weld_codegen::{Column, ColumnLayout, Layout, Value};
 use weld_core::ty::ScalarKind;
 use weld_runtime::ColumnAbi;
 
-use super::input::{fixed_kind, fixed_values};
-use crate::lower::lists::list;
+use crate::input::scalars;
+use crate::types::{fixed_kind, list};
+use crate::vectors::vector;
+use crate::{Result, defect};
 
 /// The layout of a list array; what it points to is set in `abi`.
-pub(super) fn list_layout(array: &dyn Array, abi: &mut ColumnAbi) -> Result<Layout> {
+pub(crate) fn list_layout(array: &dyn Array, abi: &mut ColumnAbi) -> Result<Layout> {
     match array.data_type() {
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let (data, unit, items) = leaf(list.values().as_ref())?;
-            (abi.values, abi.data) = (list.value_offsets().as_ptr().cast(), data);
+            (abi.values, abi.data) = (list.value_offsets().as_ptr().cast(), data.as_ptr());
             Ok(Layout::List { offsets: ScalarKind::I32, unit, items })
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let (data, unit, items) = leaf(list.values().as_ref())?;
-            (abi.values, abi.data) = (list.value_offsets().as_ptr().cast(), data);
+            (abi.values, abi.data) = (list.value_offsets().as_ptr().cast(), data.as_ptr());
             Ok(Layout::List { offsets: ScalarKind::I64, unit, items })
         }
         _ => {
             let (data, size, items) = leaf(array)?;
-            abi.values = data;
+            abi.values = data.as_ptr();
             Ok(Layout::FixedList { size, items })
         }
     }
 }
 
 /// The layout that lists of a type have.
-pub(super) fn expected_list(ty: &DataType) -> Option<Layout> {
+pub(crate) fn expected_list(ty: &DataType) -> Option<Layout> {
     let found = list(ty)?;
     let (unit, items) = (found.unit, found.kind);
     Some(match ty {
@@ -46,22 +50,23 @@ pub(super) fn expected_list(ty: &DataType) -> Option<Layout> {
     })
 }
 
-/// The first scalar of an array, how many of them make an element, and their kind.
-fn leaf(array: &dyn Array) -> Result<(*const u8, u64, ScalarKind)> {
+/// The scalars of an array, how many of them make an element, and their kind.
+fn leaf(array: &dyn Array) -> Result<(&Buffer, u64, ScalarKind)> {
     if let DataType::FixedSizeList(_, size) = array.data_type() {
         let (data, unit, items) = leaf(array.as_fixed_size_list().values().as_ref())?;
         return Ok((data, unit * u64::try_from(*size).unwrap_or(0), items));
     }
-    let Some(kind) = fixed_kind(array.data_type()) else {
-        return exec_err!("a list of {} is passed to a function", array.data_type());
+    let (Some(kind), Some(values)) = (fixed_kind(array.data_type()), scalars(array)) else {
+        let message = format!("a list of {} is passed to a function", array.data_type());
+        return Err(ArrowError::InvalidArgumentError(message));
     };
-    Ok((fixed_values(array, kind)?, 1, kind))
+    Ok((values, 1, kind))
 }
 
 /// The columns that follow those of a stream, one for each of these arrays that has lists of scalars: which of them have no NULL
 /// inside, or nothing if none has.
 #[derive(Debug)]
-pub(super) struct Wholes {
+pub(crate) struct Wholes {
     rows: usize,
     columns: Vec<Option<BooleanBuffer>>,
     /// Values that nobody reads.
@@ -69,14 +74,14 @@ pub(super) struct Wholes {
 }
 
 impl Wholes {
-    pub(super) fn of(arrays: &[ArrayRef], rows: usize) -> Wholes {
+    pub(crate) fn of(arrays: &[ArrayRef], rows: usize) -> Wholes {
         let lists = arrays.iter().filter(|array| list(array.data_type()).is_some());
         let columns: Vec<_> = lists.map(whole).collect();
         let bytes = if columns.is_empty() { 0 } else { rows.div_ceil(8) };
         Wholes { rows, columns, values: vec![0; bytes].into() }
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = Column<'_>> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = Column<'_>> {
         self.columns.iter().map(|whole| {
             let mut abi = ColumnAbi { values: self.values.as_ptr(), ..ColumnAbi::EMPTY };
             if let Some(whole) = whole {
@@ -91,7 +96,7 @@ impl Wholes {
 }
 
 /// The layout that such a column is expected to have.
-pub(crate) fn whole_layout() -> ColumnLayout {
+pub fn whole_layout() -> ColumnLayout {
     ColumnLayout { layout: Layout::Bits, validity: false }
 }
 
@@ -140,57 +145,56 @@ fn holds_null(array: &dyn Array, row: usize) -> bool {
         || (may_hold_null(values.as_ref()) && range.into_iter().any(|index| holds_null(values.as_ref(), index)))
 }
 
-/// A constant list, of which an array has one, as the pair that rows have: its values, and whether no NULL is among them.
-pub(super) fn constant_list(array: &ArrayRef) -> Result<Value> {
-    let ty = array.data_type();
-    let Some(of) = list(ty) else { return internal_err!("{ty} is no list of numbers") };
-    if array.is_null(0) {
-        return Ok(Value::structure([vector(of.kind, Vec::new())?, Value::bool(true)]));
-    }
-    let mut abi = ColumnAbi::EMPTY;
-    let (start, len, data) = match list_layout(array.as_ref(), &mut abi)? {
-        Layout::List { offsets, unit, .. } => {
-            let (first, next) = match offsets {
-                ScalarKind::I32 => {
-                    let offsets = array.as_list::<i32>().value_offsets();
-                    (offsets[0] as usize, offsets[1] as usize)
-                }
-                _ => {
-                    let offsets = array.as_list::<i64>().value_offsets();
-                    (offsets[0] as usize, offsets[1] as usize)
-                }
-            };
-            (first * unit as usize, (next - first) * unit as usize, abi.data)
+/// A constant list, of which an array has one, as the pair that rows have: its values, and whether no NULL is among them. A null
+/// has no values.
+///
+/// Fails if it is no list of scalars.
+pub fn constant_list(array: &ArrayRef) -> Result<Value> {
+    let Some(of) = list(array.data_type()) else {
+        return Err(defect(format_args!("{} is no list of numbers", array.data_type())));
+    };
+    let (range, values) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (list.value_offsets()[0] as usize..list.value_offsets()[1] as usize, list.values())
         }
-        Layout::FixedList { size, .. } => (0, size as usize, abi.values),
-        _ => return internal_err!("{ty} has no layout of lists"),
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (list.value_offsets()[0] as usize..list.value_offsets()[1] as usize, list.values())
+        }
+        _ => (0..of.size.unwrap_or(0) as usize, array.as_fixed_size_list().values()),
     };
-    let width = of.kind.bytes();
-    let bytes = match len {
-        0 => Vec::new(),
-        // SAFETY: the list's values lie there in the array, as `list_layout` says.
-        _ => unsafe { std::slice::from_raw_parts(data.add(start * width), len * width) }.to_vec(),
+    let (range, is_whole) = if array.is_null(0) { (0..0, true) } else { (range, !holds_null(array.as_ref(), 0)) };
+    let (values, unit, _) = leaf(values.as_ref())?;
+    let (unit, width) = (unit as usize, of.kind.bytes());
+    let count = range.len() * unit;
+    let values = values.slice_with_length(range.start * unit * width, count * width);
+    let Some(values) = vector(of.kind, &values, count) else {
+        return Err(defect(format_args!("no lists of {}", of.kind)));
     };
-    let is_whole = !holds_null(array.as_ref(), 0);
-    Ok(Value::structure([vector(of.kind, bytes)?, Value::bool(is_whole)]))
+    Ok(Value::structure([values, Value::bool(is_whole)]))
 }
 
-/// The vector of scalars with these bytes.
-fn vector(kind: ScalarKind, bytes: Vec<u8>) -> Result<Value> {
-    fn of<T: Native, const N: usize>(bytes: &[u8], read: fn([u8; N]) -> T) -> Value {
-        let values: Vec<T> = bytes.chunks_exact(N).map(|value| read(value.try_into().expect("N bytes"))).collect();
-        Value::vector(values)
+/// The lists with so many elements each, whose scalars are `leaf`.
+///
+/// Fails if there are more than offsets of the type count.
+pub(crate) fn lists_of<O: OffsetSizeTrait>(
+    item: &FieldRef,
+    lengths: impl Iterator<Item = usize>,
+    leaf: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let values = lists_of_fixed(item.data_type(), leaf)?;
+    if O::from_usize(values.len()).is_none() {
+        return Err(ArrowError::OffsetOverflowError(values.len()));
     }
-    Ok(match kind {
-        ScalarKind::I16 => of(&bytes, i16::from_ne_bytes),
-        ScalarKind::I32 => of(&bytes, i32::from_ne_bytes),
-        ScalarKind::I64 => of(&bytes, i64::from_ne_bytes),
-        ScalarKind::I128 => of(&bytes, i128::from_ne_bytes),
-        ScalarKind::U16 => of(&bytes, u16::from_ne_bytes),
-        ScalarKind::U32 => of(&bytes, u32::from_ne_bytes),
-        ScalarKind::U64 => of(&bytes, u64::from_ne_bytes),
-        ScalarKind::F32 => of(&bytes, f32::from_ne_bytes),
-        ScalarKind::F64 => of(&bytes, f64::from_ne_bytes),
-        other => return internal_err!("no lists of {other}"),
-    })
+    let offsets = OffsetBuffer::<O>::from_lengths(lengths);
+    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, values, nulls)?))
+}
+
+/// The scalars as lists of fixed sizes, if the type is one.
+pub(crate) fn lists_of_fixed(data_type: &DataType, leaf: ArrayRef) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(item, size) = data_type else { return Ok(leaf) };
+    let values = lists_of_fixed(item.data_type(), leaf)?;
+    Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *size, values, None)?))
 }

@@ -5,33 +5,40 @@
 //! are in [`super::moved`].
 
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow::alloc::Allocation;
 use arrow::array::{
-    ArrayDataBuilder, ArrayRef, BooleanArray, ByteView, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray,
-    RecordBatch, RecordBatchOptions, make_array,
+    ArrayRef, BooleanArray, ByteView, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, RecordBatch,
+    RecordBatchOptions,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
     SchemaRef, StringViewType, Utf8Type,
 };
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result, internal_err};
 use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
 
-use super::moved::{Numbered, Source, made, moved};
-use crate::lower::Slot;
-use crate::lower::lists::{is_nested, is_taken};
-use crate::lower::types::is_string;
+use crate::memory::{Owned, fixed_array, shared};
+use crate::moved::{Numbered, Source, made, moved};
+use crate::types::{is_bytes, is_nested, is_string, is_taken};
+use crate::{Result, defect};
+
+/// Where a column lies in the rows of a vector: the field of the row's struct, which is a pair of the value and whether it is
+/// there if the column may be null.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Its position in the struct.
+    pub field: usize,
+    /// Whether the field is such a pair.
+    pub nullable: bool,
+}
 
 /// A vector of rows, to be handed out as batches.
 #[derive(Debug)]
-pub(crate) struct RowsReader {
+pub struct RowsReader {
     rows: Arc<Owned>,
     schema: SchemaRef,
     /// For each output column its first column in the vector, and whether a validity column follows.
@@ -45,23 +52,15 @@ pub(crate) struct RowsReader {
     batches: Numbered,
 }
 
-/// The vector as the owner of Arrow buffers.
-#[derive(Debug)]
-pub(super) struct Owned(pub(super) Value);
-
-// Vectors are immutable: a panic elsewhere cannot leave one half changed.
-impl std::panic::RefUnwindSafe for Owned {}
-impl std::panic::UnwindSafe for Owned {}
-
 impl RowsReader {
-    /// `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
+    /// Fails if the value is no vector of structs. `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
     /// strings may point into.
-    pub(crate) fn new(rows: Value, schema: SchemaRef, slots: &[Slot], strings: Vec<Buffer>) -> Result<RowsReader> {
+    pub fn new(rows: Value, schema: SchemaRef, slots: &[Slot], strings: Vec<Buffer>) -> Result<RowsReader> {
         RowsReader::moving(rows, schema, slots, strings, &[])
     }
 
     /// The same of rows with lists. `moved` says of which of the input's columns an output column consists.
-    pub(crate) fn moving(
+    pub fn moving(
         rows: Value,
         schema: SchemaRef,
         slots: &[Slot],
@@ -81,7 +80,7 @@ impl RowsReader {
                 _ if !is_nested(field.data_type()) => None,
                 _ => match lists.pop_front() {
                     Some(values) => Some(Source::Vector { values: Arc::new(Owned(values)), next: 0 }),
-                    None => return internal_err!("lists without values"),
+                    None => return Err(defect("lists without values")),
                 },
             });
         }
@@ -92,17 +91,20 @@ impl RowsReader {
     }
 
     /// Gives the batches that rows have numbers of.
-    pub(crate) fn over(self, batches: Numbered) -> RowsReader {
+    pub fn over(self, batches: Numbered) -> RowsReader {
         RowsReader { batches, ..self }
     }
 
     /// Rows not handed out yet.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.rows.0.len().unwrap_or(0) - self.next
     }
 
-    /// The next rows, at most `batch_rows_max`.
-    pub(crate) fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
+    /// The next rows, at most `batch_rows_max`; `None` when all have been handed out.
+    ///
+    /// Fails where a column has another Weld type than stands for the schema's, a [`crate::Defect`], and where text is too long
+    /// for its type's offsets.
+    pub fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
         let total = self.rows.0.len().unwrap_or(0);
         let rows = (total - self.next).min(batch_rows_max);
         if rows == 0 {
@@ -156,31 +158,17 @@ impl RowsReader {
         rows: usize,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
-        let Some(width) = data_type.primitive_width() else { return mismatch(data_type, view) };
-        if view.ty().as_scalar().map(|kind| kind.bytes()) != Some(width) {
+        if data_type.primitive_width() != view.ty().as_scalar().map(|kind| kind.bytes()) {
             return mismatch(data_type, view);
         }
-        // SAFETY: the column holds `start + rows` values of that width.
-        let address = unsafe { view.data().add(start * width) };
-        let Some(pointer) = NonNull::new(address.cast_mut()) else { return mismatch(data_type, view) };
-        let aligned = (address as usize).is_multiple_of(width.min(align_of::<i128>()));
-        let buffer = if aligned {
-            let owner: Arc<dyn Allocation> = self.rows.clone();
-            // SAFETY: the memory is the vector's, which `owner` keeps alive and constant.
-            unsafe { Buffer::from_custom_allocation(pointer, rows * width, owner) }
-        } else {
-            // SAFETY: as above.
-            let bytes = unsafe { std::slice::from_raw_parts(address, rows * width) };
-            let mut copy = MutableBuffer::new(bytes.len());
-            copy.extend_from_slice(bytes);
-            copy.into()
-        };
-        let data = ArrayDataBuilder::new(data_type.clone()).len(rows).add_buffer(buffer).nulls(nulls);
-        Ok(make_array(data.build().map_err(DataFusionError::from)?))
+        // SAFETY: the column is the vector's.
+        let values = unsafe { shared(&self.rows, view, start..start + rows) };
+        let Some(values) = values else { return mismatch(data_type, view) };
+        fixed_array(data_type, rows, values, nulls)
     }
 
     /// Text or binary of any kind.
-    pub(super) fn bytes(
+    pub(crate) fn bytes(
         &self,
         data_type: &DataType,
         values: &[StringView],
@@ -199,7 +187,7 @@ impl RowsReader {
                 Ok(cast(&self.bytes(&views, values, nulls)?, data_type)?)
             }
             DataType::FixedSizeBinary(width) => of_one_width(values, *width, nulls),
-            other => internal_err!("{other} is neither text nor binary"),
+            other => Err(defect(format_args!("{other} is neither text nor binary"))),
         }
     }
 
@@ -311,16 +299,6 @@ fn inline_view(value: &StringView) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Whether a type is text or binary, the values of which are byte vectors.
-pub(super) fn is_bytes(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        Dictionary(_, entries) => is_bytes(entries),
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
-        _ => false,
-    }
-}
-
 /// Byte vectors of the same width; under a null is one of any.
 fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let bytes_each = usize::try_from(width).unwrap_or(0);
@@ -333,7 +311,7 @@ fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) ->
         // SAFETY: long views point to bytes that the vector, the input's buffers or a table keep alive.
         let value = unsafe { value.as_slice() };
         if value.len() != bytes_each {
-            return internal_err!("a value of {} bytes cannot become one of {width}", value.len());
+            return Err(defect(format_args!("a value of {} bytes cannot become one of {width}", value.len())));
         }
         bytes.extend_from_slice(value);
     }
@@ -343,7 +321,7 @@ fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) ->
 fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let total: usize = values.iter().map(|value| value.len as usize).sum();
     if T::Offset::from_usize(total).is_none() {
-        return Err(ArrowError::OffsetOverflowError(total).into());
+        return Err(ArrowError::OffsetOverflowError(total));
     }
     let mut bytes = Vec::with_capacity(total);
     for value in values {
@@ -358,16 +336,16 @@ fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -
 
 /// The nulls of a column, if it has any.
 fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<NullBuffer>> {
-    let Some(valid) = view.as_slice::<bool>() else { return internal_err!("a validity column is no bool") };
+    let Some(valid) = view.as_slice::<bool>() else { return Err(defect("a validity column is no bool")) };
     let valid = &valid[start..start + rows];
     let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows, |index| valid[index]));
     Ok((nulls.null_count() > 0).then_some(nulls))
 }
 
 /// The first column of each field of a vector of structs.
-pub(super) fn field_starts(rows: &Value) -> Result<Vec<usize>> {
+pub(crate) fn field_starts(rows: &Value) -> Result<Vec<usize>> {
     let Some(fields) = rows.ty().element().and_then(|element| element.fields()) else {
-        return internal_err!("a pipeline's result is no vector of structs");
+        return Err(defect("a pipeline's result is no vector of structs"));
     };
     let columns = fields.iter().scan(0, |next, field| {
         let first = *next;
@@ -377,12 +355,12 @@ pub(super) fn field_starts(rows: &Value) -> Result<Vec<usize>> {
     Ok(columns.collect())
 }
 
-pub(super) fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
-    internal_err!("a column of the Weld type {} cannot become {data_type}", view.ty())
+pub(crate) fn mismatch<T>(data_type: &DataType, view: &ColumnView<'_>) -> Result<T> {
+    Err(defect(format_args!("a column of the Weld type {} cannot become {data_type}", view.ty())))
 }
 
 /// The buffers that long strings of these arrays point into.
-pub(crate) fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
+pub fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
     use arrow::array::{Array, AsArray};
     for array in arrays {
         let array: &dyn Array = array.as_ref();

@@ -1,27 +1,22 @@
 //! Columns of rows that no vector of values stands for: those of the input that were moved, by the numbers of their rows, and
 //! lists that were made, whose values lie together in a vector of their own.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow::alloc::Allocation;
-use arrow::array::{
-    Array, ArrayDataBuilder, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch, UInt64Array,
-    make_array, new_null_array,
-};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, FixedSizeListArray, RecordBatch, UInt64Array, new_null_array};
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::{cast, interleave, take};
-use arrow::datatypes::{DataType, FieldRef};
-use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
+use arrow::datatypes::DataType;
 use weld_codegen::ColumnView;
 
-use super::output::Owned;
-use crate::lower::lists::{List, list};
+use crate::lists::{lists_of, lists_of_fixed};
+use crate::memory::{Owned, fixed_array, shared};
+use crate::types::{List, list};
+use crate::{Result, defect};
 
 /// Where the values of such a column are.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// In this column of the batches.
     Batches(usize),
     /// In a vector, from this value on for the next row.
@@ -29,10 +24,10 @@ pub(super) enum Source {
 }
 
 /// Batches of the input, each with the number of its first row, in order.
-pub(crate) type Numbered = Vec<(u64, RecordBatch)>;
+pub type Numbered = Vec<(u64, RecordBatch)>;
 
 /// The rows of a column with these numbers, in a type that a scan may have kept in another form.
-pub(super) fn moved(
+pub(crate) fn moved(
     ty: &DataType,
     batches: &Numbered,
     column: usize,
@@ -40,7 +35,9 @@ pub(super) fn moved(
     rows: std::ops::Range<usize>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let Some(numbers) = view.as_slice::<i64>() else { return internal_err!("a row number of the type {}", view.ty()) };
+    let Some(numbers) = view.as_slice::<i64>() else {
+        return Err(defect(format_args!("a row number of the type {}", view.ty())));
+    };
     let Some(places) = places(batches, &numbers[rows.clone()], nulls.as_ref())? else {
         return Ok(new_null_array(ty, rows.len()));
     };
@@ -72,8 +69,7 @@ fn places(batches: &Numbered, numbers: &[i64], nulls: Option<&NullBuffer>) -> Re
         }
         Some((batch, row_in(batch)? as usize))
     };
-    let mut place =
-        |number: i64| place(number).ok_or_else(|| internal_datafusion_err!("rows are numbered that are not there"));
+    let mut place = |number: i64| place(number).ok_or_else(|| defect("rows are numbered that are not there"));
     let Some(first) = (0..numbers.len()).find(|row| !is_null(*row)) else { return Ok(None) };
     let mut last = place(numbers[first])?;
     let mut places = Vec::with_capacity(numbers.len());
@@ -101,7 +97,7 @@ fn picked(batches: &Numbered, column: usize, places: &[(usize, usize)]) -> Resul
 }
 
 /// The next lists of a column, whose lengths are in `view`; their values share the vector's memory.
-pub(super) fn made(
+pub(crate) fn made(
     ty: &DataType,
     source: &mut Source,
     view: &ColumnView<'_>,
@@ -109,49 +105,42 @@ pub(super) fn made(
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let (Source::Vector { values, next }, Some(of)) = (source, list(ty)) else {
-        return internal_err!("a list of the type {ty} is neither moved nor made");
+        return Err(defect(format_args!("a list of the type {ty} is neither moved nor made")));
     };
-    let Some(lengths) = view.as_slice::<i64>() else { return internal_err!("a length of the type {}", view.ty()) };
+    let Some(lengths) = view.as_slice::<i64>() else {
+        return Err(defect(format_args!("a length of the type {}", view.ty())));
+    };
     let lengths = &lengths[rows];
     let total = lengths.iter().sum::<i64>() as usize;
-    let buffer = shared(values, &of, *next, total)?;
+    let buffer = values_of(values, &of, *next, total)?;
     *next += total;
     let unit = of.unit.max(1) as usize;
     let lengths = || lengths.iter().map(|length| *length as usize / unit);
+    let leaf = |values, count| fixed_array(&of.items, count, values, None);
     match ty {
-        DataType::List(item) => offsets::<i32>(item, lengths(), leaf(&of, buffer, total)?, nulls),
-        DataType::LargeList(item) => offsets::<i64>(item, lengths(), leaf(&of, buffer, total)?, nulls),
+        DataType::List(item) => lists_of::<i32>(item, lengths(), leaf(buffer, total)?, nulls),
+        DataType::LargeList(item) => lists_of::<i64>(item, lengths(), leaf(buffer, total)?, nulls),
         DataType::FixedSizeList(item, size) => {
             let (buffer, total) = match &nulls {
                 Some(nulls) => filled(&of, &buffer, nulls),
                 None => (buffer, total),
             };
-            let values = fixed(item.data_type(), leaf(&of, buffer, total)?)?;
+            let values = lists_of_fixed(item.data_type(), leaf(buffer, total)?)?;
             let rows = nulls.as_ref().map_or_else(|| lengths().len(), NullBuffer::len);
             let list = FixedSizeListArray::try_new_with_length(Arc::clone(item), *size, values, nulls, rows)?;
             Ok(Arc::new(list))
         }
-        other => internal_err!("{other} is no list"),
+        other => Err(defect(format_args!("{other} is no list"))),
     }
 }
 
 /// So many values of a vector, from one on.
-fn shared(values: &Arc<Owned>, of: &List, start: usize, count: usize) -> Result<Buffer> {
-    let width = of.kind.bytes();
+fn values_of(values: &Arc<Owned>, of: &List, start: usize, count: usize) -> Result<Buffer> {
     let columns = values.0.columns();
-    let view = columns.first().filter(|view| view.ty().as_scalar() == Some(of.kind) && view.rows() >= start + count);
-    let Some(view) = view else { return internal_err!("lists have other values than their lengths say") };
-    if count == 0 {
-        return Ok(Buffer::from_vec(Vec::<u8>::new()));
-    }
-    // SAFETY: the vector has `start + count` values of that width.
-    let address = unsafe { view.data().add(start * width) };
-    let Some(pointer) = NonNull::new(address.cast_mut()) else { return internal_err!("a vector without memory") };
-    let owner: Arc<dyn Allocation> = values.clone();
-    // SAFETY: the memory is the vector's, which `owner` keeps alive and constant.
-    let buffer = unsafe { Buffer::from_custom_allocation(pointer, count * width, owner) };
-    let is_aligned = (address as usize).is_multiple_of(width.min(align_of::<i128>()));
-    Ok(if is_aligned { buffer } else { Buffer::from_slice_ref(buffer.as_slice()) })
+    let view = columns.first().filter(|view| view.ty().as_scalar() == Some(of.kind));
+    // SAFETY: the column is the vector's.
+    let shared = view.and_then(|view| unsafe { shared(values, view, start..start + count) });
+    shared.ok_or_else(|| defect("lists have other values than their lengths say"))
 }
 
 /// The values of lists of a fixed size with zeros where a row is not there, and how many there are.
@@ -171,32 +160,6 @@ fn filled(of: &List, values: &Buffer, nulls: &NullBuffer) -> (Buffer, usize) {
     }
     // In memory that is aligned for any kind.
     (Buffer::from_slice_ref(&all), nulls.len() * size)
-}
-
-fn leaf(of: &List, values: Buffer, count: usize) -> Result<ArrayRef> {
-    let data = ArrayDataBuilder::new(of.items.clone()).len(count).add_buffer(values);
-    Ok(make_array(data.build().map_err(DataFusionError::from)?))
-}
-
-fn offsets<O: OffsetSizeTrait>(
-    item: &FieldRef,
-    lengths: impl Iterator<Item = usize> + Clone,
-    leaf: ArrayRef,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    let values = fixed(item.data_type(), leaf)?;
-    if O::from_usize(values.len()).is_none() {
-        return Err(ArrowError::OffsetOverflowError(values.len()).into());
-    }
-    let offsets = OffsetBuffer::<O>::from_lengths(lengths);
-    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, values, nulls)?))
-}
-
-/// The scalars as lists of fixed sizes, if the type is one.
-fn fixed(ty: &DataType, leaf: ArrayRef) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, size) = ty else { return Ok(leaf) };
-    let values = fixed(item.data_type(), leaf)?;
-    Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *size, values, None)?))
 }
 
 #[cfg(test)]

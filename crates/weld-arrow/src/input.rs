@@ -5,28 +5,23 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch,
-    make_array, make_view, new_null_array,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch,
+    downcast_primitive_array, make_array, make_view, new_null_array,
 };
+use arrow::buffer::Buffer;
 use arrow::compute::cast;
-use arrow::datatypes::{self as types, DataType};
-use datafusion::common::{Result, exec_err, internal_err};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
-use weld_codegen::{Chunk, Column, ColumnLayout, Layout, Value};
-use weld_core::ir::ExprKind;
-use weld_core::opt::Constant;
-use weld_core::ty::ScalarKind;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use weld_codegen::{Chunk, Column, ColumnLayout, Layout};
 use weld_runtime::ColumnAbi;
 
-use super::lists::{Wholes, constant_list, expected_list, list_layout};
-use crate::lower::Sql;
-use crate::lower::expr::lower_literal;
-use crate::lower::lists::list;
+use crate::lists::{Wholes, expected_list, list_layout};
+use crate::types::fixed_kind;
+use crate::{Result, defect};
 
 /// The columns of a batch that a stream reads, with what their chunk points to beside Arrow's buffers.
 #[derive(Debug)]
-pub(crate) struct BatchColumns {
+pub struct BatchColumns {
     rows: usize,
     arrays: Vec<ArrayRef>,
     /// For each column the addresses of its string buffers.
@@ -39,7 +34,7 @@ pub(crate) struct BatchColumns {
 
 /// Numbers for the dictionaries of a stream's columns: the same where a batch has the dictionary of the batch before.
 #[derive(Debug, Default)]
-pub(crate) struct DictionaryNumbers {
+pub struct DictionaryNumbers {
     /// For each column its last dictionary and that one's number. It is kept so that no other can take its address.
     last: Vec<Option<(ArrayRef, u64)>>,
     count: u64,
@@ -71,8 +66,10 @@ unsafe impl Send for BatchColumns {}
 unsafe impl Sync for BatchColumns {}
 
 impl BatchColumns {
-    /// The columns of `batch` at `indices`, and behind them those of [`Wholes`].
-    pub(crate) fn new(batch: &RecordBatch, indices: &[usize]) -> Result<BatchColumns> {
+    /// The columns of `batch` at `indices`, and behind them, for each list, whether NULL is inside (see [`crate::lists`]).
+    ///
+    /// Fails if an array cannot be made readable. Panics if the batch has no such column.
+    pub fn new(batch: &RecordBatch, indices: &[usize]) -> Result<BatchColumns> {
         let mut arrays = Vec::with_capacity(indices.len());
         for &index in indices {
             arrays.push(readable(batch.column(index))?);
@@ -84,11 +81,7 @@ impl BatchColumns {
     }
 
     /// The same for a stream whose batches share dictionaries.
-    pub(crate) fn of_stream(
-        batch: &RecordBatch,
-        indices: &[usize],
-        numbers: &mut DictionaryNumbers,
-    ) -> Result<BatchColumns> {
+    pub fn of_stream(batch: &RecordBatch, indices: &[usize], numbers: &mut DictionaryNumbers) -> Result<BatchColumns> {
         let mut columns = BatchColumns::new(batch, indices)?;
         for (i, array) in columns.arrays.iter().enumerate() {
             columns.dictionaries[i] = numbers.of(i, array);
@@ -96,7 +89,8 @@ impl BatchColumns {
         Ok(columns)
     }
 
-    pub(crate) fn chunk(&self) -> Result<Chunk<'_>> {
+    /// The chunk that points to them.
+    pub fn chunk(&self) -> Result<Chunk<'_>> {
         let arrays = self.arrays.iter().zip(&self.buffers).zip(&self.dictionaries);
         let columns = arrays.map(|((array, buffers), dictionary)| column(array.as_ref(), buffers, *dictionary));
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
@@ -104,7 +98,9 @@ impl BatchColumns {
         Ok(Chunk::new(self.rows, columns))
     }
 
-    pub(crate) fn arrays(&self) -> &[ArrayRef] {
+    /// The arrays, in the order of the indices, as compiled code reads them: dictionaries without nulls among their values,
+    /// binary of a fixed width as views.
+    pub fn arrays(&self) -> &[ArrayRef] {
         &self.arrays
     }
 }
@@ -168,49 +164,8 @@ fn string_buffers(array: &dyn Array) -> Box<[*const u8]> {
     }
 }
 
-/// The value of an expression without columns.
-pub(crate) fn scalar(expr: &Arc<dyn PhysicalExpr>, nullable: bool) -> Result<Value> {
-    let no_columns = RecordBatch::new_empty(Arc::new(types::Schema::empty()));
-    let value = match expr.evaluate(&no_columns)? {
-        ColumnarValue::Scalar(value) => value,
-        ColumnarValue::Array(_) => return internal_err!("{expr} depends on rows"),
-    };
-    if list(&value.data_type()).is_some() {
-        let constant = constant_list(&value.to_array()?)?;
-        return match nullable {
-            true => Ok(Value::structure([constant, Value::bool(!value.is_null())])),
-            false if value.is_null() => internal_err!("{expr} is null, which its type excludes"),
-            false => Ok(constant),
-        };
-    }
-    let Ok(Sql { value, valid }) = lower_literal(&value) else {
-        return internal_err!("{expr} has the value {value}, which has no lowering");
-    };
-    let value = match value.kind {
-        ExprKind::Literal(literal) => constant(&Constant::Scalar(literal)),
-        ExprKind::Bytes(bytes) => constant(&Constant::Bytes(bytes)),
-        // The zero of a string.
-        _ => Value::bytes([]),
-    };
-    if nullable {
-        return Ok(Value::structure([value, Value::bool(valid.is_none())]));
-    }
-    if valid.is_some() {
-        return internal_err!("{expr} is null, which its type excludes");
-    }
-    Ok(value)
-}
-
-/// The value of a constant of the query.
-pub(crate) fn constant(constant: &Constant) -> Value {
-    match constant {
-        Constant::Scalar(literal) => Value::scalar(*literal),
-        Constant::Bytes(bytes) => Value::bytes(Arc::clone(bytes)),
-    }
-}
-
 /// The layout that columns of a type have, as far as the type tells: what to compile ahead.
-pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
+pub fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
     let layout = match data_type {
         DataType::Boolean => Layout::Bits,
         DataType::Utf8 | DataType::Binary => Layout::Utf8,
@@ -225,28 +180,6 @@ pub(crate) fn expected_layout(data_type: &DataType) -> Option<ColumnLayout> {
         },
     };
     Some(ColumnLayout { layout, validity: false })
-}
-
-pub(crate) fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
-    Some(match data_type {
-        DataType::Int8 => ScalarKind::I8,
-        DataType::Int16 => ScalarKind::I16,
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) => ScalarKind::I32,
-        DataType::Int64
-        | DataType::Date64
-        | DataType::Timestamp(..)
-        | DataType::Time64(_)
-        | DataType::Duration(_)
-        | DataType::Decimal64(..) => ScalarKind::I64,
-        DataType::UInt8 => ScalarKind::U8,
-        DataType::UInt16 => ScalarKind::U16,
-        DataType::UInt32 => ScalarKind::U32,
-        DataType::UInt64 => ScalarKind::U64,
-        DataType::Float32 => ScalarKind::F32,
-        DataType::Float64 => ScalarKind::F64,
-        DataType::Decimal128(..) => ScalarKind::I128,
-        _ => return None,
-    })
 }
 
 fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8], dictionary_number: u64) -> Result<Column<'a>> {
@@ -299,9 +232,10 @@ fn column<'a>(array: &'a dyn Array, buffers: &'a [*const u8], dictionary_number:
         DataType::Dictionary(codes, _) => return dictionary_column(array, codes, abi, buffers),
         other => {
             let Some(kind) = fixed_kind(other) else {
-                return exec_err!("a compiled pipeline was given a column of the type {other}");
+                let message = format!("a compiled pipeline was given a column of the type {other}");
+                return Err(ArrowError::InvalidArgumentError(message));
             };
-            abi.values = fixed_values(array, kind)?;
+            abi.values = first_of(array)?;
             Layout::Fixed(kind)
         }
     };
@@ -318,9 +252,9 @@ fn dictionary_column<'a>(
 ) -> Result<Column<'a>> {
     let dictionary = array.as_any_dictionary();
     let Some(kind) = fixed_kind(codes) else {
-        return internal_err!("dictionary codes of the type {codes}");
+        return Err(defect(format_args!("dictionary codes of the type {codes}")));
     };
-    abi.values = fixed_values(dictionary.keys(), kind)?;
+    abi.values = first_of(dictionary.keys())?;
     abi.entries = dictionary.values().len() as u64;
     let values = column(dictionary.values().as_ref(), buffers, 0)?;
     // SAFETY: as for `Column::from_raw`; Arrow promises that the codes of valid rows are within the values, and
@@ -332,52 +266,50 @@ fn bits(array: &BooleanArray) -> (*const u8, u64) {
     (array.values().values().as_ptr(), array.values().offset() as u64)
 }
 
-/// The address of the first value. Arrays of one width share their representation.
-pub(super) fn fixed_values(array: &dyn Array, kind: ScalarKind) -> Result<*const u8> {
-    fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> *const u8 {
-        array.as_primitive::<T>().values().as_ptr().cast()
-    }
-    Ok(match (array.data_type(), kind) {
-        (DataType::Date32, _) => values::<types::Date32Type>(array),
-        (DataType::Date64, _) => values::<types::Date64Type>(array),
-        (DataType::Decimal32(..), _) => values::<types::Decimal32Type>(array),
-        (DataType::Decimal64(..), _) => values::<types::Decimal64Type>(array),
-        (DataType::Decimal128(..), _) => values::<types::Decimal128Type>(array),
-        (DataType::Timestamp(unit, _), _) => match unit {
-            types::TimeUnit::Second => values::<types::TimestampSecondType>(array),
-            types::TimeUnit::Millisecond => values::<types::TimestampMillisecondType>(array),
-            types::TimeUnit::Microsecond => values::<types::TimestampMicrosecondType>(array),
-            types::TimeUnit::Nanosecond => values::<types::TimestampNanosecondType>(array),
-        },
-        (DataType::Time32(types::TimeUnit::Second), _) => values::<types::Time32SecondType>(array),
-        (DataType::Time32(_), _) => values::<types::Time32MillisecondType>(array),
-        (DataType::Time64(types::TimeUnit::Microsecond), _) => values::<types::Time64MicrosecondType>(array),
-        (DataType::Time64(_), _) => values::<types::Time64NanosecondType>(array),
-        (DataType::Duration(unit), _) => match unit {
-            types::TimeUnit::Second => values::<types::DurationSecondType>(array),
-            types::TimeUnit::Millisecond => values::<types::DurationMillisecondType>(array),
-            types::TimeUnit::Microsecond => values::<types::DurationMicrosecondType>(array),
-            types::TimeUnit::Nanosecond => values::<types::DurationNanosecondType>(array),
-        },
-        (_, ScalarKind::I8) => values::<types::Int8Type>(array),
-        (_, ScalarKind::I16) => values::<types::Int16Type>(array),
-        (_, ScalarKind::I32) => values::<types::Int32Type>(array),
-        (_, ScalarKind::I64) => values::<types::Int64Type>(array),
-        (_, ScalarKind::U8) => values::<types::UInt8Type>(array),
-        (_, ScalarKind::U16) => values::<types::UInt16Type>(array),
-        (_, ScalarKind::U32) => values::<types::UInt32Type>(array),
-        (_, ScalarKind::U64) => values::<types::UInt64Type>(array),
-        (_, ScalarKind::F32) => values::<types::Float32Type>(array),
-        (_, ScalarKind::F64) => values::<types::Float64Type>(array),
-        (other, _) => return internal_err!("no values of the type {other}"),
-    })
+/// The values of an array of scalars, from its first row on; `None` if it has none.
+pub(crate) fn scalars(array: &dyn Array) -> Option<&Buffer> {
+    downcast_primitive_array!(
+        array => Some(array.values().inner()),
+        _ => None
+    )
 }
+
+/// The address of the first value.
+fn first_of(array: &dyn Array) -> Result<*const u8> {
+    let values = scalars(array).map(|values| values.as_ptr());
+    values.ok_or_else(|| defect(format_args!("no values of the type {}", array.data_type())))
+}
+
+/// `$body` with `$values` the array of text or binary that `$array` is; `$other` if it is of another type.
+macro_rules! with_bytes {
+    ($array:expr, $values:ident => $body:expr, _ => $other:expr) => {{
+        use arrow::array::AsArray as _;
+        match $array.data_type() {
+            arrow::datatypes::DataType::Utf8 => with_bytes!(@ $values = $array.as_string::<i32>(), $body),
+            arrow::datatypes::DataType::LargeUtf8 => with_bytes!(@ $values = $array.as_string::<i64>(), $body),
+            arrow::datatypes::DataType::Utf8View => with_bytes!(@ $values = $array.as_string_view(), $body),
+            arrow::datatypes::DataType::Binary => with_bytes!(@ $values = $array.as_binary::<i32>(), $body),
+            arrow::datatypes::DataType::LargeBinary => with_bytes!(@ $values = $array.as_binary::<i64>(), $body),
+            arrow::datatypes::DataType::BinaryView => with_bytes!(@ $values = $array.as_binary_view(), $body),
+            arrow::datatypes::DataType::FixedSizeBinary(_) => {
+                with_bytes!(@ $values = $array.as_fixed_size_binary(), $body)
+            }
+            _ => $other,
+        }
+    }};
+    (@ $values:ident = $array:expr, $body:expr) => {{
+        let $values = $array;
+        $body
+    }};
+}
+pub(crate) use with_bytes;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::array::{DictionaryArray, Int32Array, StringViewArray};
     use arrow::datatypes::Int8Type;
+    use weld_core::ty::ScalarKind;
 
     #[test]
     fn layouts_follow_the_arrays() {

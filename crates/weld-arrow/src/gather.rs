@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayDataBuilder, ArrayRef, BooleanArray, make_array};
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, Schema};
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use weld_codegen::{ColumnView, Value};
 use weld_runtime::StringView;
 
-use super::output::{RowsReader, field_starts, is_bytes, mismatch};
-use crate::lower::Slot;
+use crate::memory::fixed_array;
+use crate::output::{RowsReader, Slot, field_starts, mismatch};
+use crate::types::is_bytes;
+use crate::{Result, defect};
 
 /// A vector of structs, the rows of a table.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub struct Gather {
     rows: Value,
     /// The first column of each field.
     starts: Vec<usize>,
@@ -23,18 +24,22 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn new(rows: Value) -> Result<Gather> {
+    /// Fails if the value is no vector of structs.
+    pub fn new(rows: Value) -> Result<Gather> {
         let starts = field_starts(&rows)?;
         let reader = RowsReader::new(rows.clone(), Arc::new(Schema::empty()), &[], Vec::new())?;
         Ok(Gather { rows, starts, reader })
     }
 
-    pub(crate) fn rows(&self) -> usize {
+    /// How many there are.
+    pub fn rows(&self) -> usize {
         self.rows.len().unwrap_or(0)
     }
 
-    /// A column of the rows with these numbers, which the vector has.
-    pub(crate) fn column(&self, data_type: &DataType, slot: Slot, numbers: &[u32]) -> Result<ArrayRef> {
+    /// A column of the rows with these numbers, as an array of the type. Panics if the vector has no such row.
+    ///
+    /// Fails if the column has another Weld type than stands for that.
+    pub fn column(&self, data_type: &DataType, slot: Slot, numbers: &[u32]) -> Result<ArrayRef> {
         let views = self.rows.columns();
         let first = self.starts[slot.field];
         let view = &views[first];
@@ -45,7 +50,7 @@ impl Gather {
         };
         match data_type {
             DataType::Boolean => {
-                let values = bits(view, numbers).ok_or_else(|| internal_datafusion_err!("a column of no bool"))?;
+                let values = bits(view, numbers).ok_or_else(|| defect("a column of no bool"))?;
                 Ok(Arc::new(BooleanArray::new(values, nulls)))
             }
             _ if is_bytes(data_type) => self.reader.bytes(data_type, &texts()?, nulls),
@@ -61,7 +66,7 @@ fn bits(view: &ColumnView<'_>, numbers: &[u32]) -> Option<BooleanBuffer> {
 
 /// The nulls of a column, if it has any.
 fn nulls(view: &ColumnView<'_>, numbers: &[u32]) -> Result<Option<NullBuffer>> {
-    let valid = bits(view, numbers).ok_or_else(|| internal_datafusion_err!("a validity column is no bool"))?;
+    let valid = bits(view, numbers).ok_or_else(|| defect("a validity column is no bool"))?;
     let nulls = NullBuffer::new(valid);
     Ok((nulls.null_count() > 0).then_some(nulls))
 }
@@ -76,8 +81,7 @@ fn fixed(data_type: &DataType, view: &ColumnView<'_>, numbers: &[u32], nulls: Op
         Some(16) => pick::<i128>(view, numbers),
         _ => return mismatch(data_type, view),
     };
-    let data = ArrayDataBuilder::new(data_type.clone()).len(numbers.len()).add_buffer(values).nulls(nulls);
-    Ok(make_array(data.build().map_err(DataFusionError::from)?))
+    fixed_array(data_type, numbers.len(), values, nulls)
 }
 
 /// The values of a column of that width.

@@ -1,13 +1,8 @@
-//! What compiled code takes for granted of the arrays that it reads, checked on the way in.
+//! What compiled code takes for granted of arrays: offsets, views and codes stay inside what they point into. And what Arrow
+//! promises of them beside that: text is UTF-8, views have their text's prefix.
 //!
-//! ```text
-//! a column that the plan declares NOT NULL has no null                                        always
-//! offsets, views and codes stay inside what they point into                                   by `weld.validate_arrays`
-//! text is UTF-8, views are as Arrow wants them                                                if that is `always`
-//! ```
-//!
-//! Arrow's safe constructors and DataFusion's readers give no other arrays. Those that another library hands over
-//! through Arrow's C interface are taken as they are.
+//! Arrow's safe constructors give no other arrays. Those that another library hands over through Arrow's C interface are taken
+//! as they are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -17,18 +12,8 @@ use arrow::array::{
     RecordBatch,
 };
 use arrow::buffer::Buffer;
-use arrow::datatypes::{self as types, ArrowNativeType, ByteArrayType, ByteViewType, DataType, SchemaRef};
+use arrow::datatypes::{self as types, ArrowNativeType, ByteArrayType, ByteViewType, DataType};
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::memory::LazyMemoryExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::StreamExt;
 use weld_runtime::StringView;
 
 /// Shorter texts are in their views.
@@ -36,7 +21,8 @@ const INLINE_MAX: u32 = StringView::INLINE_MAX as u32;
 
 /// What is checked of arrays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Depth {
+pub enum Depth {
+    /// Arrays are trusted.
     Nothing,
     /// That no read leaves the buffers.
     Ranges,
@@ -44,52 +30,14 @@ pub(crate) enum Depth {
     Text,
 }
 
-/// Arrow's error for nulls in a column that is declared to have none.
-pub(crate) fn unexpected_nulls(column: &str) -> DataFusionError {
-    let message = format!("Column '{column}' is declared as non-nullable but contains null values");
-    ArrowError::InvalidArgumentError(message).into()
-}
-
-/// Whether all rows of a plan come from files that DataFusion reads, or from nowhere.
-pub(crate) fn is_of_datafusions_readers(plan: &dyn ExecutionPlan) -> bool {
-    let children = plan.children();
-    if !children.is_empty() {
-        return children.into_iter().all(|child| is_of_datafusions_readers(child.as_ref()));
+/// Fails at the first column of which an array is broken, as far as `depth` looks.
+pub fn check_batch(batch: &RecordBatch, depth: Depth) -> Result<(), ArrowError> {
+    if depth == Depth::Nothing {
+        return Ok(());
     }
-    match plan.downcast_ref::<DataSourceExec>() {
-        Some(source) => source.data_source().downcast_ref::<FileScanConfig>().is_some(),
-        None => plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>() || plan.is::<LazyMemoryExec>(),
-    }
-}
-
-/// The stream, which fails where a batch is not as `schema` says, or where an array is broken, as far as `depth` looks.
-pub(crate) fn checked(stream: SendableRecordBatchStream, schema: SchemaRef, depth: Depth) -> SendableRecordBatchStream {
-    let required = schema.fields().iter().map(|field| !field.is_nullable()).collect::<Vec<_>>();
-    if depth == Depth::Nothing && !required.contains(&true) {
-        return stream;
-    }
-    let of = stream.schema();
-    let checked = stream.map(move |batch| {
-        let batch = batch?;
-        for (at, required) in required.iter().enumerate().take(batch.num_columns()) {
-            if *required && batch.column(at).null_count() > 0 {
-                return Err(unexpected_nulls(schema.field(at).name()));
-            }
-        }
-        if depth != Depth::Nothing {
-            check_batch(&batch, depth)?;
-        }
-        Ok(batch)
-    });
-    Box::pin(RecordBatchStreamAdapter::new(of, checked))
-}
-
-fn check_batch(batch: &RecordBatch, depth: Depth) -> Result<()> {
     for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
-        check_array(column, depth).map_err(|what| {
-            let message = format!("column '{}' is broken: {what}", field.name());
-            DataFusionError::from(ArrowError::InvalidArgumentError(message))
-        })?;
+        check_array(column, depth)
+            .map_err(|what| ArrowError::InvalidArgumentError(format!("column '{}' is broken: {what}", field.name())))?;
     }
     Ok(())
 }
