@@ -240,6 +240,34 @@ async fn idle_partitions_take_files_as_in_datafusions_scan() {
     }
 }
 
+/// A filter leaves row groups in the first half of the file alone: the partition of the second half takes some of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_partitions_take_row_groups() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(2, folder.path()).await;
+    let sql = "SELECT k * 2 + 1 FROM t WHERE k <= 8000";
+    engines.check(sql, 1).await;
+    // A partition gives its rows before it asks for another row group.
+    text(&engines.weld, "SET datafusion.execution.batch_size = 1000").await;
+    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("it plans");
+    let start = |partition| plan.execute(partition, engines.weld.task_ctx()).expect("it starts");
+    let mut streams = [start(0), start(1)];
+    let mut rows = [0, 0];
+    loop {
+        let mut ended = 0;
+        for (stream, rows) in streams.iter_mut().zip(&mut rows) {
+            match stream.next().await {
+                Some(batch) => *rows += batch.expect("it runs").num_rows(),
+                None => ended += 1,
+            }
+        }
+        if ended == streams.len() {
+            break;
+        }
+    }
+    assert_eq!(rows, [4000, 4000]);
+}
+
 /// A table that was given up while it was built is built from all files, also from those that had been read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_is_built_from_the_start_again() {

@@ -7,11 +7,10 @@
 //! A dynamic filter that tightens while the file is read may still rule the rest of it out.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
     Int96Coercer, ParquetFileMetrics, apply_file_schema_type_coercions,
 };
@@ -24,12 +23,13 @@ use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
 use datafusion::physical_optimizer::pruning::FilePruner;
-use datafusion::physical_plan::metrics::{MetricBuilder, PruningMetrics};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, PruningMetrics};
 use weld_parquet::ScanColumn;
 
 use super::adapt::{Adapter, FileColumns, constants_of};
 use super::fetch::Fetcher;
-use super::prune::Groups;
+use super::files::{SharedFile, lock};
+use super::prune::{Group, Groups};
 use super::reader::Scan;
 
 pub(super) struct OpenFile {
@@ -44,7 +44,11 @@ pub(super) struct OpenFile {
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     /// The same over the file's columns, in their types there.
     pub(super) prunes: Option<Arc<dyn PhysicalExpr>>,
-    pub(super) groups: Groups,
+    shared: Arc<SharedFile>,
+    /// What others may take as well.
+    groups: Arc<Mutex<Groups>>,
+    /// Row groups that nobody else takes.
+    pub(super) ahead: Vec<Group>,
     /// The columns that the file has, as they are read.
     pub(super) columns: Arc<[ScanColumn]>,
     /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
@@ -55,9 +59,13 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// Opens a file, unless what the table knows of it rules it out.
-    pub(super) async fn open(file: PartitionedFile, scan: &Scan) -> Result<Option<OpenFile>> {
+    pub(super) async fn open(shared: Arc<SharedFile>, scan: &Scan) -> Result<Option<OpenFile>> {
         let Scan { partition, metrics, readers, pruning, table, .. } = scan;
-        let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), metrics);
+        let file = shared.file.clone();
+        // Others who open it do not count it again.
+        let uncounted = ExecutionPlanMetricsSet::new();
+        let counted = if shared.is_first() { metrics } else { &uncounted };
+        let file_metrics = ParquetFileMetrics::new(*partition, file.object_meta.location.as_ref(), counted);
         let names = table.table_partition_cols().iter().map(|field| field.name().clone());
         let mut constants: HashMap<String, ScalarValue> = names.zip(file.partition_values.iter().cloned()).collect();
         constants.extend(constants_of(&file, table.file_schema()));
@@ -76,6 +84,7 @@ impl OpenFile {
             && pruner.should_prune()?
         {
             pruned.add_pruned(1);
+            shared.rule_out();
             return Ok(None);
         }
         pruned.add_matched(1);
@@ -103,8 +112,13 @@ impl OpenFile {
         let mut groups = Groups::new(Arc::clone(&metadata), range.as_ref(), typed, *pruning, file_metrics);
         // Any rows will do, unless their order was asked for.
         let limit = scan.limit.filter(|_| !scan.ordered);
-        let filters_reader = || readers.create_reader(*partition, file, hint, metrics);
-        groups.prune(prunes.as_ref(), limit, filters_reader).await?;
+        let (readers, partition, metrics, asked) = (Arc::clone(readers), *partition, metrics.clone(), prunes.clone());
+        let groups = shared.groups(async move {
+            let filters_reader = || readers.create_reader(partition, file, hint, &metrics);
+            groups.prune(asked.as_ref(), limit, filters_reader).await?;
+            Ok(groups)
+        });
+        let groups = groups.await?;
         let columns = adapter.reads(&scan.columns.used);
         let fetcher = Fetcher::new(reader);
         let selective = false;
@@ -116,7 +130,9 @@ impl OpenFile {
             adapter,
             predicate,
             prunes,
+            shared,
             groups,
+            ahead: Vec::new(),
             columns,
             selective,
             pruner,
@@ -129,6 +145,32 @@ impl OpenFile {
         !self.constants.contains_key(column) && self.schema.index_of(column).is_ok()
     }
 
+    /// Whether it has row groups that nobody has begun.
+    pub(super) fn has_more(&self) -> bool {
+        !self.ahead.is_empty() || !lock(&self.groups).left.is_empty()
+    }
+
+    /// The next row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
+    pub(super) fn take(&mut self) -> Result<Vec<Group>> {
+        let mut groups = lock(&self.groups);
+        self.ahead.drain(..).rev().for_each(|group| groups.left.push_front(group));
+        if let Some(prunes) = &self.prunes {
+            groups.prune_again(prunes)?;
+        }
+        Ok(self.shared.take(&mut groups))
+    }
+
+    /// Gives back what was taken and is not read now.
+    pub(super) fn give_back(&self, taken: impl DoubleEndedIterator<Item = Group>) {
+        let mut groups = lock(&self.groups);
+        taken.rev().for_each(|group| groups.left.push_front(group));
+    }
+
+    /// Takes the row groups after these, as long as others have some, too.
+    pub(super) fn take_ahead(&mut self) {
+        self.ahead = self.shared.take_ahead(&mut lock(&self.groups));
+    }
+
     /// Whether a dynamic filter has tightened so far that no row of the file is left: then none is read any more.
     pub(super) fn is_ruled_out(&mut self) -> Result<bool> {
         let Some(pruner) = &mut self.pruner else { return Ok(false) };
@@ -136,7 +178,8 @@ impl OpenFile {
         if ruled_out {
             self.pruned.add_pruned(1);
             self.pruned.subtract_matched(1);
-            self.groups.left.clear();
+            self.ahead.clear();
+            lock(&self.groups).left.clear();
         }
         Ok(ruled_out)
     }

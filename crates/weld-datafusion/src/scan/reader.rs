@@ -32,7 +32,7 @@ use super::columns::Columns;
 use super::file::OpenFile;
 use super::files::Files;
 use super::predicate::{self, ColumnPredicate};
-use super::prune::Allowed;
+use super::prune::{Allowed, Group};
 
 /// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
 /// is much.
@@ -131,7 +131,7 @@ impl Place {
                     }
                     None => drop(self.groups.pop_front()),
                 }
-            } else if self.file.as_ref().is_some_and(|file| !file.groups.left.is_empty()) {
+            } else if self.file.as_ref().is_some_and(OpenFile::has_more) {
                 self.open_groups().await?;
             } else {
                 if self.file.take().is_some() {
@@ -149,22 +149,24 @@ impl Place {
         }
     }
 
-    /// Opens the next row groups that statistics do not rule out; dynamic filters may have tightened meanwhile.
+    /// Opens the next row groups.
     async fn open_groups(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them, which may fail.
         let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes() && !file.adapter.can_fail;
-        if let (Some(predicate), Some(prunes)) = (&file.predicate, &file.prunes) {
-            let _timer = elapsed.timer();
-            file.groups.prune_again(prunes)?;
+        let timer = elapsed.timer();
+        let mut groups = file.take()?;
+        if let Some(predicate) = &file.predicate {
             let generation = snapshot_generation(predicate);
             if drops_rows && self.generation.replace(generation) != Some(generation) {
                 self.predicates = ColumnPredicate::of(predicate, self.scan.table.table_schema())?;
             }
         }
-        let mut scans = file.next_scans(&self.options)?;
-        file.groups.left.drain(..scans.len());
+        let mut scans = file.scans(&groups, &self.options)?;
+        file.give_back(groups.drain(scans.len()..));
+        file.take_ahead();
+        drop(timer);
         for predicate in &mut self.predicates {
             if !drops_rows || !predicate.pays() || !file.has(&predicate.name) {
                 continue;
@@ -201,7 +203,7 @@ impl Place {
     /// Starts to fetch what the next row groups will want, as far as that is known.
     async fn fetch_ahead(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        let scans = file.next_scans(&self.options)?;
+        let scans = file.scans(&file.ahead, &self.options)?;
         let filters = self.predicates.iter().filter(|p| p.pays() && file.has(&p.name));
         let filters: Vec<&str> = filters.map(|predicate| predicate.name.as_str()).collect();
         let wanted = match filters.is_empty() || !file.selective {
@@ -214,10 +216,10 @@ impl Place {
 }
 
 impl OpenFile {
-    /// Scans of the first row groups that are left: of two, or of one where that is large.
-    fn next_scans(&self, options: &ReadOptions) -> Result<Vec<RowGroupScan>> {
+    /// Scans of these row groups, or of the first of them where that is large.
+    fn scans(&self, groups: &[Group], options: &ReadOptions) -> Result<Vec<RowGroupScan>> {
         let mut scans: Vec<RowGroupScan> = Vec::new();
-        for group in self.groups.left.iter().take(2) {
+        for group in groups {
             let (metadata, schema) = (Arc::clone(&self.metadata), Arc::clone(&self.schema));
             let columns = Arc::clone(&self.columns);
             let mut scan =
