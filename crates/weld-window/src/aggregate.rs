@@ -5,7 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::{Accumulator, EmitTo};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::WindowExpr;
@@ -67,6 +72,24 @@ fn repeated(results: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     Ok(take(results, &UInt32Array::from_iter_values(indices), None)?)
 }
 
+/// Whether DataFusion's accumulator of groups gives what its accumulator of one group does, which its window operators have.
+/// For `min` and `max` it does not: of floats, where there is a NaN, and of structs. Statistics are summed up otherwise.
+fn groups_agree(function: &AggregateFunctionExpr) -> bool {
+    let kind = function.fun().inner();
+    let field = function.field();
+    let is_extreme = kind.is::<Min>() || kind.is::<Max>();
+    let agrees = match field.data_type() {
+        _ if function.is_distinct() => false,
+        result if result.is_floating() || result.is_nested() || matches!(result, DataType::Dictionary(..)) => {
+            !is_extreme
+        }
+        _ => true,
+    };
+    agrees
+        && (is_extreme || kind.is::<Count>() || kind.is::<Sum>() || kind.is::<Avg>())
+        && function.groups_accumulator_supported()
+}
+
 /// One result a window partition, as a GROUP BY would have it.
 struct OfPartition {
     aggregate: Aggregate,
@@ -85,7 +108,7 @@ impl Function for OfPartition {
         let Aggregate { function, window } = &self.aggregate;
         let arguments = window.evaluate_args(&chunk.batch)?;
         let partitions = &chunk.partitions;
-        let results = if partitions.len() > 1 && function.groups_accumulator_supported() {
+        let results = if partitions.len() > 1 && groups_agree(function) {
             let rows = (0..).zip(partitions).flat_map(|(group, rows)| std::iter::repeat_n(group, rows.len()));
             let groups: Vec<usize> = rows.collect();
             let mut accumulator = function.create_groups_accumulator()?;

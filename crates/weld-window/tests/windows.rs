@@ -114,6 +114,32 @@ async fn frames_of_whole_partitions_need_no_order() {
     }
 }
 
+/// Of which DataFusion's accumulators of groups make something else than its accumulators of one group.
+#[tokio::test]
+async fn whole_partitions_of_nans_and_structs() {
+    let rows = "SELECT k, f, CAST(f AS REAL) AS r, CASE WHEN k < 4 THEN named_struct('x', i, 's', s) END AS o, \
+                CAST(i AS DECIMAL(10, 2)) AS m, arrow_cast(s, 'Dictionary(Int32, Utf8)') AS d \
+                FROM (VALUES (1, CAST('NaN' AS DOUBLE), 1, 'b'), (1, 2.5, NULL, 'a'), (1, CAST('-Infinity' AS DOUBLE), 3, NULL), \
+                (2, 1.5, 5, NULL), (2, CAST('NaN' AS DOUBLE), NULL, 'z'), (2, NULL, NULL, NULL), (3, -0.0, 7, 'c'), \
+                (3, 0.0, NULL, 'd'), (4, CAST('Infinity' AS DOUBLE), 9, 'e'), (4, -CAST('NaN' AS DOUBLE), 2, 'e'), \
+                (5, NULL, NULL, NULL)) AS t(k, f, i, s)";
+    for batch_rows in [1, 8192] {
+        let both = Both::new(batch_rows, 1, None);
+        both.table("t", rows).await;
+        for call in ["min", "max", "sum", "avg", "count", "stddev", "var_pop", "median", "array_agg"] {
+            for argument in ["f", "r", "m"] {
+                both.check(&format!("SELECT k, {call}({argument}) OVER (PARTITION BY k) FROM t")).await;
+            }
+        }
+        for call in ["min", "max", "count", "array_agg"] {
+            for argument in ["o", "d"] {
+                both.check(&format!("SELECT k, {call}({argument}) OVER (PARTITION BY k) FROM t")).await;
+            }
+        }
+        both.check("SELECT k, corr(f, k) OVER (PARTITION BY k), count(DISTINCT f) OVER (PARTITION BY k) FROM t").await;
+    }
+}
+
 #[tokio::test]
 async fn units_go_over_the_ends_of_batches() {
     for batch_rows in [1, 2, 7, 100, 8192] {
