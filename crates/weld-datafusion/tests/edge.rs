@@ -363,6 +363,11 @@ async fn nans_have_signs() {
     engines.table_from("f", sql, 2).await;
     engines.check("SELECT x, x < 0.5, x > 0.5, x = 'NaN'::double, x % 0 < 1, x % 0 > 1 FROM f WHERE x < 1", 1).await;
     engines.check("SELECT x FROM f WHERE x % 0 < 1", 1).await;
+    let sql = "SELECT x FROM (VALUES ('Infinity'::double), ('-Infinity'::double), ('NaN'::double), (- 'NaN'::double), \
+               (5.5::double), (-0.0::double), (-7::double)) AS g(x)";
+    engines.table_from("g", sql, 2).await;
+    let of = "x, x % 2 < 9, x % -0.5 < 9, x % 3 < 9, x % 'Infinity'::double < 9, x::real % 4::real < 9, 8 % x < 9";
+    engines.check(&format!("SELECT {of} FROM g WHERE x IS NOT NULL"), 1).await;
     // IN and CASE go by the bits, = does not.
     for sql in [
         "SELECT x, x IN (0.0, 2, 3, 4, 5), x NOT IN (-0.0, 1, 3, 4, 5, 6, 7, 8, 9), x IN (0.0) FROM f WHERE x <> 7",

@@ -63,7 +63,7 @@ impl<'c> Values<'c, '_> {
             BinaryOp::Sub => build(if float { Op::FSub } else { Op::Sub }),
             BinaryOp::Mul => build(if float { Op::FMul } else { Op::Mul }),
             BinaryOp::Div if float => build(Op::FDiv),
-            BinaryOp::Rem if float => build(Op::FRem),
+            BinaryOp::Rem if float => self.float_remainder(a, b),
             BinaryOp::BitAnd | BinaryOp::And => build(Op::And),
             BinaryOp::BitOr | BinaryOp::Or => build(Op::Or),
             BinaryOp::BitXor => build(Op::Xor),
@@ -77,6 +77,17 @@ impl<'c> Values<'c, '_> {
             op if op.is_comparison() => self.compare_scalars(op, kind, a, b),
             _ => Err(internal("an operator that can fail")),
         }
+    }
+
+    /// `fmod`. Of a power of two LLVM computes it without a call, and gives the NaN of an infinity that infinity's sign; `fmod`
+    /// gives the NaN that the processor makes of an invalid operation. An order by the sign of NaNs tells them apart.
+    fn float_remainder(&self, a: BasicValueEnum<'c>, b: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+        use InstructionOpcode as Op;
+        let remainder = self.b.build_binop(Op::FRem, a, b, "")?;
+        let product = self.b.build_binop(Op::FMul, a, b, "")?;
+        let invalid = self.b.build_binop(Op::FDiv, product, product, "")?;
+        let is_nan = self.compare_scalars(BinaryOp::Ne, ScalarKind::F64, remainder, remainder)?;
+        self.select_lanes(is_nan, invalid, remainder)
     }
 
     /// Any operator of two scalars; integer division traps.
