@@ -4,10 +4,11 @@
 //! SET weld.verify = true;
 //! ```
 //!
-//! The plan as stock DataFusion made it runs first, to its end; then the plan with compiled pipelines. Both results are
+//! The plan as it was before pipelines were compiled runs first, to its end, on DataFusion's operators; then the plan with
+//! compiled pipelines. What `weld.plans` has rewritten is rewritten in both. Both results are
 //! held in memory and compared by [`compare`](crate::compare). What cannot be compared runs on Weld alone, and EXPLAIN
 //! and the metric `unverified` say so: plans without an end, and volatile functions. Where the query itself leaves a
-//! choice (LIMIT without a total order, window functions over ties), results that differ in what is chosen pass.
+//! choice (LIMIT without a total order, window functions over rows that tie), results that differ in what is chosen pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::compare::{self, Answer, error_class};
 use crate::verify::choice::Choice;
 
 mod choice;
+mod ties;
 
 /// `weld` with its rows compared with those of `stock`, the plan in whose place it stands.
 ///
@@ -50,7 +52,7 @@ pub(crate) fn beside(weld: Arc<dyn ExecutionPlan>, stock: &Arc<dyn ExecutionPlan
     }
     let stock = match choice::not_comparable(stock)? {
         Some(reason) => Err(reason),
-        None => Ok(Arc::clone(stock)),
+        None => Ok(ties::watched(Arc::clone(stock))?),
     };
     Ok(Arc::new(VerifyExec::new(weld, stock)))
 }
@@ -107,6 +109,7 @@ impl Comparison {
         // The plans share sources, whose state is the first run's; a join's filter is left to its new owner.
         let stock = reset_plan_states(Arc::clone(&self.stock))?;
         self.forget_bounds()?;
+        ties::forget_ties(&self.stock)?;
         let expected = self.timed("stock_time", collect(&stock, context, memory)).await;
         // What scalar subqueries gave is kept where the other plan's put theirs: this clears it.
         drop(reset_plan_states(stock)?);

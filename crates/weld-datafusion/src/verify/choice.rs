@@ -5,11 +5,17 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::ties::{depends_on_ties, found_ties, windows};
 use crate::compare::{self, Answer};
 
 /// Why two runs of a plan cannot be compared at all.
@@ -30,23 +36,29 @@ pub(super) fn not_comparable(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<&'s
 }
 
 /// How far results of a plan may differ.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) enum Choice {
     /// Not at all.
     None,
     /// In which rows of a tie are there: a LIMIT at the top of the plan, over rows in this order.
     Ties(Option<LexOrdering>),
+    /// In all but these columns: what a window function makes of ties.
+    AllBut(Vec<usize>),
     /// In anything but the columns.
     Values,
 }
 
 impl Choice {
+    /// Of a plan that has been executed.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Choice {
         let (below, limited) = below_limit(plan);
-        if chooses(below) {
-            return Choice::Values;
+        // The operators above keep the columns of a plan without limits, as far as they are decided.
+        match (decided(if limited { below } else { plan }), limited) {
+            (Decided::All, false) => Choice::None,
+            (Decided::All, true) => Choice::Ties(plan.output_ordering().cloned()),
+            (Decided::Columns(columns), false) => Choice::AllBut(columns),
+            _ => Choice::Values,
         }
-        if limited { Choice::Ties(plan.output_ordering().cloned()) } else { Choice::None }
     }
 
     /// What is left of `difference` where the plan leaves a choice.
@@ -54,29 +66,26 @@ impl Choice {
         match self {
             Choice::None => Ok(Some(difference)),
             Choice::Ties(ordering) => compare::keys_difference(expected, found, ordering.as_ref()),
+            Choice::AllBut(columns) => match compare::schema_difference(&expected.schema, &found.schema) {
+                None => compare::difference(&only(expected, &columns)?, &only(found, &columns)?),
+                difference => Ok(difference),
+            },
             Choice::Values => Ok(compare::schema_difference(&expected.schema, &found.schema)),
         }
     }
+}
+
+fn only(answer: &Answer, columns: &[usize]) -> Result<Answer> {
+    let batches = answer.batches.iter().map(|batch| batch.project(columns)).collect::<Result<_, _>>()?;
+    Ok(Answer { schema: Arc::new(answer.schema.project(columns)?), batches, ordering: None })
 }
 
 /// The plan below the limits at its top, and whether there are any.
 fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> (&Arc<dyn ExecutionPlan>, bool) {
     let (mut node, mut limited) = (plan, false);
     loop {
-        let moves = matches!(
-            node.name(),
-            "SortPreservingMergeExec"
-                | "KeySortExec"
-                | "SortExec"
-                | "SortExec(TopK)"
-                | "GlobalLimitExec"
-                | "LocalLimitExec"
-                | "CoalescePartitionsExec"
-                | "CooperativeExec"
-                | "ProjectionExec"
-        );
         match node.children().as_slice() {
-            [child] if moves => {
+            [child] if keeps_rows(node) || limits(node) || node.is::<ProjectionExec>() => {
                 limited |= limits(node);
                 node = child;
             }
@@ -85,19 +94,106 @@ fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> (&Arc<dyn ExecutionPlan>, bool)
     }
 }
 
+/// Whether a plan's rows are those of its input, in whatever order, as far as it has no limit.
+fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    matches!(
+        plan.name(),
+        "SortPreservingMergeExec"
+            | "KeySortExec"
+            | "SortExec"
+            | "SortExec(TopK)"
+            | "CoalescePartitionsExec"
+            | "RepartitionExec"
+            | "CooperativeExec"
+            | "TieWatchExec"
+    )
+}
+
 fn limits(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.fetch().is_some() || matches!(plan.name(), "GlobalLimitExec" | "LocalLimitExec")
+    plan.fetch().is_some() || matches!(plan.name(), "GlobalLimitExec" | "LocalLimitExec" | "PartitionedTopKExec")
 }
 
-/// Whether a plan's values depend on the order of rows that nothing orders.
-fn chooses(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let here = match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => aggregate.aggr_expr().iter().any(|call| depends_on_order(call.fun().name())),
-        None => plan.name().contains("Window"),
+/// What of a plan's rows does not depend on the order of rows that nothing orders.
+enum Decided {
+    All,
+    /// Which rows there are, and their values in these columns.
+    Columns(Vec<usize>),
+    Nothing,
+}
+
+fn decided(plan: &Arc<dyn ExecutionPlan>) -> Decided {
+    if limits(plan) {
+        return Decided::Nothing;
+    }
+    let inputs: Vec<Decided> = plan.children().into_iter().map(decided).collect();
+    let all = inputs.iter().all(|input| matches!(input, Decided::All));
+    let columns = match inputs.as_slice() {
+        [Decided::Columns(columns)] => Some(columns.clone()),
+        [Decided::All] => plan.children().first().map(|input| (0..input.schema().fields().len()).collect()),
+        _ => None,
     };
-    here || limits(plan) || plan.children().into_iter().any(chooses)
+    if let (Some(windows), Some(columns)) = (windows(plan), &columns) {
+        return of_windows(plan, windows, columns);
+    }
+    if all {
+        let aggregate = plan.downcast_ref::<AggregateExec>();
+        let depends = aggregate.is_some_and(|aggregate| aggregate.aggr_expr().iter().any(|call| takes_any_row(call)));
+        return if depends { Decided::Nothing } else { Decided::All };
+    }
+    let Some(columns) = columns else { return Decided::Nothing };
+    let reads_decided = |expr: &Arc<dyn PhysicalExpr>| reads_only(expr, &columns);
+    if keeps_rows(plan) {
+        return Decided::Columns(columns);
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr().iter().map(|shown| &shown.expr);
+        return Decided::Columns(positions(exprs.map(reads_decided)));
+    }
+    match plan.downcast_ref::<FilterExec>() {
+        Some(filter) if reads_decided(filter.predicate()) => Decided::Columns(match filter.projection() {
+            Some(kept) => positions(kept.iter().map(|column| columns.contains(column))),
+            None => columns,
+        }),
+        _ => Decided::Nothing,
+    }
 }
 
-fn depends_on_order(function: &str) -> bool {
+/// A window operator over an input of which `columns` are decided.
+fn of_windows(plan: &Arc<dyn ExecutionPlan>, windows: &[Arc<dyn WindowExpr>], columns: &[usize]) -> Decided {
+    let ties = found_ties(plan);
+    let first = plan.schema().fields().len() - windows.len();
+    let decided = |window: &Arc<dyn WindowExpr>| {
+        let exprs = window.all_expressions();
+        let mut read = exprs.args.iter().chain(&exprs.partition_by_exprs).chain(&exprs.order_by_exprs);
+        let reads_decided = read.all(|expr| reads_only(expr, columns)) && (columns.len() == first || !filters(window));
+        reads_decided && !(ties && depends_on_ties(window.as_ref()))
+    };
+    let made = positions(windows.iter().map(decided)).into_iter().map(|index| first + index);
+    let columns: Vec<usize> = columns.iter().copied().chain(made).collect();
+    if columns.len() == plan.schema().fields().len() { Decided::All } else { Decided::Columns(columns) }
+}
+
+/// Whether a window function has a FILTER, to which DataFusion gives no access but prints it.
+fn filters(window: &Arc<dyn WindowExpr>) -> bool {
+    format!("{window:?}").contains("filter: Some(")
+}
+
+fn positions(which: impl Iterator<Item = bool>) -> Vec<usize> {
+    which.enumerate().filter_map(|(index, yes)| yes.then_some(index)).collect()
+}
+
+fn reads_only(expr: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> bool {
+    collect_columns(expr).iter().all(|column| columns.contains(&column.index()))
+}
+
+/// Whether an aggregate depends on the order of rows, which its own ORDER BY does not decide.
+fn takes_any_row(call: &AggregateFunctionExpr) -> bool {
+    let is_ordered = |arg: &Arc<dyn PhysicalExpr>| {
+        arg.is::<Literal>() || call.order_bys().iter().any(|key| key.expr.as_ref() == arg.as_ref())
+    };
+    depends_on_order(call.fun().name()) && !call.expressions().iter().all(is_ordered)
+}
+
+pub(super) fn depends_on_order(function: &str) -> bool {
     matches!(function, "first_value" | "last_value" | "nth_value" | "any_value" | "array_agg" | "string_agg")
 }

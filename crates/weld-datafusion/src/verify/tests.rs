@@ -107,6 +107,70 @@ async fn what_the_query_leaves_open_may_differ() {
     );
 }
 
+/// A window function beside one that gives something else, over 100 rows: what is found of it.
+async fn windows(weld: &str, stock: &str) -> Result<(), String> {
+    against(&format!("select a, {weld} as w from t"), &format!("select a, {stock} as w from t")).await
+}
+
+#[tokio::test]
+async fn windows_are_compared_where_their_rows_are_in_order() {
+    for (weld, stock) in [
+        ("row_number() over (order by a)", "row_number() over (order by -a)"),
+        ("lag(a) over (partition by a % 7 order by a)", "lag(a, 2) over (partition by a % 7 order by a)"),
+        ("sum(a) over (order by a)", "sum(a) over (order by a) + a / 99"),
+        ("sum(a) over (partition by a % 7)", "sum(a) over (partition by a % 7) + a / 99"),
+        ("rank() over (order by a % 7)", "dense_rank() over (order by a % 7)"),
+        ("count(*) over (order by a % 7)", "rank() over (order by a % 7)::bigint"),
+        ("avg(a) over (order by a rows 2 preceding)", "avg(a) over (order by a rows 3 preceding)"),
+        ("array_agg(a) over (order by a rows 1 preceding)", "array_agg(a) over (order by a desc rows 1 preceding)"),
+    ] {
+        let error = windows(weld, stock).await.expect_err(weld);
+        assert!(error.contains("weld.verify: Weld's result is not stock DataFusion's"), "{error}");
+    }
+    let numbered = |by: &str, keep: &str| {
+        format!(
+            "select a from (select a, row_number() over (partition by a % 7 order by {by}) n from t) where n {keep}"
+        )
+    };
+    let error = against(&numbered("a", "= 1"), &numbered("a", "= 2")).await.unwrap_err();
+    assert!(error.contains("15 rows expected") || error.contains("expected, ("), "{error}");
+    let (weld, stock) = ("select sum(n) from (", "select sum(n * n) from (");
+    let rows = "select row_number() over (order by a) n from t)";
+    against(&format!("{weld}{rows}"), &format!("{stock}{rows}").replace("n * n", "n + 1")).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn ties_of_windows_may_differ() {
+    for (weld, stock) in [
+        ("row_number() over (order by a % 7)", "row_number() over (order by a % 7, a desc)"),
+        ("lag(a) over (order by a % 7)", "lag(a) over (order by a % 7, -a)"),
+        ("sum(a) over (order by a % 7 rows 2 preceding)", "sum(a) over (order by a % 7, -a rows 2 preceding)"),
+        ("first_value(a) over (partition by a % 7)", "first_value(a) over (partition by a % 7 order by -a)"),
+    ] {
+        // The plan that is taken for stock DataFusion's leaves the choice.
+        windows(stock, weld).await.expect(weld);
+    }
+    // The columns beside them are compared.
+    let select = |shown: &str| format!("select {shown}, row_number() over (order by a % 7) as n from t");
+    let error = against(&select("a / 50 as x"), &select("a / 51 as x")).await.unwrap_err();
+    assert!(error.contains("Weld's result is not stock DataFusion's"), "{error}");
+    let error = against(&select("sum(a) over (order by -a) as x"), &select("sum(a) over (order by a) as x")).await;
+    assert!(error.unwrap_err().contains("Weld's result is not stock DataFusion's"));
+    // Equal rows may change places.
+    let twice = "select a / 2 as b, row_number() over (order by a / 2) as n from t";
+    let error = against(&twice.replace("as n", "+ 1 as n"), twice).await.unwrap_err();
+    assert!(error.contains("Weld's result is not stock DataFusion's"), "{error}");
+}
+
+#[tokio::test]
+async fn aggregates_in_an_order_are_compared() {
+    let by = |key: &str| format!("select a % 7 as k, array_agg(a order by {key}) as l from t group by 1");
+    against(&by("a"), &by("a")).await.unwrap();
+    let error = against(&by("a desc"), &by("a")).await.unwrap_err();
+    assert!(error.contains("Weld's result is not stock DataFusion's"), "{error}");
+    against(&by("a % 7"), &by("a % 7, 1")).await.unwrap();
+}
+
 #[tokio::test]
 async fn writing_happens_once() {
     let context = session(true);
