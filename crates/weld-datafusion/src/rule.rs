@@ -6,6 +6,7 @@
 
 pub(crate) mod foreign;
 mod join;
+mod mistaken;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -74,6 +75,7 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = &mistaken::without_mistaken_filters(Arc::clone(plan))?;
         if !options.verify && gate::is_small(plan, &options) {
             let mut declined = Vec::new();
             gate::declined(plan, &mut declined);

@@ -1,0 +1,86 @@
+//! Dynamic filters that were pushed to another column than they were made for.
+//!
+//! ```text
+//! HashJoinExec on w = i16@0 + i16@1        its filter: i16@0 + i16@1 is one of the keys
+//!   RepartitionExec                        two columns are called i16: the filter is i16@0 + i16@0 from here on
+//!     HashJoinExec, columns i16, i16       so it belongs to the left side alone
+//!       scan of t: i8, i16                 where it drops rows
+//! ```
+//! DataFusion pushes filters through most operators by the names of columns, and takes the first of two with one name. Its
+//! scans use such a filter for row groups and pages, unless `pushdown_filters` is set; ours drops rows by it. So operators
+//! get new filters, which no scan has, where two columns of one name are on the way.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+/// The plan without filters that may have come to other columns.
+pub(super) fn without_mistaken_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        let Some(input) = node.children().last().map(|input| Arc::clone(input)) else {
+            return Ok(Transformed::no(node));
+        };
+        let filters = node.dynamic_expressions_produced();
+        let columns = filters.iter().flat_map(columns_of).collect::<Vec<_>>();
+        match may_be_mistaken(&input, &columns) {
+            true => Ok(Transformed::yes(with_new_filter(node)?)),
+            false => Ok(Transformed::no(node)),
+        }
+    })
+    .data()
+}
+
+fn columns_of(filter: &Arc<dyn PhysicalExpr>) -> Vec<Column> {
+    // Not what a filter says by now, but what it was made for.
+    filter.children().into_iter().flat_map(collect_columns).collect()
+}
+
+/// Whether a filter over these columns of `plan` may be taken for one over others below.
+fn may_be_mistaken(plan: &Arc<dyn ExecutionPlan>, columns: &[Column]) -> bool {
+    if columns.is_empty() {
+        return false;
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let below = columns.iter().filter_map(|column| projection.expr().get(column.index()));
+        let below: Vec<Column> = below.flat_map(|shown| collect_columns(&shown.expr)).collect();
+        return columns.iter().any(|column| named(plan, column).len() > 1)
+            || may_be_mistaken(projection.input(), &below);
+    }
+    plan.children().into_iter().any(|input| {
+        let places: Vec<Vec<usize>> = columns.iter().map(|column| named(input, column)).collect();
+        // It is not pushed to where one of its columns is missing.
+        let is_pushed = places.iter().all(|places| !places.is_empty());
+        is_pushed && {
+            let below = columns.iter().zip(&places).map(|(column, places)| Column::new(column.name(), places[0]));
+            places.iter().any(|places| places.len() > 1) || may_be_mistaken(input, &below.collect::<Vec<_>>())
+        }
+    })
+}
+
+/// Where `plan` has columns of this name.
+fn named(plan: &Arc<dyn ExecutionPlan>, column: &Column) -> Vec<usize> {
+    let schema = plan.schema();
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| field.name() == column.name()).map(|(index, _)| index).collect()
+}
+
+fn with_new_filter(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    // An aggregate that is reset keeps its filter.
+    let Some(exec) = node.downcast_ref::<AggregateExec>() else { return node.reset_state() };
+    let anew = AggregateExec::try_new(
+        *exec.mode(),
+        exec.group_expr().clone(),
+        exec.aggr_expr().to_vec(),
+        exec.filter_expr().to_vec(),
+        Arc::clone(exec.input()),
+        exec.input_schema(),
+    )?;
+    Ok(Arc::new(anew.with_limit_options(exec.limit_options())))
+}

@@ -1,0 +1,31 @@
+//! Filters that joins, sorts and aggregates make while they run, over columns of which two have one name.
+
+use crate::common::{Engines, config};
+
+/// A self-join, whose columns are called as those of its sides, below an exchange.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_one_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for partitions in [1, 2] {
+        let engines = Engines::new(config(partitions));
+        let rows = "SELECT value AS id, value % 9 AS k, value % 41 - 20 AS x FROM generate_series(1, 400)";
+        engines.parquet_from("t", rows, folder.path()).await;
+        engines.parquet_from("u", "SELECT value * 3 AS w FROM generate_series(1, 9)", folder.path()).await;
+        // Compiled, on DataFusion's operators, and as a query over small tables.
+        for (compile, plan) in [(0, 0), (4_000_000, 0), (4_000_000, 200_000)] {
+            for (name, rows) in [("compile", compile), ("plan", plan)] {
+                engines.run(&format!("SET weld.{name}_min_rows = {rows}")).await.expect("a known setting");
+            }
+            for sql in [
+                "SELECT count(*), sum(a.id) FROM t a JOIN t b ON a.k = b.k JOIN u ON b.x + a.x = u.w",
+                "SELECT a.id, b.id FROM t a JOIN t b ON a.k = b.k LEFT SEMI JOIN u ON b.x = u.w WHERE a.id < 30",
+                "SELECT b.x, a.x FROM t a JOIN t b ON a.k = b.k AND a.id < b.id ORDER BY b.x - a.x DESC, b.x, a.x LIMIT 7",
+                "SELECT x FROM (SELECT b.x, a.x AS y FROM t a JOIN t b ON a.k = b.k) ORDER BY x DESC LIMIT 40",
+                "SELECT min(b.x), max(a.x) FROM t a JOIN t b ON a.k = b.k AND a.x > 3 AND b.x < 12 AND a.id <> b.id",
+                "SELECT max(b.x) FROM t a JOIN t b ON a.k = b.k + 1 AND a.x + b.x < 5",
+            ] {
+                engines.check(sql, 0).await;
+            }
+        }
+    }
+}
