@@ -106,6 +106,9 @@ impl Engines {
         }
         let stock = run(&self.stock, &case.sql).await;
         let weld = run(&self.weld, &case.sql).await;
+        if let (Err(error), true) = (&stock, std::env::var_os("WELD_SQL_SHOW").is_some()) {
+            println!("stock: {}", error.message);
+        }
         match (stock, weld) {
             (Ok((stock, _)), Ok((weld, summary))) => {
                 let left_out = case.settings.leaves_out_passes();

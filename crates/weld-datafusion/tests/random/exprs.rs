@@ -17,7 +17,7 @@ impl Queries<'_> {
         if self.rng.one_in(12) {
             let (a, b) = (self.expr(columns, kind, depth - 1), self.expr(columns, kind, depth - 1));
             // DataFusion finds no common type for the others.
-            let more = !matches!(kind, Kind::Bool | Kind::Float | Kind::Decimal);
+            let more = !matches!(kind, Kind::Bool | Kind::Float | Kind::Decimal | Kind::List);
             let two = ["coalesce", "nullif", "nvl", "greatest", "least"];
             let two = if more { &two[..] } else { &two[..2] };
             return format!("{}({a}, {b})", self.rng.pick(two));
@@ -102,6 +102,14 @@ impl Queries<'_> {
     fn boolean(&mut self, columns: &[Column], depth: usize) -> String {
         let kind = self.rng.pick(&KINDS);
         let not = self.rng.pick(&["", "", "NOT "]);
+        if columns.iter().any(|column| column.kind == Kind::List) && self.rng.one_in(10) {
+            let list = self.expr(columns, Kind::List, depth);
+            if self.rng.one_in(2) {
+                return format!("({list} IS {not}NULL)");
+            }
+            let op = self.rng.pick(&["=", "<>", "IS DISTINCT FROM"]);
+            return format!("({list} {op} {})", self.expr(columns, Kind::List, depth));
+        }
         match self.rng.below(16) {
             0..=2 => {
                 let (a, b) = (self.expr(columns, Kind::Bool, depth), self.expr(columns, Kind::Bool, depth));

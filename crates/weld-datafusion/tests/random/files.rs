@@ -13,6 +13,8 @@ use super::tables::Table;
 #[derive(Clone, Debug)]
 pub(crate) struct Writing(pub(crate) Rng);
 
+const WRITTEN_AT_ONCE: usize = 500;
+
 pub(crate) fn write(writing: &Writing, table: &Table, folder: &Path) {
     let mut rng = writing.0.clone();
     let rng = &mut rng;
@@ -25,7 +27,11 @@ pub(crate) fn write(writing: &Writing, table: &Table, folder: &Path) {
         let schema = table.batches[0].schema();
         let mut writer = ArrowWriter::try_new(file, schema, Some(properties)).expect("types that Parquet knows");
         for batch in table.batches.iter().skip(number).step_by(files) {
-            writer.write(batch).expect("a temporary folder is writable");
+            // The writer calls itself for each row group that a batch fills.
+            for start in (0..batch.num_rows()).step_by(WRITTEN_AT_ONCE) {
+                let rows = batch.slice(start, WRITTEN_AT_ONCE.min(batch.num_rows() - start));
+                writer.write(&rows).expect("a temporary folder is writable");
+            }
         }
         writer.close().expect("a temporary folder is writable");
     }

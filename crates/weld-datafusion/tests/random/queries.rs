@@ -46,7 +46,10 @@ impl<'a> Queries<'a> {
     }
 
     pub(crate) fn query(&mut self) -> String {
-        match self.rng.below(15) {
+        match self.rng.below(18) {
+            15 => self.ordered_by_all(1, 40),
+            16 => self.whole_partitions(),
+            17 => self.unnested(),
             12 => self.correlated(),
             13 => self.recursive(),
             14 => self.windows(),
@@ -171,6 +174,50 @@ impl<'a> Queries<'a> {
         format!("SELECT {} FROM {from}{filter}", list.join(", "))
     }
 
+    /// Aggregates of all types over whole window partitions, whose rows need no order.
+    fn whole_partitions(&mut self) -> String {
+        let (from, columns) = self.from(1);
+        let filter = self.filter(&columns);
+        let partition = self.rng.pick(&columns).name;
+        let mut list = vec![format!("{partition} AS p")];
+        for index in 0..1 + self.rng.below(3) {
+            let any = self.rng.pick(&KINDS);
+            let (call, _) = match self.rng.below(3) {
+                // Windows take whichever NaN is greatest, whatever the order of rows.
+                0 => (format!("{}({})", self.rng.pick(&["min", "max"]), self.expr(&columns, any, 1)), any),
+                1 => (format!("count({})", self.expr(&columns, any, 1)), Kind::Int),
+                _ => {
+                    let numeric = self.rng.pick(&[Kind::Int, Kind::Float, Kind::Decimal]);
+                    let name = self.rng.pick(&["sum", "avg", "min", "max"]);
+                    (format!("{name}({})", self.expr(&columns, numeric, 1)), numeric)
+                }
+            };
+            let call = format!("{call} OVER (PARTITION BY {partition})");
+            if !list.iter().any(|other| other.starts_with(&call)) {
+                list.push(format!("{call} AS w{index}"));
+            }
+        }
+        format!("SELECT {} FROM {from}{filter}", list.join(", "))
+    }
+
+    /// A row for each item of a list.
+    fn unnested(&mut self) -> String {
+        let (from, columns) = self.from(0);
+        let filter = self.filter(&columns);
+        let (list, kind) = (self.expr(&columns, Kind::List, 1), self.rng.pick(&KINDS));
+        let (items, beside) = (self.alias(), self.column(&columns, kind));
+        let rows = format!("SELECT {beside} AS k, unnest({list}) AS u FROM {from}{filter}");
+        match self.rng.below(3) {
+            0 => rows,
+            1 => format!("SELECT u, count(*) AS n, min(k) AS m FROM ({rows}) AS {items} GROUP BY u"),
+            _ => {
+                let (other, columns) = self.source(0);
+                let key = self.column(&columns, Kind::Int);
+                format!("SELECT u, {key} AS o FROM ({rows}) AS {items} JOIN {other} ON u = {key}")
+            }
+        }
+    }
+
     fn read_twice(&mut self, select: &str, columns: &[Column]) -> String {
         let (from, one, other) = (self.alias(), self.alias(), self.alias());
         let all = |alias: &str| {
@@ -262,7 +309,7 @@ impl<'a> Queries<'a> {
         // Of a constant key DataFusion's operators give the group of null twice: they take it for sorted.
         let is_computed = |column: &Column| [".x", ".l", ".v"].iter().any(|of| column.name.contains(of));
         let (mut from, mut columns) = self.from(1);
-        if columns.iter().all(is_computed) {
+        while columns.iter().all(is_computed) {
             (from, columns) = self.from(0);
         }
         let filter = self.filter(&columns);
@@ -319,8 +366,9 @@ impl<'a> Queries<'a> {
     fn project(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
         let mut exprs = Vec::new();
         let mut made = Vec::new();
+        let has_lists = columns.iter().any(|column| column.kind == Kind::List);
         for _ in 0..1 + self.rng.below(4) {
-            let kind = self.rng.pick(&KINDS);
+            let kind = if has_lists && self.rng.one_in(3) { Kind::List } else { self.rng.pick(&KINDS) };
             let name = self.alias();
             exprs.push(format!("{} AS {name}", self.expr(columns, kind, 3)));
             made.push(Column { name, kind });
@@ -443,9 +491,13 @@ impl<'a> Queries<'a> {
             let mut on = Vec::new();
             for _ in 0..1 + self.rng.below(2) {
                 let kind = self.rng.pick(&[Kind::Int, Kind::Int, Kind::Text, Kind::Date, Kind::Decimal, Kind::Float]);
-                let (left, right) = (self.column(&columns, kind), self.column(&right_columns, kind));
+                let right = self.column(&right_columns, kind);
+                // Of several tables, as soon as there are some.
+                let depth = usize::from(self.rng.one_in(4));
+                let left = if depth > 0 { self.expr(&columns, kind, depth) } else { self.column(&columns, kind) };
                 let equals = self.rng.pick(&["=", "=", "=", "=", "IS NOT DISTINCT FROM"]);
-                on.push(format!("{left} {equals} {right}"));
+                // In parentheses: IS NOT DISTINCT FROM binds less than AND.
+                on.push(format!("({left} {equals} {right})"));
             }
             let all: Vec<Column> = columns.iter().chain(&right_columns).cloned().collect();
             if self.rng.one_in(12) {
@@ -560,6 +612,7 @@ impl<'a> Queries<'a> {
                 Kind::Date => "DATE",
                 Kind::Timestamp => "TIMESTAMP",
                 Kind::Text => "VARCHAR",
+                Kind::List => "BIGINT[]",
             };
             return format!("CAST(NULL AS {name})");
         }
@@ -590,6 +643,8 @@ impl<'a> Queries<'a> {
                 let of = rng.pick(&["DECIMAL(5, 2)", "DECIMAL(15, 2)", "DECIMAL(12, 4)", "DECIMAL(38, 10)"]);
                 format!("CAST({value} AS {of})")
             }
+            // Functions that make lists are in none of DataFusion's default features.
+            Kind::List => "CAST(NULL AS BIGINT[])".to_owned(),
             Kind::Date => {
                 format!("DATE '{}'", rng.pick(&["1970-01-01", "1969-12-31", "1970-01-03", "2000-02-29", "1900-01-01"]))
             }

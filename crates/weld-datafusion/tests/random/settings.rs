@@ -9,13 +9,14 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 14] = [
+const SWITCHES: [&str; 15] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
     "weld.join",
     "weld.evaluate",
     "weld.window",
+    "weld.sort",
     "weld.scan",
     "weld.drop_exchanges",
     "weld.plans",
@@ -27,7 +28,7 @@ const SWITCHES: [&str; 14] = [
 ];
 
 /// DataFusion's that change what a plan looks like, with the values that they take.
-const PLANNING: [(&str, &[&str]); 10] = [
+const PLANNING: [(&str, &[&str]); 20] = [
     ("datafusion.execution.batch_size", &["2", "10", "64", "8192", "8192"]),
     ("datafusion.execution.target_partitions", &["1", "1", "3"]),
     ("datafusion.execution.parquet.pushdown_filters", &["false", "false", "true"]),
@@ -38,6 +39,16 @@ const PLANNING: [(&str, &[&str]); 10] = [
     ("datafusion.optimizer.hash_join_single_partition_threshold_rows", &["0", "1000000"]),
     ("datafusion.optimizer.prefer_hash_join", &["true", "true", "true", "false"]),
     ("datafusion.optimizer.enable_dynamic_filter_pushdown", &["true", "true", "false"]),
+    ("datafusion.optimizer.enable_topk_aggregation", &["true", "true", "false"]),
+    ("datafusion.optimizer.enable_window_topn", &["false", "false", "true"]),
+    ("datafusion.optimizer.enable_window_limits", &["true", "true", "false"]),
+    ("datafusion.optimizer.repartition_windows", &["true", "true", "false"]),
+    ("datafusion.optimizer.repartition_sorts", &["true", "true", "false"]),
+    ("datafusion.optimizer.prefer_existing_sort", &["false", "false", "true"]),
+    ("datafusion.optimizer.filter_null_join_keys", &["false", "false", "true"]),
+    ("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", &["true", "true", "false"]),
+    ("datafusion.execution.parquet.reorder_filters", &["false", "true"]),
+    ("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", &["100000", "0"]),
 ];
 
 impl Settings {
@@ -47,6 +58,8 @@ impl Settings {
         for name in SWITCHES {
             all.push((name.to_owned(), (!rng.one_in(12)).to_string()));
         }
+        // Its own comparison must find no more differences than ours.
+        all.push(("weld.verify".to_owned(), rng.one_in(12).to_string()));
         // Tables are small.
         all.push(("weld.common_subplans_min_rows".to_owned(), "0".to_owned()));
         all.push(("weld.radix_min_groups".to_owned(), rng.pick(&["0", "1", "1", "20", "32768"]).to_owned()));

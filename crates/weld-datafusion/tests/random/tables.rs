@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    Decimal256Array, DictionaryArray, Float32Array, Float64Array, LargeStringArray, PrimitiveArray, RecordBatch,
-    StringArray, StringViewArray, UInt16Array, make_array,
+    Decimal256Array, DictionaryArray, Float32Array, Float64Array, LargeStringArray, ListArray, PrimitiveArray,
+    RecordBatch, StringArray, StringViewArray, UInt16Array, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Date,
     Timestamp,
     Text,
+    /// Of `BIGINT`.
+    List,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ pub(crate) fn kind(data_type: &DataType) -> Kind {
         DataType::Date32 | DataType::Date64 => Kind::Date,
         DataType::Timestamp(..) => Kind::Timestamp,
         data_type if data_type.is_integer() => Kind::Int,
+        DataType::List(_) => Kind::List,
         _ => Kind::Text,
     }
 }
@@ -87,6 +90,8 @@ fn data_types() -> Vec<DataType> {
         DataType::LargeUtf8,
         dictionary(DataType::Int32, DataType::Utf8),
         dictionary(DataType::UInt16, DataType::Utf8),
+        DataType::new_list(DataType::Int64, true),
+        DataType::new_list(DataType::Int64, true),
     ]
 }
 
@@ -308,6 +313,14 @@ fn values(rng: &mut Rng, data_type: &DataType, style: Style, here: &[bool]) -> A
                 let keys: PrimitiveArray<Int32Type> = codes.iter().map(|code| code.map(|code| code as i32)).collect();
                 Arc::new(DictionaryArray::new(keys, entries))
             }
+        }
+        DataType::List(_) => {
+            let list = |rng: &mut Rng| -> Vec<Option<i64>> {
+                let item = |rng: &mut Rng| (!rng.one_in(6)).then(|| integer(rng, style, i64_min, i64_max) as i64);
+                (0..rng.below(4)).map(|_| item(rng)).collect()
+            };
+            let lists = here.iter().map(|here| here.then(|| list(rng)));
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
         }
         other => panic!("{other} is not among the types"),
     }
