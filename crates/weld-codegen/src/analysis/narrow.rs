@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use weld_core::ir::{Expr, ExprKind, Literal, Sym, deep};
-use weld_core::op::{BinaryOp, Intrinsic};
+use weld_core::op::{BinaryOp, Intrinsic, fits_64_bits, kind_fits_64_bits};
 use weld_core::ty::Type;
 
 use super::speculatable;
@@ -35,13 +35,10 @@ pub(crate) fn is_tried_narrow(expr: &Expr) -> bool {
 }
 
 /// Whether an `i128` expression is known to fit 64 bits whatever its parts are.
-pub(crate) fn fits_64_bits(expr: &Expr) -> bool {
+pub(crate) fn is_short(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Literal(Literal::I128(value)) => i64::try_from(*value).is_ok(),
-        ExprKind::Cast(of) => of
-            .ty
-            .as_scalar()
-            .is_some_and(|kind| kind.is_integer() && (kind.bits() < 64 || kind.bits() == 64 && kind.is_signed())),
+        ExprKind::Literal(Literal::I128(value)) => fits_64_bits(*value),
+        ExprKind::Cast(of) => of.ty.as_scalar().is_some_and(kind_fits_64_bits),
         _ => false,
     }
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use weld_core::diag::Span;
 use weld_core::ir::{Known, Param, Program};
+use weld_core::op::fits_64_bits;
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::{Context, Run, Threads};
 
@@ -256,7 +257,7 @@ impl Compiled {
 /// Whether a value in flat form is what is known of it.
 fn holds(known: Known, words: &[u64]) -> bool {
     match (known, words) {
-        (Known::Short, [low, high]) => *high == (*low as i64 >> 63) as u64,
+        (Known::Short, [low, high]) => fits_64_bits(i128::from(*high as i64) << 64 | i128::from(*low)),
         (Known::Bytes(len), [found, _]) => *found == u64::from(len),
         _ => false,
     }

@@ -18,7 +18,7 @@ use weld_runtime::Status;
 
 use super::{Emitter, Res};
 use crate::analysis::loop_plan::FastPath;
-use crate::analysis::narrow::{fits_64_bits, is_checked_op, is_tried_narrow};
+use crate::analysis::narrow::{is_checked_op, is_short, is_tried_narrow};
 
 /// An operator tree over numbered leaves.
 enum Tree {
@@ -97,7 +97,7 @@ impl<'c> Emitter<'c, '_> {
             let args = deep(|| Res::Ok([self.wide_tree(a, leaves)?, self.wide_tree(b, leaves)?]))?;
             return Ok(Tree::Op { op: *op, span: expr.span, args: Box::new(args) });
         }
-        leaves.push(Leaf { wide: self.emit_int(expr)?, fits: fits_64_bits(expr) });
+        leaves.push(Leaf { wide: self.emit_int(expr)?, fits: is_short(expr) });
         Ok(Tree::Leaf(leaves.len() - 1))
     }
 

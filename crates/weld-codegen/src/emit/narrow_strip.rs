@@ -11,44 +11,42 @@
 //! Where they are not small, the strip is computed again, in full width. So nothing that a file, a type or statistics say
 //! of the values is trusted.
 
-use std::rc::Rc;
-
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::ir::{Expr, ExprKind, Literal, Sym, deep};
-use weld_core::op::BinaryOp;
+use weld_core::op::{BinaryOp, Bound, Evaluate};
 use weld_core::ty::ScalarKind;
 
 use super::{Emitter, Res, Val};
 use crate::analysis::narrow::operands;
 use crate::block::Flow;
-
-/// How large the magnitude of a value is at most.
-#[derive(Debug)]
-enum Bound {
-    /// As large as the leaf of that number was.
-    Leaf(usize),
-    Constant(u64),
-    Sum(Rc<Bound>, Rc<Bound>),
-    Product(Rc<Bound>, Rc<Bound>),
-    Either(Rc<Bound>, Rc<Bound>),
-}
+use crate::error::CompileError;
 
 /// A value, if its bound holds.
 #[derive(Clone)]
 struct Narrow<'c> {
     value: IntValue<'c>,
-    bound: Rc<Bound>,
+    /// Its leaves are numbers of [`Narrowed::leaves`].
+    bound: Bound<usize>,
+}
+
+/// A value whose magnitude is kept.
+struct Leaf<'c, 'e> {
+    expr: &'e Expr,
+    /// In the row at hand.
+    narrow: Narrow<'c>,
+    /// Where the magnitudes of all rows are.
+    most: PointerValue<'c>,
 }
 
 /// What is known of the values of a strip while its rows are computed.
 pub(super) struct Narrowed<'c, 'e> {
     /// What is bound to symbols in the row at hand.
     vars: Vec<(Sym, Narrow<'c>)>,
-    /// The values whose magnitudes are kept, and where; with the value in the row at hand.
-    leaves: Vec<(&'e Expr, Narrow<'c>, PointerValue<'c>)>,
+    /// The values whose magnitudes are kept.
+    leaves: Vec<Leaf<'c, 'e>>,
     /// The bounds of all operators.
-    bounds: Vec<Rc<Bound>>,
+    bounds: Vec<Bound<usize>>,
     /// Not zero if a leaf does not fit 64 bits.
     misfit: PointerValue<'c>,
 }
@@ -70,20 +68,21 @@ impl<'c, 'e> Narrowed<'c, 'e> {
     fn narrow(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Narrow<'c>> {
         if let Some((op, a, b)) = operands(expr) {
             let (a, b) = deep(|| Res::Ok((self.narrow(e, a)?, self.narrow(e, b)?)))?;
-            let (value, bound) = match op {
-                BinaryOp::Add => (e.add(a.value, b.value)?, Bound::Sum(a.bound, b.bound)),
-                BinaryOp::Sub => (e.sub(a.value, b.value)?, Bound::Sum(a.bound, b.bound)),
-                _ => (e.mul(a.value, b.value)?, Bound::Product(a.bound, b.bound)),
+            let value = match op {
+                BinaryOp::Add => e.add(a.value, b.value)?,
+                BinaryOp::Sub => e.sub(a.value, b.value)?,
+                _ => e.mul(a.value, b.value)?,
             };
-            let bound = Rc::new(bound);
-            self.bounds.push(Rc::clone(&bound));
+            let bound = Bound::of_operator(op, a.bound, b.bound);
+            let bound = bound.ok_or_else(|| super::internal("an operator without a bound is narrowed"))?;
+            self.bounds.push(bound.clone());
             return Ok(Narrow { value, bound });
         }
         match &expr.kind {
-            ExprKind::Literal(Literal::I128(value)) if i64::try_from(*value).is_ok() => {
-                let bound = Rc::new(Bound::Constant(value.unsigned_abs() as u64));
-                Ok(Narrow { value: e.i64(*value as i64), bound })
-            }
+            ExprKind::Literal(Literal::I128(value)) => match Bound::of_literal(*value) {
+                Some(bound) => Ok(Narrow { value: e.i64(*value as i64), bound }),
+                None => self.leaf(e, expr),
+            },
             ExprKind::Var(sym) if self.vars.iter().any(|(known, _)| known == sym) => {
                 let known = self.vars.iter().rev().find(|(known, _)| known == sym);
                 known.map(|(_, narrow)| narrow.clone()).ok_or_else(|| super::internal("a symbol without a value"))
@@ -92,15 +91,15 @@ impl<'c, 'e> Narrowed<'c, 'e> {
                 let cond = e.emit_int(cond)?;
                 let (a, b) = deep(|| Res::Ok((self.narrow(e, on_true)?, self.narrow(e, on_false)?)))?;
                 let value = e.choose_int(cond, a.value, b.value)?;
-                Ok(Narrow { value, bound: Rc::new(Bound::Either(a.bound, b.bound)) })
+                Ok(Narrow { value, bound: Bound::of_choice(a.bound, b.bound) })
             }
             _ => self.leaf(e, expr),
         }
     }
 
     fn leaf(&mut self, e: &mut Emitter<'c, '_>, expr: &'e Expr) -> Res<Narrow<'c>> {
-        if let Some((_, narrow, _)) = self.leaves.iter().find(|(known, ..)| known.same_as(expr)) {
-            return Ok(narrow.clone());
+        if let Some(leaf) = self.leaves.iter().find(|leaf| leaf.expr.same_as(expr)) {
+            return Ok(leaf.narrow.clone());
         }
         let (value, misfit) = match e.stored_halves(expr)? {
             Some([low, high]) => (low, e.misfit(low, high)?),
@@ -112,8 +111,8 @@ impl<'c, 'e> Narrowed<'c, 'e> {
         e.store(self.misfit, e.or(e.load_i64(self.misfit)?, misfit)?)?;
         let most = e.alloca(8, "most")?;
         e.store(most, e.or(e.load_i64(most)?, e.magnitude(value, 64)?)?)?;
-        let narrow = Narrow { value, bound: Rc::new(Bound::Leaf(self.leaves.len())) };
-        self.leaves.push((expr, narrow.clone(), most));
+        let narrow = Narrow { value, bound: Bound::Leaf(self.leaves.len()) };
+        self.leaves.push(Leaf { expr, narrow: narrow.clone(), most });
         Ok(narrow)
     }
 
@@ -122,43 +121,57 @@ impl<'c, 'e> Narrowed<'c, 'e> {
         let misfit = e.load_i64(self.misfit)?;
         let mut exact = e.cmp(IntPredicate::EQ, misfit, e.i64(0))?;
         for bound in &self.bounds {
-            if let Bound::Constant(value) = **bound {
-                exact = e.and(exact, e.bool(value <= limit))?;
+            if let Bound::Constant(value) = bound {
+                exact = e.and(exact, e.bool(*value <= limit))?;
                 continue;
             }
-            let bound = self.bound(e, bound)?;
+            let bound = bound.evaluate(&mut InRegisters { e, leaves: &self.leaves })?;
             let small = e.cmp(IntPredicate::ULE, bound, e.i64(limit as i64))?;
             exact = e.and(exact, small)?;
         }
         Ok(exact)
     }
+}
 
-    /// The bound, or the largest number if it is larger.
-    fn bound(&self, e: &mut Emitter<'c, '_>, bound: &Bound) -> Res<IntValue<'c>> {
-        let i64 = [e.unit.i64_type().into()];
-        let both = |e: &mut Emitter<'c, '_>, a: &Rc<Bound>, b: &Rc<Bound>| {
-            deep(|| Res::Ok((self.bound(e, a)?, self.bound(e, b)?)))
-        };
-        match bound {
-            // A magnitude is one less than that of a negative number.
-            Bound::Leaf(leaf) => e.add_nw(e.load_i64(self.leaves[*leaf].2)?, e.i64(1)),
-            Bound::Constant(value) => Ok(e.i64(*value as i64)),
-            Bound::Sum(a, b) => {
-                let (a, b) = both(e, a, b)?;
-                Ok(e.intrinsic("llvm.uadd.sat", &i64, &[a.into(), b.into()])?.into_int_value())
-            }
-            Bound::Product(a, b) => {
-                let (a, b) = both(e, a, b)?;
-                let pair = e.intrinsic("llvm.umul.with.overflow", &i64, &[a.into(), b.into()])?.into_struct_value();
-                let product = e.b.build_extract_value(pair, 0, "")?.into_int_value();
-                let overflow = e.b.build_extract_value(pair, 1, "")?.into_int_value();
-                e.choose_int(overflow, e.i64(-1), product)
-            }
-            Bound::Either(a, b) => {
-                let (a, b) = both(e, a, b)?;
-                Ok(e.intrinsic("llvm.umax", &i64, &[a.into(), b.into()])?.into_int_value())
-            }
-        }
+/// Bounds in 64 bits, as instructions.
+struct InRegisters<'a, 'b, 'c, 'u, 'e> {
+    e: &'a mut Emitter<'c, 'u>,
+    leaves: &'b [Leaf<'c, 'e>],
+}
+
+impl<'c> InRegisters<'_, '_, 'c, '_, '_> {
+    fn call(&mut self, name: &str, a: IntValue<'c>, b: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i64 = self.e.unit.i64_type().into();
+        Ok(self.e.intrinsic(name, &[i64], &[a.into(), b.into()])?.into_int_value())
+    }
+}
+
+impl<'c> Evaluate<usize> for InRegisters<'_, '_, 'c, '_, '_> {
+    type Value = IntValue<'c>;
+    type Error = CompileError;
+
+    fn leaf(&mut self, leaf: &usize) -> Res<IntValue<'c>> {
+        self.e.add_nw(self.e.load_i64(self.leaves[*leaf].most)?, self.e.i64(1))
+    }
+
+    fn constant(&mut self, value: u64) -> Res<IntValue<'c>> {
+        Ok(self.e.i64(value as i64))
+    }
+
+    fn sum(&mut self, a: IntValue<'c>, b: IntValue<'c>) -> Res<IntValue<'c>> {
+        self.call("llvm.uadd.sat", a, b)
+    }
+
+    fn product(&mut self, a: IntValue<'c>, b: IntValue<'c>) -> Res<IntValue<'c>> {
+        let i64 = [self.e.unit.i64_type().into()];
+        let pair = self.e.intrinsic("llvm.umul.with.overflow", &i64, &[a.into(), b.into()])?.into_struct_value();
+        let product = self.e.b.build_extract_value(pair, 0, "")?.into_int_value();
+        let overflow = self.e.b.build_extract_value(pair, 1, "")?.into_int_value();
+        self.e.choose_int(overflow, self.e.i64(-1), product)
+    }
+
+    fn larger(&mut self, a: IntValue<'c>, b: IntValue<'c>) -> Res<IntValue<'c>> {
+        self.call("llvm.umax", a, b)
     }
 }
 
@@ -182,8 +195,8 @@ impl<'c> Emitter<'c, '_> {
         // Which leaves there are is known by now.
         self.at(first);
         self.store(misfit, self.i64(0))?;
-        for (_, _, most) in &narrowed.leaves {
-            self.store(*most, self.i64(0))?;
+        for leaf in &narrowed.leaves {
+            self.store(leaf.most, self.i64(0))?;
         }
         self.branch(looping)?;
         self.at(end);

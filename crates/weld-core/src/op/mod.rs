@@ -1,10 +1,12 @@
 //! Operators: what `+`, `sqrt`, a builder's binop and the intrinsics are called and which types they take.
 
+mod bound;
 mod intrinsic;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use bound::{Bound, Evaluate, fits_64_bits, kind_fits_64_bits};
 pub use intrinsic::Intrinsic;
 
 /// Operators of two operands. Both have one type; comparisons and `&& ||` give `bool`, the others that type.

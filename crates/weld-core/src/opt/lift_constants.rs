@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ir::{Expr, ExprKind, Known, Literal, Names, Param, Program, Sym, build, deep};
-use crate::op::{BinaryOp, Intrinsic};
+use crate::op::{BinaryOp, Intrinsic, fits_64_bits};
 use crate::ty::Type;
 
 /// The annotation of a query's own constants, until they are lifted.
@@ -141,7 +141,7 @@ fn constant(e: &Expr) -> Option<(Constant, Option<Known>)> {
     match &e.kind {
         ExprKind::Literal(Literal::Bool(_)) => None,
         ExprKind::Literal(literal) => {
-            let is_short = matches!(literal, Literal::I128(value) if i64::try_from(*value).is_ok());
+            let is_short = matches!(literal, Literal::I128(value) if fits_64_bits(*value));
             Some((Constant::Scalar(*literal), is_short.then_some(Known::Short)))
         }
         ExprKind::Bytes(bytes) => {

@@ -4,9 +4,10 @@
 //! in `for(c, B, |b, i, r| E)` likewise.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Sym, build};
-use crate::op::{Intrinsic, MergeOp, ReduceOp};
+use crate::op::{Bound, Evaluate, Intrinsic, MergeOp, ReduceOp};
 use crate::ty::{ScalarKind, Type};
 
 /// The columns that a loop reads, and which variables stand for a row.
@@ -79,8 +80,8 @@ impl Columns {
         }
     }
 
-    /// The variable for the bound of a column.
-    pub(super) fn bound(&mut self, path: Vec<u32>, ty: &Type, names: &mut Names) -> Expr {
+    /// The bound of a column, a variable.
+    pub(super) fn bound(&mut self, path: Vec<u32>, ty: &Type, names: &mut Names) -> Bound<Expr> {
         let sym = match self.used.iter().find(|(known, ..)| *known == path) {
             Some((.., sym)) => *sym,
             None => {
@@ -89,7 +90,7 @@ impl Columns {
                 sym
             }
         };
-        build::var(sym, Type::F64)
+        Bound::Leaf(build::var(sym, Type::F64))
     }
 
     /// Bindings for the bounds of all columns in use: one loop takes all magnitudes.
@@ -136,7 +137,42 @@ impl Columns {
     }
 }
 
-/// The bound of a magnitude: at least 1, and not below any value.
+/// The bound of a magnitude as a float: at least 1, and not below any value.
 pub(super) fn bound_of(magnitude: Expr) -> Expr {
     build::add(build::cast(magnitude, ScalarKind::F64), build::f64(1.0))
+}
+
+/// A bound as a float: at least 1, so that a product is not below its parts. What is rounded is far above the limit.
+pub(super) fn in_floats(bound: &Bound<Expr>) -> Expr {
+    match bound.evaluate(&mut Floats) {
+        Ok(expr) => expr,
+        Err(never) => match never {},
+    }
+}
+
+struct Floats;
+
+impl Evaluate<Expr> for Floats {
+    type Value = Expr;
+    type Error = Infallible;
+
+    fn leaf(&mut self, leaf: &Expr) -> Result<Expr, Infallible> {
+        Ok(leaf.clone())
+    }
+
+    fn constant(&mut self, value: u64) -> Result<Expr, Infallible> {
+        Ok(build::f64((value as f64).max(1.0)))
+    }
+
+    fn sum(&mut self, a: Expr, b: Expr) -> Result<Expr, Infallible> {
+        Ok(build::add(a, b))
+    }
+
+    fn product(&mut self, a: Expr, b: Expr) -> Result<Expr, Infallible> {
+        Ok(build::mul(a, b))
+    }
+
+    fn larger(&mut self, a: Expr, b: Expr) -> Result<Expr, Infallible> {
+        Ok(build::max(a, b))
+    }
 }

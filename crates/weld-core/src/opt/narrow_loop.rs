@@ -1,12 +1,13 @@
 //! The work of [`super::narrow_integers`] on one loop: the 64-bit copy, the bounds of what it computes, the guard.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use super::facts::is_path;
 use super::fuse_loops::fresh_func;
-use super::narrow_columns::{Columns, bound_of};
+use super::narrow_columns::{Columns, bound_of, in_floats};
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Literal, Names, Sym, build, deep};
-use crate::op::{BinaryOp, Intrinsic, MergeOp, ReduceOp, UnaryOp};
+use crate::op::{BinaryOp, Bound, Intrinsic, MergeOp, ReduceOp, UnaryOp};
 use crate::ty::{BuilderType, ScalarKind, Type};
 
 /// Values below this in magnitude leave a bit to spare in 64.
@@ -89,9 +90,10 @@ fn with_own_merger(
             Err(Failure::Shape) => return None,
         }
         let rows = build::cast(build::len(narrower.columns.data.clone()), ScalarKind::F64);
+        let rows = Rc::new(Bound::Leaf(rows));
         let mut guards = std::mem::take(&mut narrower.roots);
         let sums = std::mem::take(&mut narrower.sums);
-        guards.extend(sums.into_iter().map(|bound| build::mul(bound, rows.clone())));
+        guards.extend(sums.into_iter().map(|bound| Bound::Product(Rc::new(bound), Rc::clone(&rows))));
         let (mut bindings, guard) = narrower.finish(guards)?;
         let own = build::node(ExprKind::NewBuilder { arg: None }, ty);
         let loop_ = build::result(build::for_func(iter.clone(), own, copy));
@@ -123,13 +125,13 @@ struct Narrower<'a> {
     /// The variables of the loop: all others are the same for all rows.
     bound: HashSet<Sym>,
     /// Variables that were `i128`: the old one, the new one, its bound.
-    narrowed: Vec<(Sym, Sym, Expr)>,
+    narrowed: Vec<(Sym, Sym, Bound<Expr>)>,
     /// Bindings of bounds of narrowed variables.
     bounds: Vec<Binding>,
     /// The bounds that must stay below the limit.
-    roots: Vec<Expr>,
+    roots: Vec<Bound<Expr>>,
     /// The bounds of what is summed, one a merge and field.
-    sums: Vec<Expr>,
+    sums: Vec<Bound<Expr>>,
 }
 
 impl<'a> Narrower<'a> {
@@ -146,9 +148,9 @@ impl<'a> Narrower<'a> {
     }
 
     /// The bindings of all bounds and the condition that these are below the limit.
-    fn finish(self, guards: Vec<Expr>) -> Option<(Vec<Binding>, Expr)> {
+    fn finish(self, guards: Vec<Bound<Expr>>) -> Option<(Vec<Binding>, Expr)> {
         let mut unique: Vec<Expr> = Vec::new();
-        for guard in guards {
+        for guard in guards.iter().map(in_floats) {
             if !unique.iter().any(|known| known.same_as(&guard)) {
                 unique.push(guard);
             }
@@ -212,8 +214,8 @@ impl<'a> Narrower<'a> {
         {
             let sym = self.names.fresh_like(binding.sym);
             let bound_sym = self.names.fresh("bound");
-            self.bounds.push(Binding { sym: bound_sym, value: bound });
-            let bound = build::var(bound_sym, Type::F64);
+            self.bounds.push(Binding { sym: bound_sym, value: in_floats(&bound) });
+            let bound = Bound::Leaf(build::var(bound_sym, Type::F64));
             self.roots.push(bound.clone());
             self.narrowed.push((binding.sym, sym, bound));
             *binding = Binding { sym, value: n };
@@ -223,7 +225,7 @@ impl<'a> Narrower<'a> {
     }
 
     /// The new variable and its bound, if the variable was narrowed.
-    fn variable(&self, sym: Sym) -> Option<(Expr, Expr)> {
+    fn variable(&self, sym: Sym) -> Option<(Expr, Bound<Expr>)> {
         let (_, new, bound) = self.narrowed.iter().rev().find(|(old, ..)| *old == sym)?;
         Some((build::var(*new, Type::I64), bound.clone()))
     }
@@ -240,7 +242,7 @@ impl<'a> Narrower<'a> {
         self.roots.truncate(roots);
     }
 
-    fn attempt(&mut self, e: &Expr) -> Option<(Expr, Expr)> {
+    fn attempt(&mut self, e: &Expr) -> Option<(Expr, Bound<Expr>)> {
         let start = self.mark();
         let narrow = self.narrow(e);
         if narrow.is_none() {
@@ -250,7 +252,7 @@ impl<'a> Narrower<'a> {
     }
 
     /// The `i128` expression in 64 bits, and a bound of it that is at least 1 and bounds its parts as well.
-    fn narrow(&mut self, e: &Expr) -> Option<(Expr, Expr)> {
+    fn narrow(&mut self, e: &Expr) -> Option<(Expr, Bound<Expr>)> {
         deep(|| {
             if let Some(path) = self.columns.path(e) {
                 let bound = self.columns.bound(path, &e.ty, self.names);
@@ -258,12 +260,11 @@ impl<'a> Narrower<'a> {
             }
             if is_path(e) && e.free_vars().is_disjoint(&self.bound) {
                 let magnitude = build::intrinsic(Intrinsic::Magnitude, [e.clone()]);
-                return Some((build::cast(e.clone(), ScalarKind::I64), bound_of(magnitude)));
+                return Some((build::cast(e.clone(), ScalarKind::I64), Bound::Leaf(bound_of(magnitude))));
             }
             match &e.kind {
                 ExprKind::Literal(Literal::I128(value)) => {
-                    let narrow = i64::try_from(*value).ok()?;
-                    Some((build::i64(narrow), build::f64((narrow as f64).abs().max(1.0))))
+                    Some((build::i64(i64::try_from(*value).ok()?), Bound::of_literal(*value)?))
                 }
                 ExprKind::Var(sym) => self.variable(*sym),
                 ExprKind::Let { bindings, body } => {
@@ -278,7 +279,10 @@ impl<'a> Narrower<'a> {
                 ExprKind::Intrinsic(Intrinsic::CheckedMul, args) => self.arithmetic(BinaryOp::Mul, &args[0], &args[1]),
                 ExprKind::Intrinsic(Intrinsic::RoundDiv, args) => {
                     let ((a, bound), (b, other)) = (self.narrow(&args[0])?, self.narrow(&args[1])?);
-                    Some((build::intrinsic(Intrinsic::RoundDiv, [a, b]), build::max(bound, other)))
+                    Some((
+                        build::intrinsic(Intrinsic::RoundDiv, [a, b]),
+                        Bound::of_operator(BinaryOp::Div, bound, other)?,
+                    ))
                 }
                 ExprKind::Unary(UnaryOp::Neg, a) => self.narrow(a).map(|(a, bound)| (build::neg(a), bound)),
                 ExprKind::If { cond, on_true, on_false } | ExprKind::Select { cond, on_true, on_false } => {
@@ -289,7 +293,7 @@ impl<'a> Narrower<'a> {
                         ExprKind::If { .. } => build::if_(cond, t, f),
                         _ => build::select(cond, t, f),
                     };
-                    Some((narrow, build::max(a, b)))
+                    Some((narrow, Bound::of_choice(a, b)))
                 }
                 ExprKind::Cast(of) => self.cast(of),
                 _ => None,
@@ -297,19 +301,13 @@ impl<'a> Narrower<'a> {
         })
     }
 
-    fn arithmetic(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Option<(Expr, Expr)> {
+    fn arithmetic(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Option<(Expr, Bound<Expr>)> {
         let ((x, a), (y, b)) = (self.narrow(a)?, self.narrow(b)?);
-        let bound = match op {
-            BinaryOp::Add | BinaryOp::Sub => build::add(a, b),
-            BinaryOp::Mul => build::mul(a, b),
-            BinaryOp::Div | BinaryOp::Rem | BinaryOp::Min | BinaryOp::Max => build::max(a, b),
-            _ => return None,
-        };
-        Some((build::binary(op, x, y), bound))
+        Some((build::binary(op, x, y), Bound::of_operator(op, a, b)?))
     }
 
     /// A conversion to `i128` of an integer that is short, or an `i64` column.
-    fn cast(&mut self, of: &Expr) -> Option<(Expr, Expr)> {
+    fn cast(&mut self, of: &Expr) -> Option<(Expr, Bound<Expr>)> {
         let kind = of.ty.as_scalar().filter(|kind| !kind.is_float())?;
         let mut value = of.clone();
         let bound = match kind {
@@ -317,11 +315,11 @@ impl<'a> Narrower<'a> {
                 let path = self.columns.path(of)?;
                 self.columns.bound(path, &of.ty, self.names)
             }
-            kind if kind.bits() <= 32 => {
+            kind => {
+                let bound = Bound::of_kind(kind)?;
                 self.rewrite(&mut value);
-                build::f64((1u64 << kind.bits()) as f64)
+                bound
             }
-            _ => return None,
         };
         Some((build::cast(value, ScalarKind::I64), bound))
     }
