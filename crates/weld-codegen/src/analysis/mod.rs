@@ -9,13 +9,16 @@ pub(crate) mod narrow;
 mod places;
 mod reuse;
 
-use weld_core::ir::{Expr, ExprKind, deep};
+use weld_core::ir::{Expr, ExprKind, Func, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
 pub(crate) use demand::{Demand, demands};
 pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
 pub(crate) use places::{Place, places};
 pub(crate) use reuse::Reuse;
+
+/// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
+pub(crate) const GRAIN: u64 = 16 * 1024;
 
 /// Whether the value is a new vector that nobody else has, so that it may be changed in place.
 pub(crate) fn is_temporary(expr: &Expr) -> bool {
@@ -43,6 +46,11 @@ pub(crate) fn any(expr: &Expr, found: &mut dyn FnMut(&Expr) -> bool) -> bool {
 /// Whether an expression contains something that may take long.
 pub(crate) fn has_loops(expr: &Expr) -> bool {
     any(expr, &mut |e| matches!(e.kind, ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. }))
+}
+
+/// Whether a function calls C functions, which may not bear several threads.
+pub(crate) fn calls_c(func: &Func) -> bool {
+    any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }))
 }
 
 /// Whether evaluating an expression may take memory of its run.

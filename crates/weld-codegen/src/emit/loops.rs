@@ -9,6 +9,7 @@
 //! next:   start = end; if start < count { poll; goto strip }
 //! ```
 
+use std::fmt::Display;
 use std::rc::Rc;
 
 use inkwell::IntPredicate;
@@ -89,11 +90,7 @@ impl<'c> Emitter<'c, '_> {
         let index_base = self.index_base.take();
         let params = Params::of(func).ok_or_else(|| internal("an update function of other than three parameters"))?;
         let plan = self.plan(source, builders, func, &params);
-        if let Some(loops) = &self.unit.loops {
-            let function = self.function.get_name().to_string_lossy().into_owned();
-            let line = format!("{}{}  {plan}", "  ".repeat(self.loop_depth as usize), params.builder_ty);
-            loops.borrow_mut().push((function, line));
-        }
+        self.note_plan(params.builder_ty, &plan);
         let site = LoopSite { source, index_base, builders, func, params, span };
         match (&plan, builders) {
             (LoopPlan::Plain(plan), _) => self.emit_plain(plan, &site),
@@ -104,13 +101,22 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// Keeps a plan's line for those who ask.
+    pub(super) fn note_plan(&self, builders: &Type, plan: &dyn Display) {
+        if let Some(loops) = &self.unit.loops {
+            let function = self.function.get_name().to_string_lossy().into_owned();
+            let line = format!("{}{builders}  {plan}", "  ".repeat(self.loop_depth as usize));
+            loops.borrow_mut().push((function, line));
+        }
+    }
+
     fn plan<'e>(&self, source: &Source<'c>, builders: &Val<'c>, func: &'e Func, params: &Params<'e>) -> LoopPlan<'e> {
         let chunk = source.whole_vector().and_then(VecVal::stored);
         let inputs = Inputs {
             machine: &self.unit.machine,
             chunk: chunk.as_deref(),
             chunk_of: &|sym| self.vars.get(&sym)?.vec().ok()?.stored(),
-            copies_keys: matches!(builders, Val::Builder(handle) if handle.copies_bytes),
+            copies_bytes: copies_bytes(builders),
             disabled: &self.facts.disabled,
         };
         LoopPlan::of(func, params, &inputs)
@@ -254,7 +260,10 @@ impl<'c> Emitter<'c, '_> {
             e.emit_prefetches(&plan.prefetches, source, params.element, (index, end))?;
             let element = e.source_element(source, index, &demand)?;
             e.vars.insert(params.element, element);
+            let appends = plan.appends.iter().map(|append| std::ptr::from_ref(append.at)).collect();
+            let around = std::mem::replace(&mut e.appends, appends);
             let result = e.emit(&func.body)?;
+            e.appends = around;
             e.settle(params.builder_ty, &result, builders)
         })?;
         self.loop_depth -= 1;
@@ -353,6 +362,15 @@ fn collect_appenders<'c>(builders: &Val<'c>, out: &mut Vec<Rc<Handle<'c>>>) {
         Val::Struct(fields) => fields.iter().for_each(|field| collect_appenders(field, out)),
         Val::Builder(handle) if matches!(handle.ty, BuilderType::Appender(_)) => out.push(handle.clone()),
         _ => {}
+    }
+}
+
+/// Whether a builder copies the strings that it gets.
+fn copies_bytes(builders: &Val<'_>) -> bool {
+    match builders {
+        Val::Struct(fields) => fields.iter().any(copies_bytes),
+        Val::Builder(handle) => handle.copies_bytes,
+        _ => false,
     }
 }
 

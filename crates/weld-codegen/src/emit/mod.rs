@@ -83,6 +83,8 @@ pub(crate) struct Emitter<'c, 'u> {
     pub(crate) vars: HashMap<Sym, Val<'c>>,
     /// Where the indices of the next loop start, if not at zero.
     index_base: Option<IntValue<'c>>,
+    /// Those `if`s in the body of the innermost loop that append without a branch, as its plan says.
+    appends: Vec<*const Expr>,
     /// The merge whose keys the innermost loop has hashed ahead.
     hashed: Option<prehash::Hashed<'c>>,
     /// How many loops enclose the current position.
@@ -137,7 +139,15 @@ impl<'c, 'u> Emitter<'c, 'u> {
     }
 
     fn over(builders: Builders<'c, 'u>, facts: &'u Facts) -> Self {
-        Emitter { builders, facts, vars: HashMap::new(), index_base: None, hashed: None, loop_depth: 0 }
+        Emitter {
+            builders,
+            facts,
+            vars: HashMap::new(),
+            index_base: None,
+            appends: Vec::new(),
+            hashed: None,
+            loop_depth: 0,
+        }
     }
 
     pub(crate) fn emit_int(&mut self, expr: &Expr) -> Res<IntValue<'c>> {

@@ -9,29 +9,26 @@
 //!   combine(state, other)      merges those of the next range into those of the ranges before
 //! ```
 //!
-//! What the functions use of the values around goes through an environment (`capture`). There is nothing to combine where
-//! each range has its own place in what all of them fill: in an appender into which every iteration merges equally often,
-//! which then has all its room from the start, and in a vecmerger into which each iteration merges at its own index.
-//!
-//! Sequential stay loops that sum floats in order (`strict`), that call C functions, which may not bear it, and those
-//! that several threads would not make faster.
+//! What the functions use of the values around goes through an environment (`capture`). How the ranges fill each builder, and
+//! whether the loop has ranges at all, is its [`Sharing`]. There is nothing to combine where each range has its own place in
+//! what all of them fill.
 
 use std::rc::Rc;
 
 use inkwell::values::{BasicValueEnum, FunctionValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::{ExprKind, Func, Sym};
-use weld_core::op::{MergeOp, ReduceOp};
+use weld_core::ir::{Func, Sym};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::concat::Appender;
 use weld_runtime::parallel::Loop;
 
 use super::{Emitter, Handle, Res, Val, internal};
-use crate::analysis::{any, has_loops, merges_each, merges_in_place};
+use crate::analysis::GRAIN;
+use crate::analysis::loop_plan::{Filling, Shareable, Sharing};
 use crate::block::Flow;
 use crate::block::address;
 use crate::layout;
-use crate::values::apart::{GRAIN, RANGES};
+use crate::values::apart::RANGES;
 use crate::values::capture::{Loads, Stores};
 use crate::values::source::Source;
 use crate::values::{Parallel, Ranges, contains};
@@ -41,17 +38,6 @@ struct Slot<'c> {
     handle: Rc<Handle<'c>>,
     offset: u64,
     filled: Filling,
-}
-
-/// How the ranges of a loop fill a builder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Filling {
-    /// Each range one of its own.
-    Apart,
-    /// An appender, each range behind what those before it will append: this much an iteration.
-    InOrder(u64),
-    /// A vecmerger, each range at its own indices.
-    InPlace,
 }
 
 /// What the functions are made from.
@@ -73,8 +59,11 @@ impl<'c> Emitter<'c, '_> {
         func: &Func,
         span: Span,
     ) -> Res<bool> {
-        let Some(slots) = self.shared_slots(parallel, source, builders, func) else { return Ok(false) };
+        let Some((sharing, slots)) = self.shared_slots(parallel, source, builders, func) else { return Ok(false) };
         let Some(captured) = self.captured(func) else { return Ok(false) };
+        if let [(_, ty), ..] = &func.params[..] {
+            self.note_plan(ty, &sharing);
+        }
         let mut grain = match parallel.grain {
             Some(grain) => self.i64(grain as i64),
             None => self.i64(GRAIN as i64),
@@ -146,26 +135,22 @@ impl<'c> Emitter<'c, '_> {
         source: &Source<'c>,
         builders: &Val<'c>,
         func: &Func,
-    ) -> Option<Vec<Slot<'c>>> {
-        let least = if has_loops(&func.body) { 2 } else { parallel.grain.unwrap_or(GRAIN).saturating_mul(2) };
-        let few = source.count.get_zero_extended_constant().is_some_and(|count| count < least);
+    ) -> Option<(Sharing, Vec<Slot<'c>>)> {
+        let known = Shareable {
+            is_range: source.is_range(),
+            count: source.count.get_zero_extended_constant(),
+            grain: parallel.grain,
+            strict: self.strict,
+        };
+        let sharing = Sharing::of(func, known)?;
         let mut slots = Vec::new();
-        if few
-            || calls_c(func)
-            || !collect_slots(builders, &mut slots)
-            || (self.strict && slots.iter().any(Slot::sums_floats))
-        {
+        if !collect_slots(builders, &mut slots) {
             return None;
         }
-        let in_place = merges_in_place(func, source.is_range());
-        for (slot, each) in slots.iter_mut().zip(merges_each(func)) {
-            slot.filled = match (&slot.handle.ty, each) {
-                (BuilderType::Appender(_), Some(each)) => Filling::InOrder(each),
-                (BuilderType::VecMerger { .. }, _) if in_place => Filling::InPlace,
-                _ => Filling::Apart,
-            };
+        for (slot, filled) in slots.iter_mut().zip(&sharing.0) {
+            slot.filled = *filled;
         }
-        Some(slots)
+        Some((sharing, slots))
     }
 
     /// Puts a builder into the state that the loop's functions get; gives its address there.
@@ -339,29 +324,6 @@ impl<'c> Slot<'c> {
         let is_table = matches!(self.handle.ty, BuilderType::DictMerger { .. } | BuilderType::VecMerger { .. });
         is_table && self.filled == Filling::Apart
     }
-
-    /// Whether the result depends on the order in which floats are merged.
-    fn sums_floats(&self) -> bool {
-        match &self.handle.ty {
-            BuilderType::Merger { value, op }
-            | BuilderType::DictMerger { value, op, .. }
-            | BuilderType::VecMerger { value, op } => sums_floats(value, op),
-            BuilderType::Appender(_) | BuilderType::GroupBuilder { .. } => false,
-        }
-    }
-}
-
-fn sums_floats(ty: &Type, op: &MergeOp) -> bool {
-    match (ty, op) {
-        (Type::Struct(fields), op) => fields.iter().enumerate().any(|(i, field)| sums_floats(field, &op.field(i))),
-        (Type::Scalar(kind), MergeOp::All(op)) => kind.is_float() && matches!(op, ReduceOp::Add | ReduceOp::Mul),
-        _ => true,
-    }
-}
-
-/// C functions may not bear several threads.
-pub(super) fn calls_c(func: &Func) -> bool {
-    any(&func.body, &mut |e| matches!(e.kind, ExprKind::CUdf { .. }))
 }
 
 /// The builders of a value in order; false if there is something else in it.

@@ -19,9 +19,8 @@ use weld_core::ty::Type;
 use weld_runtime::Status;
 use weld_runtime::sort::{Order, Sort};
 
-use super::parallel::calls_c;
 use super::{Columns, Demand, Emitter, Parallel, Res, Val, VecVal, internal};
-use crate::analysis::speculatable;
+use crate::analysis::{calls_c, speculatable};
 use crate::block::Flow;
 use crate::block::address;
 use crate::layout;

@@ -14,10 +14,9 @@ use weld_runtime::parallel::Loop;
 
 use super::capture::{Loads, RegisterMap, Stores};
 use super::{Res, Values, address};
+use crate::analysis::GRAIN;
 use crate::block::Flow;
 
-/// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.
-pub(crate) const GRAIN: u64 = 16 * 1024;
 /// Ranges for each thread, so that those done first help the others.
 pub(crate) const RANGES: u64 = 8;
 

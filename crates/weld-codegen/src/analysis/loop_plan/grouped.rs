@@ -86,7 +86,7 @@ pub(super) fn find<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
         Rows::Selected { lookup, .. } => lookup.sym,
     };
     // What a table knows of codes it keeps from chunk to chunk; other tables are gone too soon.
-    let codes = chunk.as_deref().filter(|_| inputs.copies_keys && inputs.allows(FastPath::KeyCodes));
+    let codes = chunk.as_deref().filter(|_| inputs.copies_bytes && inputs.allows(FastPath::KeyCodes));
     let codes = codes.and_then(|chunk| key_codes(key_of_row(&rows, &key_alone)?, row, chunk));
     if fields < FIELDS_MIN && codes.is_none() {
         return None;

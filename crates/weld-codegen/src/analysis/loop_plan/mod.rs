@@ -7,10 +7,11 @@
 //! | `grouped` | merge every row into one dictionary |
 //! | `plain` | all others, one iteration after the other |
 //!
-//! Emission still decides by itself how single expressions run (arithmetic in 64 bits row by row, conditional appends without a
-//! branch) and how parallel loops share their builders. A plan is one line of text, which EXPLAIN shows; the tests below say when
-//! each is made and when it is not.
+//! A loop that several threads run has a [`Sharing`] as well, which says how they fill its builders. Emission still decides by
+//! itself how single expressions run (arithmetic in 64 bits row by row). A plan is one line of text, which EXPLAIN shows; the
+//! tests below say when each is made and when it is not.
 
+mod appends;
 mod early_keys;
 mod fast_path;
 mod few_groups;
@@ -18,6 +19,7 @@ mod grouped;
 mod magnitudes;
 mod plain;
 mod selection;
+mod sharing;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,7 @@ use std::collections::BTreeSet;
 use weld_core::ir::{Func, Sym};
 use weld_core::ty::Type;
 
+pub(crate) use appends::Append;
 pub(crate) use early_keys::{EarlyKey, HashAhead, Prefetch, SLOT_BYTES};
 pub use fast_path::FastPath;
 pub(crate) use few_groups::{FewGroups, MergedField};
@@ -34,6 +37,7 @@ pub(crate) use grouped::{Grouped, KeySearch, Rows};
 pub(crate) use magnitudes::Magnitudes;
 pub(crate) use plain::{Plain, Room};
 pub(crate) use selection::Selection;
+pub(crate) use sharing::{Filling, Shareable, Sharing};
 
 use crate::chunk::ColumnLayout;
 use crate::machine::Machine;
@@ -53,8 +57,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) chunk: Option<&'a [ColumnLayout]>,
     /// The same for a variable, if it is a chunk.
     pub(crate) chunk_of: &'a dyn Fn(Sym) -> Option<Vec<ColumnLayout>>,
-    /// The loop's dictionary is kept from chunk to chunk of a stream, and copies the strings of its keys.
-    pub(crate) copies_keys: bool,
+    /// The loop's builders outlive the chunks of a stream, so that they copy the strings of what is merged.
+    pub(crate) copies_bytes: bool,
     /// What is left out.
     pub(crate) disabled: &'a BTreeSet<FastPath>,
 }

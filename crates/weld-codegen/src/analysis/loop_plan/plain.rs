@@ -5,6 +5,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::ty::{BuilderType, Type};
 
+use super::appends::{self, Append};
 use super::early_keys::{HashAhead, Prefetch, hash_ahead, prefetches};
 use super::{FastPath, Inputs, Params};
 use crate::analysis::{any, has_loops, merges, merges_at_index};
@@ -22,6 +23,8 @@ pub(crate) struct Plain<'e> {
     pub(crate) strip: u32,
     /// Room that is made in appenders ahead.
     pub(crate) room: Option<Room>,
+    /// Conditional appends without a branch.
+    pub(crate) appends: Vec<Append<'e>>,
     /// Every iteration merges into a vecmerger at the loop's own index, which is checked for all of them: where the merge stands.
     pub(crate) checked_index: Option<Span>,
     pub(crate) hashed: Option<HashAhead<'e>>,
@@ -44,6 +47,8 @@ pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
     let is_outer = has_loops(&func.body);
     let hashed = if is_outer { None } else { hash_ahead(func, params, inputs) };
     let is_checked = is_vec_merger && inputs.allows(FastPath::CheckedIndices) && merges_at_index(func);
+    // Strings that must be copied are not copied for nothing.
+    let appends = if is_known && !inputs.copies_bytes { appends::find(func, params) } else { Vec::new() };
     Plain {
         strip: match &hashed {
             Some(hashed) => hashed.strip,
@@ -51,6 +56,7 @@ pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
             None => STRIP,
         },
         room: is_known.then_some(Room { most: fills.most, always: fills.always }),
+        appends,
         checked_index: is_checked.then(|| merge_span(&func.body)),
         hashed,
         prefetches: prefetches(func, params, inputs),

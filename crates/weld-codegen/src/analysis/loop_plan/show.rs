@@ -25,6 +25,11 @@ impl Display for Plain<'_> {
             Some(Room { most, always: false }) => write!(f, ", room for up to {most} an iteration made by strip")?,
             None => {}
         }
+        match self.appends.len() {
+            0 => {}
+            1 => f.write_str(", 1 append without a branch")?,
+            several => write!(f, ", {several} appends without a branch")?,
+        }
         if self.checked_index.is_some() {
             write!(f, ", indices checked before the loop")?;
         }

@@ -16,7 +16,7 @@ struct Case {
     machine: Machine,
     /// How the columns of the program's first parameter are stored, if that is a chunk.
     chunk: Option<Vec<ColumnLayout>>,
-    copies_keys: bool,
+    copies_bytes: bool,
     disabled: BTreeSet<FastPath>,
 }
 
@@ -26,7 +26,7 @@ fn plan(text: &str) -> Case {
         text: text.to_owned(),
         machine: Machine::new(true),
         chunk: None,
-        copies_keys: false,
+        copies_bytes: false,
         disabled: BTreeSet::new(),
     }
 }
@@ -34,7 +34,7 @@ fn plan(text: &str) -> Case {
 /// The same where the first parameter is a chunk: a word a column, see [`stored`].
 fn over_chunk(columns: &str, text: &str) -> Case {
     let chunk = columns.split_whitespace().map(stored).collect();
-    Case { chunk: Some(chunk), copies_keys: true, ..plan(text) }
+    Case { chunk: Some(chunk), copies_bytes: true, ..plan(text) }
 }
 
 /// `i64`, or another kind; `views` of strings; `codes` of strings; with a `?` where there are nulls.
@@ -83,7 +83,7 @@ impl Case {
             machine: &self.machine,
             chunk: self.chunk.as_deref().filter(|_| is_over),
             chunk_of: &|sym| self.chunk.clone().filter(|_| sym == first),
-            copies_keys: self.copies_keys,
+            copies_bytes: self.copies_bytes,
             disabled: &self.disabled,
         };
         let found = LoopPlan::of(func, &params, &inputs).to_string();
@@ -92,6 +92,9 @@ impl Case {
 }
 
 const PLAIN: &str = "plain: strips of 16384";
+const UP_TO_ONE: &str = "plain: strips of 16384, room for up to 1 an iteration made by strip";
+const WITHOUT_BRANCH: &str =
+    "plain: strips of 16384, room for up to 1 an iteration made by strip, 1 append without a branch";
 
 mod selections {
     use super::*;
@@ -117,24 +120,22 @@ mod selections {
         case.is("selection: 1 condition by strips of 4096, indices stored without a branch");
     }
 
-    const UP_TO_ONE: &str = "plain: strips of 16384, room for up to 1 an iteration made by strip";
-
     #[test]
     fn not_of_what_may_fail() {
-        selecting("if(10L / x > 3L, merge(b, i32(i)), b)").is(UP_TO_ONE);
-        selecting("if(lookup(w, x) > 3L, merge(b, i32(i)), b)").is(UP_TO_ONE);
+        selecting("if(10L / x > 3L, merge(b, i32(i)), b)").is(WITHOUT_BRANCH);
+        selecting("if(lookup(w, x) > 3L, merge(b, i32(i)), b)").is(WITHOUT_BRANCH);
     }
 
     #[test]
     fn not_of_what_costs_more_than_a_branch() {
         let sum = vec!["x"; 45].join(" + ");
-        selecting(&format!("if({sum} > 3L, merge(b, i32(i)), b)")).is(UP_TO_ONE);
+        selecting(&format!("if({sum} > 3L, merge(b, i32(i)), b)")).is(WITHOUT_BRANCH);
     }
 
     #[test]
     fn not_of_other_values_than_the_index() {
-        selecting("if(x > 3L, merge(b, i32(x)), b)").is(UP_TO_ONE);
-        selecting("if(x > 3L, merge(b, i32(i + 1L)), b)").is(UP_TO_ONE);
+        selecting("if(x > 3L, merge(b, i32(x)), b)").is(WITHOUT_BRANCH);
+        selecting("if(x > 3L, merge(b, i32(i + 1L)), b)").is(WITHOUT_BRANCH);
     }
 
     #[test]
@@ -146,7 +147,7 @@ mod selections {
 
     #[test]
     fn not_into_other_builders() {
-        plan("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 3L, merge(b, i), b)))").is(UP_TO_ONE);
+        plan("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 3L, merge(b, i), b)))").is(WITHOUT_BRANCH);
         plan(
             "|v: vec[i64]| let both = for(v, {appender[i32], merger[i64,+]}, |b, i, x|
                if(x > 3L, {merge(b.$0, i32(i)), b.$1}, b)); {result(both.$0), result(both.$1)}",
@@ -305,7 +306,7 @@ mod key_codes {
     #[test]
     fn not_in_a_table_that_ends_with_the_chunk() {
         let mut case = keyed("codes codes i64", "f64", ENTRY);
-        case.copies_keys = false;
+        case.copies_bytes = false;
         case.is(BY_HASH);
     }
 
@@ -498,6 +499,117 @@ mod plain {
     }
 }
 
+mod appends {
+    use super::*;
+
+    /// A loop that appends elements of `v`, with this body.
+    fn appending(ty: &str, body: &str) -> Case {
+        plan(&format!("|v: vec[i64], w: vec[i64]| result(for(v, appender[{ty}], |b, i, x| {body}))"))
+    }
+
+    #[test]
+    fn of_cheap_values_under_any_condition() {
+        appending("i64", "if(lookup(w, x) > 3L, merge(b, x * 2L), b)").is(WITHOUT_BRANCH);
+        appending("{i64,i64}", "if(x > 3L, if(x < i, merge(b, {x, i}), b), b)").is(WITHOUT_BRANCH);
+        appending("i64", "let c = if(x > 3L, merge(b, x), b); if(x > i, merge(c, i), c)")
+            .is("plain: strips of 16384, room for up to 2 an iteration made by strip, 2 appends without a branch");
+    }
+
+    #[test]
+    fn not_of_values_that_may_fail_or_cost_more() {
+        appending("i64", "if(x > 3L, merge(b, 10L / x), b)").is(UP_TO_ONE);
+        let sum = vec!["x"; 20].join(" + ");
+        appending("i64", &format!("if(x > 3L, merge(b, {sum}), b)")).is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_of_many_columns() {
+        appending("{i64,i64,i64,i64,i64}", "if(x > 3L, merge(b, {x, x, x, x, x}), b)").is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_with_something_else_in_the_other_branch() {
+        appending("i64", "if(x > 3L, merge(merge(b, x), i), merge(b, i))")
+            .is("plain: strips of 16384, room for up to 2 an iteration made by strip");
+    }
+
+    #[test]
+    fn not_where_strings_are_copied() {
+        let mut case = appending("i64", "if(x > 3L, merge(b, x), b)");
+        case.copies_bytes = true;
+        case.is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_into_builders_of_the_iteration() {
+        let inner = "len(result(let c = appender[i64]; if(x > 3L, merge(c, x), c)))";
+        appending("i64", &format!("merge(b, {inner})"))
+            .is("plain: strips of 16384, room for up to 2 an iteration made by strip");
+    }
+}
+
+mod sharing {
+    use super::super::{Shareable, Sharing};
+    use super::*;
+
+    const KNOWN: Shareable = Shareable { is_range: false, count: None, grain: None, strict: false };
+
+    /// How threads share the builders of a program's first loop.
+    fn shared(known: Shareable, text: &str) -> Option<String> {
+        let program = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
+        let (_, func) = first_loop(&program);
+        Sharing::of(func, known).map(|sharing| sharing.to_string())
+    }
+
+    fn is(text: &str, expected: &str) {
+        assert_eq!(shared(KNOWN, text).as_deref(), Some(expected), "{text}");
+    }
+
+    #[test]
+    fn by_what_is_merged() {
+        is("|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, x)))", "shared: apart");
+        is(
+            "|v: vec[i64]| result(for(v, appender[i64], |b, i, x| merge(merge(b, x), i)))",
+            "shared: in order, 2 an iteration",
+        );
+        is("|v: vec[i64]| result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x), b)))", "shared: apart");
+        is("|v: vec[i64]| result(for(v, vecmerger[i64,+](v), |b, i, x| merge(b, {i, x})))", "shared: in place");
+        is("|v: vec[i64]| result(for(v, vecmerger[i64,+](v), |b, i, x| merge(b, {x, 1L})))", "shared: apart");
+        is(
+            "|v: vec[i64]| let both = for(v, {appender[i64], merger[i64,+]}, |b, i, x| {merge(b.$0, x), merge(b.$1, x)});
+               {result(both.$0), result(both.$1)}",
+            "shared: in order, 1 an iteration, apart",
+        );
+    }
+
+    #[test]
+    fn a_range_has_its_elements_as_indices() {
+        let text =
+            "|v: vec[i64]| result(for(rangeiter(0L, len(v), 1L), vecmerger[i64,+](v), |b, i, x| merge(b, {x, 1L})))";
+        assert_eq!(shared(Shareable { is_range: true, ..KNOWN }, text).as_deref(), Some("shared: in place"));
+    }
+
+    #[test]
+    fn not_where_floats_are_summed_in_order() {
+        let text =
+            |ty: &str, op: &str| format!("|v: vec[{ty}]| result(for(v, merger[{ty},{op}], |b, i, x| merge(b, x)))");
+        let strict = Shareable { strict: true, ..KNOWN };
+        assert_eq!(shared(strict, &text("f64", "+")), None);
+        assert!(shared(strict, &text("f64", "max")).is_some());
+        assert!(shared(strict, &text("i64", "+")).is_some());
+    }
+
+    #[test]
+    fn not_of_few_iterations() {
+        let text = "|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x| merge(b, x)))";
+        let counted = |count, grain| shared(Shareable { count: Some(count), grain, ..KNOWN }, text);
+        assert_eq!((counted(100, None), counted(100, Some(51))), (None, None));
+        assert!(counted(100, Some(50)).is_some() && counted(1 << 20, None).is_some());
+        let nested = "|v: vec[vec[i64]]| result(for(v, merger[i64,+], |b, i, x| for(x, b, |b2, j, y| merge(b2, y))))";
+        assert!(shared(Shareable { count: Some(2), ..KNOWN }, nested).is_some());
+    }
+}
+
 #[test]
 fn what_is_disabled_is_left_out() {
     let without = |path: FastPath, mut case: Case, plan: &str| {
@@ -505,7 +617,7 @@ fn what_is_disabled_is_left_out() {
         case.is(plan);
     };
     let selection = || plan("|v: vec[i64]| result(for(v, appender[i32], |b, i, x| if(x > 3L, merge(b, i32(i)), b)))");
-    without(FastPath::Selections, selection(), "plain: strips of 16384, room for up to 1 an iteration made by strip");
+    without(FastPath::Selections, selection(), WITHOUT_BRANCH);
     let grouped = || {
         over_chunk(
             "codes i64",
