@@ -23,6 +23,8 @@
 //!
 //! Errors are Arrow's; [`Defect`] inside one says that not the data is wrong but Weld.
 
+#![warn(missing_docs)]
+
 pub mod check;
 mod gather;
 pub mod input;

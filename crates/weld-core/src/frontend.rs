@@ -25,7 +25,9 @@ pub struct Frontend {
 /// The types of a C function that the host registered.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Signature {
+    /// The types of its arguments.
     pub params: Vec<Type>,
+    /// The type of what it gives.
     pub result: Type,
 }
 

@@ -16,6 +16,7 @@ pub enum RuntimeErrorKind {
     IndexOutOfBounds = 1,
     /// `lookup` of a key that the dictionary does not have.
     KeyNotFound = 2,
+    /// Of integers, by `/`, `%` or `round_div`.
     DivisionByZero = 3,
     /// MIN / -1, or a checked intrinsic.
     Overflow = 4,
@@ -25,9 +26,13 @@ pub enum RuntimeErrorKind {
     BadSlice = 6,
     /// An iterator outside its data, or with a stride or size that is not positive.
     BadIterator = 7,
+    /// `assert` of what is false.
     AssertionFailed = 8,
+    /// The run has taken as much memory as it may.
     OutOfMemory = 9,
+    /// The host has stopped the run.
     Cancelled = 10,
+    /// `deserialize` of bytes that are no value of the type.
     BadSerialization = 11,
     /// A value too large for its representation, such as a string of more than 4 GiB inside a vector.
     TooLarge = 12,
@@ -42,6 +47,7 @@ pub enum RuntimeErrorKind {
 }
 
 impl RuntimeErrorKind {
+    /// Each of them, in the order of their codes.
     pub const ALL: [RuntimeErrorKind; 16] = [
         RuntimeErrorKind::IndexOutOfBounds,
         RuntimeErrorKind::KeyNotFound,
@@ -61,6 +67,7 @@ impl RuntimeErrorKind {
         RuntimeErrorKind::Raised,
     ];
 
+    /// The name that messages begin with.
     pub fn name(self) -> &'static str {
         match self {
             RuntimeErrorKind::IndexOutOfBounds => "IndexOutOfBounds",
@@ -82,6 +89,7 @@ impl RuntimeErrorKind {
         }
     }
 
+    /// The status that compiled code returns for it, never 0.
     pub fn code(self) -> u32 {
         self as u32
     }
@@ -129,12 +137,16 @@ impl RuntimeErrorKind {
 /// An error of a run, with the place in the program that raised it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuntimeError {
+    /// The cause.
     pub kind: RuntimeErrorKind,
+    /// What has happened, with the values that matter.
     pub message: String,
+    /// The expression that raised it.
     pub span: Span,
 }
 
 impl RuntimeError {
+    /// An error with a message of its own; one of more than a kilobyte is cut.
     pub fn new(kind: RuntimeErrorKind, span: Span, message: impl Into<String>) -> RuntimeError {
         RuntimeError { kind, message: message.into(), span }
     }

@@ -9,6 +9,7 @@ use crate::op::MergeOp;
 
 /// The scalar types. `I128` is an extension for exact decimals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "`name` says how each is written")]
 pub enum ScalarKind {
     Bool,
     I8,
@@ -25,6 +26,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
+    /// Each of them, in the order of the variants.
     pub const ALL: [ScalarKind; 12] = [
         ScalarKind::Bool,
         ScalarKind::I8,
@@ -58,6 +60,7 @@ impl ScalarKind {
         }
     }
 
+    /// Whether it is `f32` or `f64`.
     pub fn is_float(self) -> bool {
         matches!(self, ScalarKind::F32 | ScalarKind::F64)
     }
@@ -67,6 +70,7 @@ impl ScalarKind {
         !self.is_float() && self != ScalarKind::Bool
     }
 
+    /// Whether it is an integer that may be negative.
     pub fn is_signed(self) -> bool {
         matches!(self, ScalarKind::I8 | ScalarKind::I16 | ScalarKind::I32 | ScalarKind::I64 | ScalarKind::I128)
     }
@@ -82,6 +86,7 @@ impl ScalarKind {
         }
     }
 
+    /// Width in bits; a `bool` takes eight.
     pub fn bits(self) -> u32 {
         8 * self.bytes() as u32
     }
@@ -90,17 +95,23 @@ impl ScalarKind {
 /// A type. Cheap to clone: the parts are shared.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
+    /// A number or a `bool`.
     Scalar(ScalarKind),
     /// As many lanes as the target's registers hold.
     Simd(ScalarKind),
+    /// `vec[T]`
     Vec(Arc<Type>),
+    /// `dict[K,V]`
     Dict(Arc<Type>, Arc<Type>),
+    /// `{A,B,..}`, fields without names.
     Struct(Arc<[Type]>),
+    /// What a loop merges into.
     Builder(BuilderType),
 }
 
 /// What a builder builds. Two builders have one type when kinds, parts and binops agree; annotations do not count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "what a variant says of itself names its fields")]
 pub enum BuilderType {
     /// Makes a `vec[T]`.
     Appender(Arc<Type>),
@@ -115,48 +126,66 @@ pub enum BuilderType {
 }
 
 impl Type {
+    /// `bool`
     pub const BOOL: Type = Type::Scalar(ScalarKind::Bool);
+    /// `i8`
     pub const I8: Type = Type::Scalar(ScalarKind::I8);
+    /// `u8`
     pub const U8: Type = Type::Scalar(ScalarKind::U8);
+    /// `i32`
     pub const I32: Type = Type::Scalar(ScalarKind::I32);
+    /// `i64`
     pub const I64: Type = Type::Scalar(ScalarKind::I64);
+    /// `u64`
     pub const U64: Type = Type::Scalar(ScalarKind::U64);
+    /// `i128`
     pub const I128: Type = Type::Scalar(ScalarKind::I128);
+    /// `f32`
     pub const F32: Type = Type::Scalar(ScalarKind::F32);
+    /// `f64`
     pub const F64: Type = Type::Scalar(ScalarKind::F64);
 
+    /// `vec[element]`
     pub fn vec(element: Type) -> Type {
         Type::Vec(Arc::new(element))
     }
 
+    /// `dict[key,value]`.
     pub fn dict(key: Type, value: Type) -> Type {
         Type::Dict(Arc::new(key), Arc::new(value))
     }
 
+    /// `{A,B,..}`
     pub fn structure(fields: impl IntoIterator<Item = Type>) -> Type {
         Type::Struct(fields.into_iter().collect())
     }
 
+    /// `appender[element]`
     pub fn appender(element: Type) -> Type {
         Type::Builder(BuilderType::Appender(Arc::new(element)))
     }
 
+    /// `merger[value,op]`
     pub fn merger(value: Type, op: MergeOp) -> Type {
         Type::Builder(BuilderType::Merger { value: Arc::new(value), op })
     }
 
+    /// `dictmerger[key,value,op]`
     pub fn dict_merger(key: Type, value: Type, op: MergeOp) -> Type {
         Type::Builder(BuilderType::DictMerger { key: Arc::new(key), value: Arc::new(value), op })
     }
 
+    /// `groupbuilder[key,value]`
     pub fn group_builder(key: Type, value: Type) -> Type {
         Type::Builder(BuilderType::GroupBuilder { key: Arc::new(key), value: Arc::new(value) })
     }
 
+    /// `vecmerger[value,op]`
     pub fn vec_merger(value: Type, op: MergeOp) -> Type {
         Type::Builder(BuilderType::VecMerger { value: Arc::new(value), op })
     }
 
+    /// The kind of a scalar; `None` for any other type, `simd` too.
     pub fn as_scalar(&self) -> Option<ScalarKind> {
         match self {
             Type::Scalar(kind) => Some(*kind),
@@ -172,6 +201,7 @@ impl Type {
         }
     }
 
+    /// The types of a struct's fields; `None` for any other type.
     pub fn fields(&self) -> Option<&[Type]> {
         match self {
             Type::Struct(fields) => Some(fields),

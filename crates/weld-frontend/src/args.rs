@@ -9,6 +9,7 @@ use crate::DataType;
 pub enum Args<'a> {
     /// None are given: the parameters are those that the text declares.
     Declared,
+    /// These, in the order of the call.
     Given(&'a [Arg]),
 }
 
@@ -19,6 +20,7 @@ pub struct Arg {
     pub name: Option<String>,
     /// Its type as the language writes it, where the caller wrote one.
     pub written: Option<String>,
+    /// What is known of its value.
     pub known: Known,
 }
 
@@ -37,8 +39,11 @@ pub enum Known {
 /// The sizes of a value that is given: of a nested list as `output`, of a tensor by kind of axis. A number has none.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Sizes {
+    /// Of the batch axes, outermost first.
     pub batch: Vec<u64>,
+    /// Of the output axes, outermost first.
     pub output: Vec<u64>,
+    /// Of the input axes, outermost first.
     pub input: Vec<u64>,
     /// Labels in the order batch, output, input; empty if there are none.
     pub labels: Vec<Option<String>>,

@@ -11,6 +11,7 @@ use crate::{Arg, Function, Language, json};
 /// The arguments of one call.
 #[derive(Clone, Default, Debug)]
 pub struct Given {
+    /// What is known of each before the text is looked at, in the order of the call.
     pub args: Vec<Arg>,
     values: Vec<Json>,
     /// What is wrong with them; said when the text has been parsed.

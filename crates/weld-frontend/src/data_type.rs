@@ -20,10 +20,12 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// Lists of any length.
     pub fn list(element: DataType) -> DataType {
         DataType::List(Box::new(element))
     }
 
+    /// Lists of `size` elements.
     pub fn fixed(element: DataType, size: u64) -> DataType {
         DataType::FixedList(Box::new(element), size)
     }

@@ -42,6 +42,7 @@ struct Loop {
 }
 
 impl Flow {
+    /// An empty body, whose variables get names beside these: those that the program has already.
     pub fn new(names: Names) -> Flow {
         Flow { names, blocks: vec![Vec::new()], loops: Vec::new() }
     }

@@ -10,6 +10,7 @@ use crate::{Shape, Source};
 /// A function of a language. Its program takes the parameters in order.
 #[derive(Clone, Debug)]
 pub struct Function {
+    /// What the program's parameters are, in their order.
     pub params: Vec<Param>,
     /// How the result lies in Weld.
     pub result: Shape,
@@ -17,7 +18,9 @@ pub struct Function {
     pub gradients: Vec<(String, Shape)>,
     /// The result's type as the language writes it.
     pub result_type: String,
+    /// The program, which verifies. Its parameters have the types of `params`.
     pub program: Program,
+    /// The texts that the places in the program are of.
     pub source: Arc<Source>,
     /// Where the definition's name is: the place of errors of its arguments.
     pub entry: Span,
@@ -28,6 +31,7 @@ pub struct Function {
 pub struct Param {
     /// As the text has it.
     pub name: String,
+    /// How its values lie in Weld.
     pub shape: Shape,
     /// Its type as the language writes it; empty where that says no more than the shape.
     pub written: String,

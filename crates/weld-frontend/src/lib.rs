@@ -24,6 +24,7 @@
 //! Tests are files in `tests/<language>/`, run by `cargo test -p weld-test --test languages`; `weld_test::language_case` says how
 //! they look. This crate and the languages know no LLVM, Arrow or DataFusion and have no unsafe code.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod args;
 mod call;
@@ -69,14 +70,18 @@ pub trait Language: Sync {
 /// What is to be compiled.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
+    /// The text, in which places are counted in bytes.
     pub text: &'a str,
     /// The definition to call; else the last of the text. One that the text does not have is an error, but where `entry` is
     /// SQL's name of the function (`sql`): then the last is meant, too.
     pub entry: Option<&'a str>,
+    /// The arguments, as far as the caller knows them.
     pub args: Args<'a>,
     /// The result's type where it is declared (SQL's RETURNS): checked, may choose how the result is given.
     pub returns: Option<&'a DataType>,
+    /// The functions that the text may call beside its own.
     pub library: &'a Library,
+    /// What else the caller asks for.
     pub options: &'a Options,
 }
 
@@ -98,6 +103,7 @@ pub struct Options {
     pub domain: Option<[u64; 3]>,
     /// What tensors hold that nothing says the element type of.
     pub element: ScalarKind,
+    /// What the text may cost.
     pub limits: Limits,
 }
 

@@ -22,10 +22,12 @@ impl Library {
         self.functions.insert(name.into(), function)
     }
 
+    /// Takes the function of exactly that name out. Texts that call it have it still.
     pub fn remove(&mut self, name: &str) -> Option<Arc<Function>> {
         self.functions.remove(name)
     }
 
+    /// The names, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.functions.keys().map(String::as_str)
     }

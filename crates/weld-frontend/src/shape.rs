@@ -27,14 +27,17 @@ pub enum Shape {
 /// else `{vec[T], i64, ..}` with an `i64` for each open size, outermost first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
+    /// What the data consists of.
     pub element: ScalarKind,
     /// Outermost first; none only in a tensor of one cell. `None`: open, it comes with the value.
     pub sizes: Vec<Option<u64>>,
+    /// What the axes are, which decides how the value is written in JSON.
     pub axes: Axes,
 }
 
 /// What the axes of an array are; this is how it is written in JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "what a variant says of itself names its fields")]
 pub enum Axes {
     /// Nested lists.
     Plain,
@@ -46,10 +49,12 @@ pub enum Axes {
 }
 
 impl Array {
+    /// Of these sizes, outermost first, with axes that are nothing but nested lists. `None` is an open size.
     pub fn plain(element: ScalarKind, sizes: impl IntoIterator<Item = Option<u64>>) -> Array {
         Array { element, sizes: sizes.into_iter().collect(), axes: Axes::Plain }
     }
 
+    /// The number of axes.
     pub fn rank(&self) -> usize {
         self.sizes.len()
     }
@@ -81,12 +86,18 @@ impl Array {
 }
 
 impl Shape {
+    /// A `bool`.
     pub const BOOL: Shape = Shape::Plain(Type::BOOL);
+    /// An `i32`.
     pub const I32: Shape = Shape::Plain(Type::I32);
+    /// An `i64`.
     pub const I64: Shape = Shape::Plain(Type::I64);
+    /// An `f32`.
     pub const F32: Shape = Shape::Plain(Type::F32);
+    /// An `f64`.
     pub const F64: Shape = Shape::Plain(Type::F64);
 
+    /// A scalar of that kind.
     pub fn scalar(kind: ScalarKind) -> Shape {
         Shape::Plain(Type::Scalar(kind))
     }

@@ -17,6 +17,7 @@ use crate::Function;
 pub struct Source {
     /// What the text is called in errors: a function's name, a file's.
     pub name: String,
+    /// The text itself.
     pub text: Arc<str>,
     /// The places of the text's definitions with their names, none inside another, in order.
     definitions: Vec<(Span, String)>,
@@ -25,6 +26,7 @@ pub struct Source {
 }
 
 impl Source {
+    /// A text without definitions, into which nothing was inlined yet.
     pub fn new(name: impl Into<String>, text: &str) -> Source {
         Source { name: name.into(), text: text.into(), definitions: Vec::new(), inlined: Vec::new() }
     }
@@ -86,6 +88,7 @@ impl Default for Sources {
 }
 
 impl Sources {
+    /// Of a program of that text.
     pub fn new(source: Source) -> Sources {
         Sources { source }
     }

@@ -194,6 +194,7 @@ impl KeySetBuilder {
         *word |= bits;
     }
 
+    /// The set of the keys that were added.
     pub fn finish(mut self) -> KeySet {
         self.set.keys = self.added;
         self.set
@@ -210,6 +211,7 @@ impl KeySet {
         }
     }
 
+    /// Whether only keys pass; else some other values do too.
     pub fn is_exact(&self) -> bool {
         matches!(self.form, Form::Bitmap(_))
     }
@@ -308,14 +310,17 @@ pub struct KeySetExpr {
 }
 
 impl KeySetExpr {
+    /// `value` is an integer, or text of which [`text_key`] makes one; NULL is no key.
     pub fn new(value: Arc<dyn PhysicalExpr>, set: Arc<KeySet>) -> KeySetExpr {
         KeySetExpr { value, set }
     }
 
+    /// What is looked for.
     pub fn value(&self) -> &Arc<dyn PhysicalExpr> {
         &self.value
     }
 
+    /// What it is looked for in.
     pub fn set(&self) -> &Arc<KeySet> {
         &self.set
     }

@@ -3,6 +3,7 @@
 //! Nothing here knows how operators are run: the rules serve DataFusion's own operators as well as compiled ones.
 //! [`rules`] puts them into a list of physical optimizer rules, each at its place.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod common_subplans;
 mod distinct_aggregates;
@@ -43,11 +44,15 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// Which rewrites are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanOptions {
+    /// Aggregates of distinct values in two steps: grouped by them, then over the groups.
     pub distinct_aggregates: bool,
+    /// Outer joins as inner or anti joins, where what is above drops the rows that they add, or all others.
     pub outer_joins: bool,
+    /// Joins in the order that is expected to give fewest rows.
     pub join_order: bool,
     /// With how many rows that operators must be spared at least.
     pub common_subplans: Option<usize>,
+    /// Filters of probe sides by the keys of build sides.
     pub key_filters: bool,
 }
 

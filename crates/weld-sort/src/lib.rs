@@ -10,6 +10,7 @@
 //! What does not fit into the integer is compared where it matters ([`ties`]). A sort that is refused memory goes on in
 //! DataFusion's operator, which spills. What is not sorted here stays DataFusion's: [`KeySortExec::of`] says why.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod code;
 mod column;

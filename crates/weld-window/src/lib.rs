@@ -11,6 +11,7 @@
 //! rows that a limit reads are those of DataFusion's operators. What is not evaluated here stays theirs:
 //! [`WindowExec::of`] says why.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod aggregate;
 mod chunk;

@@ -12,7 +12,9 @@ pub use render::{line_column, render};
 /// A half-open range of bytes of the source text. Made-up code carries the span of what it was made from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Span {
+    /// The first byte.
     pub start: u32,
+    /// The byte behind the last.
     pub end: u32,
 }
 
@@ -20,6 +22,7 @@ impl Span {
     /// The span of code that no source text stands behind, such as a lowered SQL plan.
     pub const NONE: Span = Span { start: 0, end: 0 };
 
+    /// From the first byte to the one before `end`. Texts have less than 4 GiB.
     pub fn new(start: usize, end: usize) -> Span {
         Span { start: start as u32, end: end as u32 }
     }
@@ -33,8 +36,11 @@ impl Span {
 /// Which stage of a program's life an error belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorKind {
+    /// The text is none of the language.
     Parse,
+    /// The text is well formed, but types, names or the use of builders are wrong.
     Type,
+    /// The program has failed with its input.
     Runtime,
 }
 
@@ -63,8 +69,11 @@ pub fn shortened(mut message: String) -> String {
 /// One problem in a program, with the place that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
+    /// The stage at which it was found.
     pub kind: ErrorKind,
+    /// What is wrong, in one line and without its place.
     pub message: String,
+    /// Where.
     pub span: Span,
     /// Further places that explain the first, each with what it shows.
     pub labels: Vec<(Span, String)>,
@@ -73,23 +82,28 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// A problem without labels and hint. A message of more than a kilobyte is cut.
     pub fn new(kind: ErrorKind, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { kind, message: shortened(message.into()), span, labels: Vec::new(), hint: None }
     }
 
+    /// The text is none of the language.
     pub fn parse(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(ErrorKind::Parse, span, message)
     }
 
+    /// The text is well formed, but wrong.
     pub fn ty(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(ErrorKind::Type, span, message)
     }
 
+    /// Adds a further place, with what it shows.
     pub fn with_label(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.labels.push((span, message.into()));
         self
     }
 
+    /// Says what to do about it; the last hint stays.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self

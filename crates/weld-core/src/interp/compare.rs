@@ -43,10 +43,12 @@ fn lexicographic(a: &[Value], b: &[Value], order: impl Fn(&Value, &Value) -> Opt
 pub struct Key(Value);
 
 impl Key {
+    /// The key that a value is, the same for -0.0 and 0.0, and for all NaNs.
     pub fn new(value: &Value) -> Key {
         Key(canonical(value))
     }
 
+    /// The value in canonical form.
     pub fn value(&self) -> &Value {
         &self.0
     }

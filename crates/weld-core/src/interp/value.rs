@@ -16,11 +16,15 @@ use crate::ty::{ScalarKind, Type};
 /// A value. Equality is that of bits for floats (NaN equals itself), so it compares results, not numbers.
 #[derive(Clone, Debug)]
 pub enum Value {
+    /// A number or a `bool`.
     Scalar(Literal),
     /// The lanes of a SIMD value, [`LANES`] of them.
     Simd(Arc<[Literal]>),
+    /// A vector, strings among them.
     Vec(Vector),
+    /// The fields in order.
     Struct(Arc<[Value]>),
+    /// A dictionary.
     Dict(Dictionary),
     /// Inside a run only: a program cannot return one.
     Builder(Handle),
@@ -70,14 +74,17 @@ impl Dictionary {
         Dictionary(Arc::new(DictionaryData { entries, _charge: charge }))
     }
 
+    /// The value of a key; `None` if there is no such key.
     pub fn get(&self, key: &Value) -> Option<&Value> {
         self.0.entries.get(&Key::new(key))
     }
 
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.entries.len()
     }
 
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.0.entries.is_empty()
     }
@@ -89,22 +96,27 @@ impl Dictionary {
 }
 
 impl Value {
+    /// A `bool`.
     pub fn bool(value: bool) -> Value {
         Value::Scalar(Literal::Bool(value))
     }
 
+    /// An `i32`.
     pub fn i32(value: i32) -> Value {
         Value::Scalar(Literal::I32(value))
     }
 
+    /// An `i64`.
     pub fn i64(value: i64) -> Value {
         Value::Scalar(Literal::I64(value))
     }
 
+    /// An `f64`.
     pub fn f64(value: f64) -> Value {
         Value::Scalar(Literal::F64(value))
     }
 
+    /// A vector of values that are of one type. No memory is counted for it.
     pub fn vec(items: impl IntoIterator<Item = Value>) -> Value {
         Value::Vec(Vector::charged(items.into_iter().collect(), Charge::FREE))
     }
@@ -114,6 +126,7 @@ impl Value {
         Value::vec(text.bytes().map(|byte| Value::Scalar(Literal::I8(byte as i8))))
     }
 
+    /// A struct of these fields.
     pub fn structure(fields: impl IntoIterator<Item = Value>) -> Value {
         Value::Struct(fields.into_iter().collect())
     }

@@ -57,26 +57,32 @@ impl Expr {
 
 // Values.
 
+/// The scalar.
 pub fn lit(value: Literal) -> Expr {
     derived(ExprKind::Literal(value))
 }
 
+/// `true` or `false`.
 pub fn bool(value: bool) -> Expr {
     lit(Literal::Bool(value))
 }
 
+/// An `i32`.
 pub fn i32(value: i32) -> Expr {
     lit(Literal::I32(value))
 }
 
+/// An `i64`, in the text `1L`.
 pub fn i64(value: i64) -> Expr {
     lit(Literal::I64(value))
 }
 
+/// An `i128`, in the text `1LL`.
 pub fn i128(value: i128) -> Expr {
     lit(Literal::I128(value))
 }
 
+/// An `f64`.
 pub fn f64(value: f64) -> Expr {
     lit(Literal::F64(value))
 }
@@ -136,6 +142,7 @@ fn any_op(value: &Type) -> MergeOp {
     }
 }
 
+/// The variable, which has that type where it is bound.
 pub fn var(sym: Sym, ty: Type) -> Expr {
     node(ExprKind::Var(sym), ty)
 }
@@ -145,6 +152,7 @@ pub fn param(names: &mut Names, name: &str, ty: Type) -> Expr {
     var(names.fresh(name), ty)
 }
 
+/// `{a, b, ..}`
 pub fn strct(fields: impl IntoIterator<Item = Expr>) -> Expr {
     derived(ExprKind::Struct(fields.into_iter().collect()))
 }
@@ -154,6 +162,7 @@ pub fn field(value: Expr, index: usize) -> Expr {
     derived(ExprKind::Field(Box::new(value), index as u32))
 }
 
+/// `[a, b, ..]` of a type that the elements have.
 pub fn vector(element: Type, elements: impl IntoIterator<Item = Expr>) -> Expr {
     node(ExprKind::Vector(elements.into_iter().collect()), Type::vec(element))
 }
@@ -180,11 +189,13 @@ pub fn let_in(mut bindings: Vec<Binding>, mut body: Expr) -> Expr {
     derived(ExprKind::Let { bindings, body: Box::new(body) })
 }
 
+/// `if(cond, on_true, on_false)`: evaluates one of them. Both have one type.
 pub fn if_(cond: Expr, on_true: Expr, on_false: Expr) -> Expr {
     let (cond, on_true, on_false) = (Box::new(cond), Box::new(on_true), Box::new(on_false));
     derived(ExprKind::If { cond, on_true, on_false })
 }
 
+/// `select(cond, on_true, on_false)`: evaluates both. Both have one type.
 pub fn select(cond: Expr, on_true: Expr, on_false: Expr) -> Expr {
     let (cond, on_true, on_false) = (Box::new(cond), Box::new(on_true), Box::new(on_false));
     derived(ExprKind::Select { cond, on_true, on_false })
@@ -200,17 +211,20 @@ pub fn iterate(names: &mut Names, init: Expr, step: impl FnOnce(&mut Names, Expr
 
 // Operators.
 
+/// The operator over its operand; the result has the operand's type.
 pub fn unary(op: UnaryOp, value: Expr) -> Expr {
     derived(ExprKind::Unary(op, Box::new(value)))
 }
 
+/// The operator over its operands, which have one type; of comparisons, `&&` and `||` the result is a `bool`.
 pub fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
     derived(ExprKind::Binary(op, Box::new(left), Box::new(right)))
 }
 
 macro_rules! binary_ops {
     ($($name:ident $op:ident)*) => {
-        $(pub fn $name(left: Expr, right: Expr) -> Expr {
+        $(#[doc = concat!("[`BinaryOp::", stringify!($op), "`] over operands of one type.")]
+        pub fn $name(left: Expr, right: Expr) -> Expr {
             binary(BinaryOp::$op, left, right)
         })*
     };
@@ -222,10 +236,12 @@ binary_ops! {
     eq Eq ne Ne lt Lt le Le gt Gt ge Ge min Min max Max pow Pow
 }
 
+/// `-value`
 pub fn neg(value: Expr) -> Expr {
     unary(UnaryOp::Neg, value)
 }
 
+/// `!value` of a `bool`
 pub fn not(value: Expr) -> Expr {
     unary(UnaryOp::Not, value)
 }
@@ -235,10 +251,12 @@ pub fn cast(value: Expr, to: ScalarKind) -> Expr {
     if value.ty == Type::Scalar(to) { value } else { node(ExprKind::Cast(Box::new(value)), Type::Scalar(to)) }
 }
 
+/// A `simd` value with the scalar in all lanes.
 pub fn broadcast(value: Expr) -> Expr {
     derived(ExprKind::Broadcast(Box::new(value)))
 }
 
+/// The intrinsic's value; of arguments that it does not take a node of type `{}`, which the verifier refuses.
 pub fn intrinsic(intrinsic: Intrinsic, args: impl IntoIterator<Item = Expr>) -> Expr {
     derived(ExprKind::Intrinsic(intrinsic, args.into_iter().collect()))
 }
@@ -248,6 +266,7 @@ pub fn cudf(name: &str, ty: Type, args: impl IntoIterator<Item = Expr>) -> Expr 
     node(ExprKind::CUdf { name: name.into(), args: args.into_iter().collect() }, ty)
 }
 
+/// `assert(cond)`: `true`, or the runtime error AssertionFailed with the message.
 pub fn assert(cond: Expr, message: &str) -> Expr {
     derived(ExprKind::Assert { cond: Box::new(cond), message: Some(message.into()), values: Vec::new(), raised: false })
 }
@@ -260,30 +279,39 @@ pub fn require(cond: Expr, message: &str, values: impl IntoIterator<Item = Expr>
 
 // Collections.
 
+/// `len(data)` of a vector or a dictionary, an `i64`.
 pub fn len(data: Expr) -> Expr {
     derived(ExprKind::Len(Box::new(data)))
 }
 
+/// `lookup(data, key)`: an element of a vector by its `i64` index, or the value of a dictionary's key. Where there is
+/// none, the runtime errors IndexOutOfBounds or KeyNotFound.
 pub fn lookup(data: Expr, key: Expr) -> Expr {
     derived(ExprKind::Lookup { data: Box::new(data), key: Box::new(key), checked: true })
 }
 
+/// `optlookup(data, key)` of a dictionary: `{true, value}`, or `{false, zero}`.
 pub fn opt_lookup(data: Expr, key: Expr) -> Expr {
     derived(ExprKind::OptLookup { data: Box::new(data), key: Box::new(key) })
 }
 
+/// `keyexists(data, key)`: whether the dictionary has the key.
 pub fn key_exists(data: Expr, key: Expr) -> Expr {
     derived(ExprKind::KeyExists { data: Box::new(data), key: Box::new(key) })
 }
 
+/// `slice(data, start, size)`: fewer elements than `size` where the vector ends before. A start or a size that is out
+/// of range is the runtime error BadSlice.
 pub fn slice(data: Expr, start: Expr, size: Expr) -> Expr {
     derived(ExprKind::Slice { data: Box::new(data), start: Box::new(start), size: Box::new(size) })
 }
 
+/// `tovec(data)`: a dictionary's entries as a vector of `{K,V}`, in no particular order.
 pub fn to_vec(data: Expr) -> Expr {
     derived(ExprKind::ToVec(Box::new(data)))
 }
 
+/// `update(data, index, value)`: the vector with another element in one place, which it must have.
 pub fn update(data: Expr, index: Expr, value: Expr) -> Expr {
     derived(ExprKind::Update { data: Box::new(data), index: Box::new(index), value: Box::new(value) })
 }
@@ -297,10 +325,12 @@ pub fn sort(names: &mut Names, data: Expr, compare: impl FnOnce(&mut Names, Expr
     derived(ExprKind::Sort { data: Box::new(data), compare })
 }
 
+/// `serialize(value)`: the value as a `vec[i8]`.
 pub fn serialize(value: Expr) -> Expr {
     derived(ExprKind::Serialize(Box::new(value)))
 }
 
+/// `deserialize[ty](data)`: the value, or the runtime error BadSerialization.
 pub fn deserialize(ty: Type, data: Expr) -> Expr {
     node(ExprKind::Deserialize(Box::new(data)), ty)
 }
@@ -317,6 +347,7 @@ pub fn builder_with(ty: BuilderType, arg: Expr) -> Expr {
     node(ExprKind::NewBuilder { arg: Some(Box::new(arg)) }, Type::Builder(ty))
 }
 
+/// An empty `appender[T]`.
 pub fn appender(element: Type) -> Expr {
     builder(BuilderType::Appender(Arc::new(element)))
 }
@@ -326,27 +357,33 @@ pub fn appender_sized(element: Type, size: Expr) -> Expr {
     builder_with(BuilderType::Appender(Arc::new(element)), size)
 }
 
+/// A `merger[T,op]` that begins with the identity of `op`.
 pub fn merger(value: Type, op: MergeOp) -> Expr {
     builder(BuilderType::Merger { value: Arc::new(value), op })
 }
 
+/// An empty `dictmerger[K,V,op]`.
 pub fn dict_merger(key: Type, value: Type, op: MergeOp) -> Expr {
     builder(BuilderType::DictMerger { key: Arc::new(key), value: Arc::new(value), op })
 }
 
+/// An empty `groupbuilder[K,V]`.
 pub fn group_builder(key: Type, value: Type) -> Expr {
     builder(BuilderType::GroupBuilder { key: Arc::new(key), value: Arc::new(value) })
 }
 
+/// A `vecmerger[T,op]` over the elements of `init`, a `vec[T]`.
 pub fn vec_merger(op: MergeOp, init: Expr) -> Expr {
     let element = init.ty.element().cloned().unwrap_or_else(|| Type::structure([]));
     builder_with(BuilderType::VecMerger { value: Arc::new(element), op }, init)
 }
 
+/// `merge(builder, value)`: the builder afterwards.
 pub fn merge(builder: Expr, value: Expr) -> Expr {
     derived(ExprKind::Merge { builder: Box::new(builder), value: Box::new(value) })
 }
 
+/// `result(builder)`: what it has built.
 pub fn result(builder: Expr) -> Expr {
     derived(ExprKind::Result(Box::new(builder)))
 }

@@ -30,6 +30,7 @@ impl WideHasher {
         hasher.finish_wide()
     }
 
+    /// The number of all that was written so far.
     pub fn finish_wide(&self) -> u128 {
         let [low, high] = self.0.each_ref().map(|half| u128::from(half.finish()));
         high << 64 | low
@@ -48,6 +49,7 @@ impl Hasher for WideHasher {
 }
 
 impl Program {
+    /// The program's number.
     pub fn fingerprint(&self) -> u128 {
         let mut hasher = WideHasher::default();
         self.describe(&mut hasher);

@@ -117,6 +117,7 @@ impl Iter {
         each_iter_child!(self, f, each_child)
     }
 
+    /// The same, to change in place.
     pub fn each_child_mut<'a>(&'a mut self, f: &mut dyn FnMut(&'a mut Expr)) {
         each_iter_child!(self, f, each_child_mut)
     }
@@ -133,12 +134,14 @@ impl Expr {
         each_child!(self, f, each_child_mut, mut)
     }
 
+    /// The direct children, as [`Expr::each_child`] has them.
     pub fn children(&self) -> Vec<&Expr> {
         let mut out = Vec::new();
         self.each_child(&mut |child| out.push(child));
         out
     }
 
+    /// The same, to be changed.
     pub fn children_mut(&mut self) -> Vec<&mut Expr> {
         let mut out = Vec::new();
         self.each_child_mut(&mut |child| out.push(child));
@@ -204,6 +207,7 @@ impl Expr {
         count
     }
 
+    /// Whether the variable occurs in it.
     pub fn uses(&self, sym: Sym) -> bool {
         self.count_uses(sym) > 0
     }

@@ -5,6 +5,7 @@
 
 use crate::ty::{ScalarKind, Type};
 
+/// The intrinsics, each with its type and its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Intrinsic {
     /// `(T, T) -> T` for integers `T`: the sum, or the runtime error Overflow.
@@ -58,6 +59,7 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
+    /// Each of them, in the order of the variants.
     pub const ALL: [Intrinsic; 20] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
@@ -81,6 +83,7 @@ impl Intrinsic {
         Intrinsic::NdCount,
     ];
 
+    /// The name by which programs call it.
     pub fn name(self) -> &'static str {
         match self {
             Intrinsic::CheckedAdd => "checked_add",

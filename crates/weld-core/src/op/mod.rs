@@ -11,6 +11,7 @@ pub use intrinsic::Intrinsic;
 
 /// Operators of two operands. Both have one type; comparisons and `&& ||` give `bool`, the others that type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "`name` says how each is written")]
 pub enum BinaryOp {
     Add,
     Sub,
@@ -36,6 +37,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
+    /// Each of them, in the order of the variants.
     pub const ALL: [BinaryOp; 19] = [
         BinaryOp::Add,
         BinaryOp::Sub,
@@ -83,6 +85,7 @@ impl BinaryOp {
         }
     }
 
+    /// Whether it is one of `== != < <= > >=`.
     pub fn is_comparison(self) -> bool {
         matches!(self, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
     }
@@ -96,6 +99,7 @@ impl BinaryOp {
 /// Operators of one operand; the result has its type. The math functions are for floats, `abs` for signed
 /// integers, too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "`name` says how each is written")]
 pub enum UnaryOp {
     Neg,
     /// Logical not of a `bool`.
@@ -149,6 +153,7 @@ impl UnaryOp {
         UnaryOp::Abs,
     ];
 
+    /// As written: a sign, or the name of a call.
     pub fn name(self) -> &'static str {
         match self {
             UnaryOp::Neg => "-",
@@ -178,6 +183,7 @@ impl UnaryOp {
 
 /// A commutative operation of one scalar slot of a builder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "each is the binary operator of its name")]
 pub enum ReduceOp {
     Add,
     Mul,
@@ -192,6 +198,7 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
+    /// Each of them, in the order of the variants.
     pub const ALL: [ReduceOp; 7] = [
         ReduceOp::Add,
         ReduceOp::Mul,
@@ -234,8 +241,10 @@ pub enum StructOp {
 }
 
 impl StructOp {
+    /// Each of them, in the order of the variants.
     pub const ALL: [StructOp; 3] = [StructOp::Least, StructOp::Greatest, StructOp::Moments];
 
+    /// The keyword, as written in a builder's type.
     pub fn name(self) -> &'static str {
         match self {
             StructOp::Least => "least",
@@ -248,8 +257,11 @@ impl StructOp {
 /// The binop of a builder: one for every scalar in the value, or one a field of a struct.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum MergeOp {
+    /// One for every scalar of the value.
     All(ReduceOp),
+    /// One for each field of a struct, in order.
     Fields(Arc<[MergeOp]>),
+    /// One for the struct as a whole.
     Struct(StructOp),
 }
 

@@ -42,7 +42,9 @@ const VIEW_BYTES: usize = 12;
 /// What a parameter stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Constant {
+    /// A number.
     Scalar(Literal),
+    /// A string or binary.
     Bytes(Arc<[u8]>),
 }
 

@@ -53,7 +53,9 @@ use crate::ir::{Expr, ExprKind, Program, build, verify};
 /// One entry of [`PASSES`]. A pass that stands there several times has one name.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
+    /// What settings call it.
     pub name: &'static str,
+    /// Changes a program that verifies into one that does.
     pub run: fn(&mut Program, &Config),
     /// Why it stands where it stands.
     pub why: &'static str,
@@ -158,6 +160,7 @@ pub struct Report {
 }
 
 impl Report {
+    /// The time of all passes.
     pub fn total(&self) -> Duration {
         self.passes.iter().map(|(_, time)| *time).sum()
     }

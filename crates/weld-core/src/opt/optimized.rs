@@ -27,6 +27,7 @@ pub struct Optimized {
 }
 
 impl Optimized {
+    /// Optimises a program that verifies, and keeps it as it was written.
     pub fn new(written: Program, config: &Config) -> Optimized {
         let mut program = written.clone();
         let report = optimize(&mut program, config);
@@ -38,10 +39,12 @@ impl Optimized {
         Optimized { program: written, written: None, report: Report::default() }
     }
 
+    /// The program to run.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
+    /// What the passes have done; nothing where the program was not optimised.
     pub fn report(&self) -> &Report {
         &self.report
     }

@@ -10,138 +10,157 @@ use crate::ty::ScalarKind;
 /// A parsed source text.
 #[derive(Clone, Debug)]
 pub struct Module {
+    /// The names of types, in the order of the text.
     pub aliases: Vec<Alias>,
+    /// The macros, in the order of the text.
     pub macros: Vec<Macro>,
     /// The parameters of the program; none if it is a bare expression.
     pub params: Vec<Param>,
+    /// The program's result.
     pub body: Expr,
 }
 
 /// An identifier and where it stands.
 #[derive(Clone, Debug)]
 pub struct Name {
+    /// As written.
     pub text: Arc<str>,
+    /// Its place.
     pub span: Span,
 }
 
 /// `type name = ty;`
 #[derive(Clone, Debug)]
 pub struct Alias {
+    /// What the type is called from there on.
     pub name: Name,
+    /// The type.
     pub ty: TypeExpr,
 }
 
 /// `macro name(params) = body;`
 #[derive(Clone, Debug)]
 pub struct Macro {
+    /// What it is called by.
     pub name: Name,
+    /// Names that stand for the arguments' expressions.
     pub params: Vec<Name>,
+    /// What a call is replaced by.
     pub body: Expr,
 }
 
 /// A parameter of a lambda.
 #[derive(Clone, Debug)]
 pub struct Param {
+    /// Its name.
     pub name: Name,
+    /// Its type, which the program's parameters need and others may leave open.
     pub ty: Option<TypeExpr>,
 }
 
 /// `let name: ty = value;`
 #[derive(Clone, Debug)]
 pub struct Let {
+    /// The name, in scope in the rest of the block.
     pub name: Name,
+    /// The type, if it is written.
     pub ty: Option<TypeExpr>,
+    /// What the name stands for.
     pub value: Expr,
 }
 
+/// An expression without types.
 #[derive(Clone, Debug)]
 pub struct Expr {
+    /// Its place.
     pub span: Span,
     /// The height of the tree, for the limit of nesting.
     pub(crate) height: u16,
+    /// What it is.
     pub kind: ExprKind,
 }
 
+/// The kinds of expressions, as the text has them.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "what a variant says of itself names its fields")]
 pub enum ExprKind {
     /// What stands where an error was reported.
     Error,
+    /// A number, `true` or `false`.
     Literal(Literal),
     /// `"text"`, or `b"text"` of type `vec[u8]`.
-    Bytes {
-        bytes: Arc<[u8]>,
-        unsigned: bool,
-    },
+    Bytes { bytes: Arc<[u8]>, unsigned: bool },
+    /// A variable, or a macro without arguments.
     Name(Arc<str>),
-    Block {
-        lets: Vec<Let>,
-        body: Box<Expr>,
-    },
-    Lambda {
-        params: Vec<Param>,
-        body: Box<Expr>,
-    },
+    /// `let ..; ..; body`
+    Block { lets: Vec<Let>, body: Box<Expr> },
+    /// `|params| body`
+    Lambda { params: Vec<Param>, body: Box<Expr> },
+    /// `-x`, `!x`; math functions are calls.
     Unary(UnaryOp, Box<Expr>),
+    /// `x + y`
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `value: ty`
     Ascribe(Box<Expr>, TypeExpr),
     /// `name(args)`: an operator written as a call, a form such as `if` or `merge`, a macro, an alias of a type.
-    Call {
-        name: Name,
-        args: Vec<Expr>,
-    },
+    Call { name: Name, args: Vec<Expr> },
     /// A function literal called on the spot: `(|x| x + 1)(2)`.
-    Apply {
-        func: Box<Expr>,
-        args: Vec<Expr>,
-    },
+    Apply { func: Box<Expr>, args: Vec<Expr> },
     /// A type called or standing alone: a cast `i64(x)`, a builder `appender[i32]` or `appender[i32](10L)`.
-    Make {
-        ty: TypeExpr,
-        args: Option<Vec<Expr>>,
-    },
+    Make { ty: TypeExpr, args: Option<Vec<Expr>> },
     /// `deserialize[ty](data)`
-    Deserialize {
-        ty: TypeExpr,
-        data: Box<Expr>,
-    },
+    Deserialize { ty: TypeExpr, data: Box<Expr> },
     /// `cudf[name,ty](args)`
-    CUdf {
-        name: Name,
-        ty: TypeExpr,
-        args: Vec<Expr>,
-    },
+    CUdf { name: Name, ty: TypeExpr, args: Vec<Expr> },
+    /// `{a, b, ..}`
     Struct(Vec<Expr>),
+    /// `[a, b, ..]`
     Vector(Vec<Expr>),
+    /// `x.$0`
     Field(Box<Expr>, u32),
     /// `@(name:value, ..) expr`
     Annotated(Vec<(Arc<str>, Arc<str>)>, Box<Expr>),
 }
 
+/// A type as written, which may leave parts open.
 #[derive(Clone, Debug)]
 pub struct TypeExpr {
+    /// Its place.
     pub span: Span,
+    /// What it is.
     pub kind: TypeKind,
 }
 
+/// The kinds of types, as the text has them.
 #[derive(Clone, Debug)]
 pub enum TypeKind {
     /// What stands where an error was reported.
     Error,
     /// `?`: to be inferred.
     Infer,
+    /// `i64`
     Scalar(ScalarKind),
+    /// `simd[T]`
     Simd(Box<TypeExpr>),
+    /// `vec[T]`
     Vec(Box<TypeExpr>),
     /// `stream[T]`, for a parameter of the program.
     Stream(Box<TypeExpr>),
+    /// `dict[K,V]`
     Dict(Box<TypeExpr>, Box<TypeExpr>),
+    /// `{A,B,..}`
     Struct(Vec<TypeExpr>),
+    /// The name of a type.
     Alias(Arc<str>),
+    /// `appender[T]`
     Appender(Box<TypeExpr>),
+    /// `merger[T,op]`
     Merger(Box<TypeExpr>, MergeOp),
+    /// `dictmerger[K,V,op]`
     DictMerger(Box<TypeExpr>, Box<TypeExpr>, MergeOp),
+    /// `groupbuilder[K,V]`
     GroupBuilder(Box<TypeExpr>, Box<TypeExpr>),
+    /// `vecmerger[T,op]`
     VecMerger(Box<TypeExpr>, MergeOp),
 }
 

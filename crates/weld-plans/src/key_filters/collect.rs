@@ -38,6 +38,7 @@ impl JoinKeysExec {
         JoinKeysExec { input, keys, metrics: ExecutionPlanMetricsSet::new() }
     }
 
+    /// The rows that it takes the keys of, and passes on.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }

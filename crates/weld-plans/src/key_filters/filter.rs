@@ -50,6 +50,7 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
+    /// The keys of the build side, which the filter waits for.
     pub fn keys(&self) -> &Arc<JoinKeys> {
         &self.keys
     }
@@ -111,10 +112,12 @@ impl KeyFilterExec {
         Some(KeyFilterExec::new(Arc::clone(&inner.input), filters))
     }
 
+    /// The rows that it filters.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
+    /// The filters, all of which a row has to pass.
     pub fn filters(&self) -> &[KeyFilter] {
         &self.filters
     }

@@ -74,10 +74,12 @@ impl JoinKeys {
         unused
     }
 
+    /// The number that plans print, one a join.
     pub fn number(&self) -> usize {
         self.number
     }
 
+    /// The keys over the rows of the build side, in the order of the join's conditions.
     pub fn exprs(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.exprs
     }
