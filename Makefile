@@ -1,16 +1,18 @@
 # make tpch   sets up, builds, and runs the 22 TPC-H queries with and without Weld, comparing every answer
 # make test   sets up, builds, and runs every check and test
+# make rows   counts the rows that plans take, with and without Weld and by DuckDB, over the 99 TPC-DS queries
 # make sqllogictest   runs DataFusion's own test suite with and without Weld, comparing every record
 #
 # TPCH_ARGS goes to `weld tpch run`:  make tpch TPCH_ARGS="--scale-factor 10 --storage memory"
-# (`weld tpch run --help` lists the options). So does SQLLOGICTEST_ARGS to `weld-sqllogictest`.
+# (`weld tpch run --help` lists the options). So does SQLLOGICTEST_ARGS to `weld-sqllogictest`, and ROWS_ARGS to benches/rows.py.
 
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TPCH_ARGS ?=
 SQLLOGICTEST_ARGS ?=
+ROWS_ARGS ?= --suite tpcds
 
-.PHONY: help setup build tpch test sqllogictest
+.PHONY: help setup build tpch rows test sqllogictest
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -23,6 +25,9 @@ build: setup
 
 tpch: build
 	$(TARGET)/release/weld tpch run $(TPCH_ARGS)
+
+rows: build
+	benches/rows.py --weld $(TARGET)/release/weld $(ROWS_ARGS)
 
 test: setup
 	@scripts/test.sh
