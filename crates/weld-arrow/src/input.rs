@@ -118,7 +118,7 @@ fn readable(array: &ArrayRef) -> Result<ArrayRef> {
     }
     let values = dictionary.values();
     if matches!(values.data_type(), DataType::Dictionary(..)) {
-        return Ok(cast(array, of)?);
+        return cast(array, of);
     }
     if values.null_count() == 0 && !values.is_empty() {
         return Ok(Arc::clone(array));

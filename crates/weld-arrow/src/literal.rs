@@ -25,7 +25,7 @@ pub fn literal(array: &dyn Array, row: usize) -> Option<Constant> {
             literal(dictionary.values().as_ref(), dictionary.normalized_keys()[row])
         }
         _ => {
-            let bytes: &[u8] = with_bytes!(array, values => values.value(row).as_ref(), _ => return None);
+            let bytes: &[u8] = with_bytes!(array, values => AsRef::<[u8]>::as_ref(values.value(row)), _ => return None);
             Some(Constant::Bytes(bytes.into()))
         }
     }

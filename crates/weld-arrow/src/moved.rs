@@ -87,13 +87,13 @@ fn picked(batches: &Numbered, column: usize, places: &[(usize, usize)]) -> Resul
     let (first, start) = places[0];
     if places.iter().any(|(batch, _)| *batch != first) {
         let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
-        return Ok(interleave(&arrays, places)?);
+        return interleave(&arrays, places);
     }
     if places.iter().enumerate().all(|(at, (_, row))| *row == start + at) {
         return Ok(array(first).slice(start, places.len()));
     }
     let rows = UInt64Array::from_iter_values(places.iter().map(|(_, row)| *row as u64));
-    Ok(take(array(first), &rows, None)?)
+    take(array(first), &rows, None)
 }
 
 /// The next lists of a column, whose lengths are in `view`; their values share the vector's memory.

@@ -96,7 +96,7 @@ impl RowsReader {
     }
 
     /// Rows not handed out yet.
-    pub fn len(&self) -> usize {
+    pub fn rows_left(&self) -> usize {
         self.rows.0.len().unwrap_or(0) - self.next
     }
 

@@ -90,7 +90,7 @@ impl Run {
                 };
                 let fills = self.partial_bytes_max as f64 / self.memory.used() as f64;
                 self.finish()?;
-                let groups = self.reader.as_ref().map_or(0, RowsReader::len);
+                let groups = self.reader.as_ref().map_or(0, RowsReader::rows_left);
                 let groups_max = fills * groups as f64;
                 self.grouping = Grouping::Probing { groups, groups_max, input_rows, code: Arc::clone(&code) };
                 self.open(&code, output)
@@ -103,7 +103,7 @@ impl Run {
                 if self.reader.is_none() {
                     self.take_rows()?;
                 }
-                let rows = self.reader.as_ref().map_or(0, RowsReader::len);
+                let rows = self.reader.as_ref().map_or(0, RowsReader::rows_left);
                 if rows == 0 {
                     return Ok(());
                 }
@@ -133,7 +133,7 @@ impl Run {
     /// Hands a full table out and goes on: with an empty one, or without grouping if it made nearly a group of every row.
     pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
         self.finish()?;
-        let groups = self.reader.as_ref().map_or(0, RowsReader::len) as f64;
+        let groups = self.reader.as_ref().map_or(0, RowsReader::rows_left) as f64;
         if let Grouping::On { review } = &mut self.grouping {
             let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
             if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped

@@ -186,7 +186,7 @@ mod tests {
     async fn a_file_that_is_too_short_is_the_stores_error() {
         let folder = tempfile::tempdir().unwrap();
         let local = Arc::new(LocalFileSystem::new_with_prefix(folder.path()).unwrap());
-        let error = read(local, vec![8..12]).await.0.unwrap_err().to_string();
+        let error = read(local, vec![0..1, 8..12]).await.0.unwrap_err().to_string();
         assert!(error.contains("Out of range of file"), "{error}");
     }
 }
