@@ -6,7 +6,6 @@
 
 pub(crate) mod foreign;
 mod join;
-mod mistaken;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -38,7 +37,9 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
-use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans};
+use weld_plans::{
+    CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans, without_mistaken_filters,
+};
 use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
@@ -75,7 +76,7 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = &mistaken::without_mistaken_filters(Arc::clone(plan))?;
+        let plan = &without_mistaken_filters(Arc::clone(plan))?;
         if !options.verify && gate::is_small(plan, &options) {
             let mut declined = Vec::new();
             gate::declined(plan, &mut declined);

@@ -14,6 +14,7 @@ mod held;
 mod join_order;
 mod key_filters;
 mod key_set;
+mod mistaken;
 mod outer_joins;
 mod ranges;
 mod selectivity;
@@ -38,6 +39,7 @@ pub use key_filters::{
     without_key_filters,
 };
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
+pub use mistaken::without_mistaken_filters;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

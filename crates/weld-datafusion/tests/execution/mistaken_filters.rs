@@ -1,4 +1,5 @@
-//! Filters that joins, sorts and aggregates make while they run, over columns of which two have one name.
+//! Filters that joins, sorts and aggregates make while they run, and conditions of queries, over columns of which two have one
+//! name.
 
 use crate::common::{Engines, config};
 
@@ -22,6 +23,9 @@ async fn columns_of_one_name() {
                 "SELECT b.x, a.x FROM t a JOIN t b ON a.k = b.k AND a.id < b.id ORDER BY b.x - a.x DESC, b.x, a.x LIMIT 7",
                 "SELECT x FROM (SELECT b.x, a.x AS y FROM t a JOIN t b ON a.k = b.k) ORDER BY x DESC LIMIT 40",
                 "SELECT min(b.x), max(a.x) FROM t a JOIN t b ON a.k = b.k AND a.x > 3 AND b.x < 12 AND a.id <> b.id",
+                // Joins in another order, with a condition that is left above them.
+                "SELECT a.id, b.id, c.id FROM t a RIGHT JOIN t b ON a.k = b.k \
+                 JOIN (SELECT * FROM t WHERE k IN (1, 2, 3)) c ON b.id = c.id + 20 AND c.x + b.x > 3",
                 "SELECT max(b.x) FROM t a JOIN t b ON a.k = b.k + 1 AND a.x + b.x < 5",
             ] {
                 engines.check(sql, 0).await;

@@ -1,4 +1,4 @@
-//! Dynamic filters that were pushed to another column than they were made for.
+//! Filters that DataFusion pushes to another column than they were made for.
 //!
 //! ```text
 //! HashJoinExec on w = i16@0 + i16@1        its filter: i16@0 + i16@1 is one of the keys
@@ -7,22 +7,28 @@
 //!       scan of t: i8, i16                 where it drops rows
 //! ```
 //! DataFusion pushes filters through most operators by the names of columns, and takes the first of two with one name. Its
-//! scans use such a filter for row groups and pages, unless `pushdown_filters` is set; ours drops rows by it. So operators
-//! get new filters, which no scan has, where two columns of one name are on the way.
+//! scans use the filters that operators make while they run for row groups and pages only, unless `pushdown_filters` is set;
+//! others drop rows by them. So operators get new filters, which no scan has, where two columns of one name are on the way.
+//! And a rewrite that lets the conditions of a query go further down must not let them go there.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::prelude::JoinType;
 
-/// The plan without filters that may have come to other columns.
-pub(super) fn without_mistaken_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The plan without filters of operators that may have come to other columns.
+pub fn without_mistaken_filters(plan: Plan) -> Result<Plan> {
     plan.transform_up(|node| {
         let Some(input) = node.children().last().map(|input| Arc::clone(input)) else {
             return Ok(Transformed::no(node));
@@ -42,9 +48,20 @@ fn columns_of(filter: &Arc<dyn PhysicalExpr>) -> Vec<Column> {
     filter.children().into_iter().flat_map(collect_columns).collect()
 }
 
+/// Whether a condition of a plan, which has still to be pushed down, may come to other columns.
+pub(crate) fn has_mistakable_condition(plan: &Plan) -> bool {
+    let here = plan.downcast_ref::<FilterExec>().is_some_and(|filter| {
+        let conjuncts = split_conjunction(filter.predicate());
+        let mut columns =
+            conjuncts.into_iter().map(|conjunct| collect_columns(conjunct).into_iter().collect::<Vec<_>>());
+        columns.any(|columns| may_be_mistaken(filter.input(), &columns))
+    });
+    here || plan.children().into_iter().any(has_mistakable_condition)
+}
+
 /// Whether a filter over these columns of `plan` may be taken for one over others below.
-fn may_be_mistaken(plan: &Arc<dyn ExecutionPlan>, columns: &[Column]) -> bool {
-    if columns.is_empty() {
+fn may_be_mistaken(plan: &Plan, columns: &[Column]) -> bool {
+    if columns.is_empty() || stops_filters(plan, columns) {
         return false;
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -64,14 +81,33 @@ fn may_be_mistaken(plan: &Arc<dyn ExecutionPlan>, columns: &[Column]) -> bool {
     })
 }
 
+/// Whether `plan` is a join below which a filter over these columns does not go: it knows which side each is of.
+fn stops_filters(plan: &Plan, columns: &[Column]) -> bool {
+    let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
+        return plan.is::<NestedLoopJoinExec>() || plan.is::<SortMergeJoinExec>();
+    };
+    let left_columns = join.left().schema().fields().len();
+    let is_left = |column: &Column| {
+        let joined = join.projection.as_deref().and_then(|kept| kept.get(column.index()).copied());
+        joined.unwrap_or(column.index()) < left_columns
+    };
+    match join.join_type() {
+        JoinType::Full => true,
+        JoinType::Inner | JoinType::Left | JoinType::Right => {
+            columns.iter().any(is_left) && !columns.iter().all(is_left)
+        }
+        _ => false,
+    }
+}
+
 /// Where `plan` has columns of this name.
-fn named(plan: &Arc<dyn ExecutionPlan>, column: &Column) -> Vec<usize> {
+fn named(plan: &Plan, column: &Column) -> Vec<usize> {
     let schema = plan.schema();
     let fields = schema.fields().iter().enumerate();
     fields.filter(|(_, field)| field.name() == column.name()).map(|(index, _)| index).collect()
 }
 
-fn with_new_filter(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+fn with_new_filter(node: Plan) -> Result<Plan> {
     // An aggregate that is reset keeps its filter.
     let Some(exec) = node.downcast_ref::<AggregateExec>() else { return node.reset_state() };
     let anew = AggregateExec::try_new(
