@@ -30,9 +30,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// The plan without filters of operators that may have come to other columns.
 pub fn without_mistaken_filters(plan: Plan) -> Result<Plan> {
     plan.transform_up(|node| {
-        let Some(input) = node.children().last().map(|input| Arc::clone(input)) else {
-            return Ok(Transformed::no(node));
-        };
+        let Some(input) = node.children().last().copied().cloned() else { return Ok(Transformed::no(node)) };
         let filters = node.dynamic_expressions_produced();
         let columns = filters.iter().flat_map(columns_of).collect::<Vec<_>>();
         match may_be_mistaken(&input, &columns) {
