@@ -16,6 +16,8 @@
 //! fuse its producer). Otherwise where it saves reading and costs nothing: for mergers and plain maps, up to
 //! [`GROUP_MAX`] at once, so that their state stays in registers.
 
+use std::collections::HashMap;
+
 use super::Config;
 use super::facts::strict_children;
 use super::fuse_loops::{merges_once, producer};
@@ -95,30 +97,29 @@ impl Fuser<'_> {
     }
 
     fn fuse_groups(&mut self, statements: &mut Vec<Binding>) {
+        let mut needs = last_needs(statements);
         let mut first = 0;
         while first < statements.len() {
-            let group = self.group(statements, first);
+            let group = self.group(statements, &needs, first);
             if group.len() > 1 {
                 self.fuse(statements, &group);
+                needs = last_needs(statements);
             }
             first += 1;
         }
     }
 
     /// The loops that can join the loop at `first`, itself included, if it pays.
-    fn group(&self, statements: &[Binding], first: usize) -> Vec<usize> {
+    fn group(&self, statements: &[Binding], needs: &[Option<usize>], first: usize) -> Vec<usize> {
         let Some((iter, ..)) = closed_loop(&statements[first].value) else { return Vec::new() };
         let Some(vector) = single_vector(iter) else { return Vec::new() };
-        let mut between: Vec<Sym> = vec![statements[first].sym];
         let mut group = vec![first];
         for (at, statement) in statements.iter().enumerate().skip(first + 1) {
-            if let Some((other, ..)) = closed_loop(&statement.value)
+            if needs[at] < Some(first)
+                && let Some((other, ..)) = closed_loop(&statement.value)
                 && same_iter(iter, other)
-                && statement.value.free_vars().iter().all(|sym| !between.contains(sym))
             {
                 group.push(at);
-            } else {
-                between.push(statement.sym);
             }
         }
         let only_these = vector.is_some_and(|sym| {
@@ -175,6 +176,21 @@ impl Fuser<'_> {
         }
         statements.splice(group[0]..group[0], new);
     }
+}
+
+/// Of each statement, the last one whose variable it needs.
+fn last_needs(statements: &[Binding]) -> Vec<Option<usize>> {
+    let places: HashMap<Sym, usize> = statements.iter().enumerate().map(|(at, binding)| (binding.sym, at)).collect();
+    let last = |value: &Expr| {
+        let mut last = None;
+        value.walk(&mut |e| {
+            if let ExprKind::Var(sym) = &e.kind {
+                last = last.max(places.get(sym).copied());
+            }
+        });
+        last
+    };
+    statements.iter().map(|binding| last(&binding.value)).collect()
 }
 
 /// `result(for(iter, builder, func))` with a new builder and without annotations.
