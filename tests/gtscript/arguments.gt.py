@@ -84,3 +84,12 @@ def f(a: Field[IK, float64], b: Field[IK, float64], c: Field[IJ, float64]):
         with interval(2, None):
             b = a[0, -1] + b[0, -1]
             c = 0 * a
+---
+# call: {"a": [1, 2], "b": [0, 0]}
+# note: gradients are OCANNL's
+# wrt: ["a"]
+# error: type: `wrt` is given, but gtscript has no gradients
+@gtscript.stencil
+def f(a: Field[K, float64], b: Field[K, float64]):
+    with computation(PARALLEL), interval(...):
+        b = 2 * a

@@ -265,3 +265,8 @@ let%op f w = w * 2
 (* call: f {"w": {"output": [1], "input": [2], "data": [1, 2]}, "x": [1, 2]} *)
 (* expect: {"batch": [], "output": [1], "input": [], "data": [5]} *)
 let%op f w x = w * x
+---
+(* call: f {"x": [1, 2]} *)
+(* domain: [1, 1, 2] *)
+(* error: type: `domain` is given, but ocannl has no compute domain *)
+let%op f x = x + x

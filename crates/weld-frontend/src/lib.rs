@@ -113,6 +113,28 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// What a language without gradients says to a caller that asks for some.
+    pub fn without_gradients(&self, language: &str) -> Result<(), Vec<Diagnostic>> {
+        match self.wrt.is_empty() {
+            true => Ok(()),
+            false => Err(self.not_in(language, "wrt", "gradients")),
+        }
+    }
+
+    /// What a language without stencils says to a caller that gives a compute domain.
+    pub fn without_domain(&self, language: &str) -> Result<(), Vec<Diagnostic>> {
+        match self.domain {
+            None => Ok(()),
+            Some(_) => Err(self.not_in(language, "domain", "compute domain")),
+        }
+    }
+
+    fn not_in(&self, language: &str, option: &str, what: &str) -> Vec<Diagnostic> {
+        vec![Diagnostic::ty(Span::new(0, 0), format!("`{option}` is given, but {language} has no {what}"))]
+    }
+}
+
 /// What one text may cost. Each is a type or parse error with a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {

@@ -58,6 +58,7 @@ impl Language for GtScript {
     }
 
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
+        request.options.without_gradients("gtscript")?;
         let (stencil, extents) = check(request)?;
         let plans = plan::plan(&stencil).map_err(|error| vec![error])?;
         let mut flow = Flow::new(Names::default());

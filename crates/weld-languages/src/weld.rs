@@ -33,6 +33,8 @@ impl Language for Weld {
     }
 
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
+        request.options.without_gradients("weld")?;
+        request.options.without_domain("weld")?;
         let (text, entry) = (request.text, Span::new(0, 0));
         request.options.limits.check_text(text).map_err(|error| vec![error])?;
         let program = self.frontend.parse_program(text)?;

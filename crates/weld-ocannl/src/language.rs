@@ -41,6 +41,7 @@ impl Language for Ocannl {
     }
 
     fn compile(&self, request: &Request<'_>) -> Wrong<Function> {
+        request.options.without_domain("ocannl")?;
         request.options.limits.check_text(request.text).map_err(|error| vec![error])?;
         let module = parse(request.text, &request.options.limits).map_err(|error| vec![error])?;
         let index = entry(&module, request)?;

@@ -23,6 +23,8 @@ impl Language for Ttl {
     }
 
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>> {
+        request.options.without_gradients("ttl")?;
+        request.options.without_domain("ttl")?;
         let (text, limits) = (request.text, request.options.limits);
         if text.len() > limits.text {
             let message = format!("the text has {} bytes, at most {} are read", text.len(), limits.text);
