@@ -136,3 +136,24 @@ def f(a: Field[float64], b: Field[float64]):
             b = t
         with interval(0, -2):
             b = b[0, 0, 2] - t
+---
+# call: {"a": [[1, 2], [3, 4]], "b": [[0, 0], [0, 0]]}
+# note: fields without levels, over one level: point by point, masks keep what was there
+# domain: [2, 2, 1]
+# expect: {"b": {"data": [[0.0, 6.0], [9.0, 12.0]]}}
+@gtscript.stencil
+def f(a: Field[IJ, float64], b: Field[IJ, float64]):
+    with computation(FORWARD), interval(...):
+        t = 2 * a
+    with computation(BACKWARD), interval(0, 1):
+        if a > 1:
+            b = t + a
+---
+# call: {"a": [[1, 2], [3, 4]], "b": [[0, 0], [0, 0]]}
+# note: a domain that is smaller than the fields
+# domain: [2, 1, 1]
+# expect: {"b": {"data": [[2.0, 0.0], [6.0, 0.0]]}}
+@gtscript.stencil
+def f(a: Field[IJ, float64], b: Field[IJ, float64]):
+    with computation(FORWARD), interval(...):
+        b = 2 * a

@@ -140,3 +140,47 @@ def f(a: Field[float64], b: Field[float64]):
         with interval(1, None):
             t = a
             b = t[1, 0, -1]
+---
+# call: {"a": [1, 2, 3], "b": [10, 20, 30], "c": [0, 0, 0]}
+# note: computations over one interval share a loop; a read at another level of what an earlier one wrote ends it
+# domain: [1, 1, 3]
+# expect: {"b": {"data": [2.0, 4.0, 6.0]}, "c": {"data": [104.0, 206.0, 6.0]}}
+@gtscript.stencil
+def f(a: Field[K, float64], b: Field[K, float64], c: Field[K, float64]):
+    with computation(PARALLEL), interval(...):
+        t = 2 * a
+    with computation(PARALLEL), interval(...):
+        b = t
+    with computation(PARALLEL), interval(0, -1):
+        c = b[1] + 100 * a
+    with computation(PARALLEL), interval(-1, None):
+        c = b
+---
+# call: {"a": [1, 2, 3], "b": [10, 20, 30], "c": [0, 0, 0]}
+# note: what a computation reads at another level is what was there before a later one writes it
+# domain: [1, 1, 3]
+# expect: {"b": {"data": [7.0, 7.0, 30.0]}, "c": {"data": [20.0, 30.0, 0.0]}}
+@gtscript.stencil
+def f(a: Field[K, float64], b: Field[K, float64], c: Field[K, float64]):
+    with computation(PARALLEL), interval(0, -1):
+        c = b[1]
+    with computation(PARALLEL), interval(0, -1):
+        b = 7.0
+---
+# call: {"a": [-1, 1, 5, 9], "b": [0, 0, 0, 0]}
+# note: a mask holds those around it, in every branch
+# domain: [1, 1, 4]
+# expect: {"b": {"data": [1.0, 2.0, 3.0, 4.0]}}
+@gtscript.stencil
+def f(a: Field[K, float64], b: Field[K, float64]):
+    with computation(PARALLEL), interval(...):
+        if a > 0:
+            if a > 4:
+                if a > 8:
+                    b = 4
+                else:
+                    b = 3
+            else:
+                b = 2
+        else:
+            b = 1

@@ -29,6 +29,16 @@ pub(crate) enum Values {
     Levels(Expr, Int),
 }
 
+/// The last unit that reads, and that writes, each field.
+fn last_uses(units: &[Unit<'_>]) -> (HashMap<FieldId, usize>, HashMap<FieldId, usize>) {
+    let (mut reads, mut writes) = (HashMap::new(), HashMap::new());
+    for (u, unit) in units.iter().enumerate() {
+        reads.extend(unit.read_fields().map(|field| (field, u)));
+        writes.extend(unit.targets().iter().map(|field| (*field, u)));
+    }
+    (reads, writes)
+}
+
 impl<'s> Lower<'s> {
     /// All units over a column; `builders` are those of the targets' data.
     pub(crate) fn column(
@@ -44,13 +54,14 @@ impl<'s> Lower<'s> {
         self.bases(units, &mut column);
         let mut open: HashMap<FieldId, Expr> = targets.iter().copied().zip(builders).collect();
         let mut done: HashMap<FieldId, Expr> = HashMap::new();
+        let (last_reads, last_writes) = last_uses(units);
         for (u, unit) in units.iter().enumerate() {
             let later = &units[u + 1..];
             let mut outs: Vec<Out> = Vec::new();
             for &field in unit.targets() {
-                let read_later = later.iter().any(|unit| unit.reads(field));
-                let written_later = later.iter().any(|unit| unit.writes(field));
-                let has_levels = self.stencil.fields[field].axes[2];
+                let read_later = last_reads.get(&field).is_some_and(|last| *last > u);
+                let written_later = last_writes.get(&field).is_some_and(|last| *last > u);
+                let has_levels = self.has_levels(field);
                 if !has_levels {
                     continue;
                 }
@@ -78,7 +89,7 @@ impl<'s> Lower<'s> {
             };
             let before = builder.clone();
             self.flow.open();
-            let appended = match self.stencil.fields[field].axes[2] {
+            let appended = match self.has_levels(field) {
                 false => build::merge(builder, value),
                 true => self.loop_over(build::over(value), builder, |_, builder, x| build::merge(builder, x)),
             };
@@ -143,7 +154,7 @@ impl<'s> Lower<'s> {
 
     /// Where the values of a field at an offset are.
     pub(crate) fn values(&mut self, column: &mut Column, field: FieldId, offset: Offset) -> Values {
-        let has_levels = self.stencil.fields[field].axes[2];
+        let has_levels = self.has_levels(field);
         let horizontal = self.horizontal(field, offset);
         let above = self.frame(field).origin[2].plus(i64::from(offset[2]));
         if horizontal == [0; 2]
@@ -423,7 +434,7 @@ impl<'s> Lower<'s> {
     fn registers(&mut self, unit: &Unit<'s>, column: &mut Column, first: &Int, step: i32) -> Vec<(FieldId, i32, Expr)> {
         let mut registers = Vec::new();
         for &field in unit.targets() {
-            if !self.stencil.fields[field].axes[2] {
+            if !self.has_levels(field) {
                 let value = self.old(column, field, [0; 3], &Int::Known(0));
                 registers.push((field, 0, value));
                 continue;

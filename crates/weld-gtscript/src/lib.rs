@@ -110,6 +110,7 @@ fn function<'s>(
         domain,
         scalars,
         run,
+        is_row: false,
         nodes_left: request.options.limits.nodes,
         error: None,
     };

@@ -20,7 +20,7 @@ use crate::args::{Array, Frame};
 use crate::domain::{Run, level};
 use crate::infer::Types;
 use crate::needed::Written;
-use crate::plan::{Plan, Unit, UnitKind};
+use crate::plan::{Plan, Unit, UnitKind, as_points};
 use crate::sizes::{Cond, Int};
 use crate::tree::{Block, Extent, FieldId, Policy, Stencil, Stmt, StmtKind};
 
@@ -36,6 +36,8 @@ pub(crate) struct Lower<'s> {
     pub(crate) scalars: Vec<Option<Expr>>,
     /// Whether there is anything to do; all checks have passed then.
     pub(crate) run: Run,
+    /// The points of all fields are levels of one column.
+    pub(crate) is_row: bool,
     pub(crate) nodes_left: usize,
     pub(crate) error: Option<Diagnostic>,
 }
@@ -107,17 +109,20 @@ impl<'s> Lower<'s> {
         if targets.is_empty() {
             return;
         }
-        let run = self.run_of(units);
         match self.as_row(units, bounds) {
             Some(row) => {
+                let units = as_points(units);
+                let run = self.run_of(&units);
                 let bounds = vec![[Int::Known(0), row.size[2].clone()]; units.len()];
                 let frames = self.frames.clone();
                 self.frames.iter_mut().for_each(|frame| *frame = Some(row.clone()));
-                let results = self.group_over(units, &bounds, &targets, [false; 2], run);
-                self.frames = frames;
+                self.is_row = true;
+                let results = self.group_over(&units, &bounds, &targets, [false; 2], run);
+                (self.frames, self.is_row) = (frames, false);
                 self.keep_results(targets, results);
             }
             None => {
+                let run = self.run_of(units);
                 let results = self.group_over(units, bounds, &targets, units[0].axes, run);
                 self.keep_results(targets, results);
             }
@@ -129,15 +134,14 @@ impl<'s> Lower<'s> {
         let domain = self.domain.clone();
         let is_whole = |field: FieldId| {
             let (frame, axes) = (self.frame(field), self.stencil.fields[field].axes);
-            // A field without levels has one value a column.
-            axes[2]
-                && (0..3).all(|axis| {
-                    let is_there = axes[axis] || domain[axis].known() == Some(1);
-                    is_there && frame.origin[axis].known() == Some(0) && frame.size[axis].same(&domain[axis])
-                })
+            (0..3).all(|axis| {
+                let is_there = axes[axis] || domain[axis].known() == Some(1);
+                is_there && frame.origin[axis].known() == Some(0) && frame.size[axis].same(&domain[axis])
+            })
         };
         let is_pointwise = |unit: &Unit<'_>| {
-            let mut all = unit.kind == UnitKind::Points && unit.targets().iter().copied().all(is_whole);
+            let is_by_points = unit.kind == UnitKind::Points || domain[2].known() == Some(1);
+            let mut all = is_by_points && unit.targets().iter().copied().all(is_whole);
             unit.stmts.iter().for_each(|stmt| {
                 stmt.each(&mut |stmt| {
                     all &= stmt.extent == Extent::ZERO;
@@ -368,6 +372,11 @@ impl<'s> Lower<'s> {
                 self.loop_over(iter, builder, |_, builder, _| build::merge(builder, zero))
             }
         }
+    }
+
+    /// Whether a column of a field has levels; else it is one value.
+    pub(crate) fn has_levels(&self, field: FieldId) -> bool {
+        self.is_row || self.stencil.fields[field].axes[2]
     }
 
     pub(crate) fn frame(&self, field: FieldId) -> Frame {

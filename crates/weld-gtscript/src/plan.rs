@@ -71,6 +71,10 @@ impl<'s> Unit<'s> {
     pub(crate) fn reads(&self, field: FieldId) -> bool {
         self.read.contains(&field)
     }
+
+    pub(crate) fn read_fields(&self) -> impl Iterator<Item = FieldId> {
+        self.read.iter().copied()
+    }
 }
 
 /// The plan of a stencil, in order of execution.
@@ -144,7 +148,40 @@ pub(crate) fn statement_axes(stencil: &Stencil, stmt: &Stmt) -> Result<[bool; 2]
     }
 }
 
-/// Adds a unit to the last group, if a column of it needs no other column of the group.
+impl Unit<'_> {
+    /// Whether one loop over levels can do another unit's statements after its own: they read at the same point what it writes.
+    fn takes(&self, next: &Unit<'_>) -> bool {
+        let is_same = |a: &Interval, b: &Interval| (a.start, a.end) == (b.start, b.end);
+        let mut takes = self.kind == UnitKind::Points && next.kind == UnitKind::Points;
+        takes &= is_same(&self.interval, &next.interval);
+        next.stmts.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| {
+                takes &= stmt.reads().iter().all(|read| read.offset == [0; 3] || !self.writes(read.field));
+            });
+        });
+        takes
+    }
+}
+
+/// Units that do each level by itself, of units over one level or of such units.
+pub(crate) fn as_points<'s>(units: &[Unit<'s>]) -> Vec<Unit<'s>> {
+    let mut all = Vec::new();
+    for unit in units {
+        let stmts = unit.stmts.iter().copied();
+        push(&mut all, Unit::new(UnitKind::Points, unit.interval, unit.extent, unit.axes, stmts));
+    }
+    all
+}
+
+fn push<'s>(units: &mut Vec<Unit<'s>>, unit: Unit<'s>) {
+    match units.last_mut() {
+        Some(last) if last.takes(&unit) => unit.stmts.into_iter().for_each(|stmt| last.push(stmt)),
+        _ => units.push(unit),
+    }
+}
+
+/// Adds a unit to the last group, if a column of it needs no other column of the group; to the group's last unit where one
+/// loop can do both.
 fn join<'s>(plans: &mut Vec<Plan<'s>>, unit: Unit<'s>) {
     if let Some(Plan::Group(units)) = plans.last_mut() {
         let is_written = |field: FieldId| units.iter().any(|unit| unit.writes(field));
@@ -155,7 +192,7 @@ fn join<'s>(plans: &mut Vec<Plan<'s>>, unit: Unit<'s>) {
             });
         });
         if fits {
-            return units.push(unit);
+            return push(units, unit);
         }
     }
     plans.push(Plan::Group(vec![unit]));

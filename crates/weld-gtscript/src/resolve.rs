@@ -661,8 +661,8 @@ impl<'a> Resolver<'a> {
                 let value = self.mask_value(span, &guards, cond)?;
                 out.push(assign(span, &[], mask, span, value));
             }
-            let inside: Vec<_> = guards.iter().copied().chain([(mask, true)]).collect();
-            self.stmts(&branch.body, &inside, out);
+            // The mask is set only where those around it are.
+            self.stmts(&branch.body, &[(mask, true)], out);
             guards.push((mask, false));
         }
         self.stmts(orelse, &guards, out);

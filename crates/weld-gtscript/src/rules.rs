@@ -4,7 +4,7 @@
 //! through temporaries whose values flow into the write. So for each field it is followed which fields of the caller its
 //! values come from, and whether an offset was taken on the way. Conditions count as reads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weld_core::diag::{Diagnostic, Span};
 
@@ -74,17 +74,18 @@ fn through_temporaries(stencil: &Stencil) -> Vec<Diagnostic> {
             && block.interval.start.offset == 0
             && block.interval.end.from_end
             && block.interval.end.offset == 0;
-        // What one level writes the next one reads.
-        let before = follow.flows.clone();
+        let targets: BTreeSet<FieldId> = block.body.iter().flat_map(Stmt::targets).collect();
+        let before: Vec<(FieldId, Flow)> = targets.iter().map(|id| (*id, follow.flows[*id].clone())).collect();
         let mut head = before.clone();
         loop {
-            follow.flows.clone_from(&head);
             block.body.iter().for_each(|stmt| follow.stmt(stmt, &Flow::new(), is_whole));
+            // What one level writes the next one reads.
             let mut next = before.clone();
-            next.iter_mut().zip(&follow.flows).for_each(|(into, from)| merge(into, from));
+            next.iter_mut().for_each(|(field, into)| merge(into, &follow.flows[*field]));
             if block.policy == Policy::Parallel || next == head {
                 break;
             }
+            next.iter().for_each(|(field, flow)| follow.flows[*field].clone_from(flow));
             head = next;
         }
     }
@@ -106,12 +107,15 @@ impl Follow<'_> {
         }
         match &stmt.kind {
             StmtKind::While { body, .. } => loop {
-                let before = self.flows.clone();
+                let before: Vec<(FieldId, Flow)> =
+                    stmt.targets().into_iter().map(|field| (field, self.flows[field].clone())).collect();
                 body.iter().for_each(|inner| self.stmt(inner, &flow, false));
-                for (now, before) in self.flows.iter_mut().zip(&before) {
-                    merge(now, before);
+                let mut is_same = true;
+                for (field, before) in &before {
+                    merge(&mut self.flows[*field], before);
+                    is_same &= self.flows[*field] == *before;
                 }
-                if self.flows == before {
+                if is_same {
                     break;
                 }
             },

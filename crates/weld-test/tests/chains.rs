@@ -120,6 +120,52 @@ fn chains_of_three_languages_are_one_loop() {
 }
 
 #[test]
+fn stencils_of_fields_without_levels_are_one_loop() {
+    let ty = floats(&[Some(3), Some(4)]);
+    let mut library = Library::default();
+    let text = GTSCRIPT.replace("AXES", "IJ").replace("PARALLEL", "FORWARD");
+    library.insert("g", Arc::new(compile("gtscript", &text, &ty, &ty, &Library::default())));
+    let text = "function matrix<float>[3,4] chain(matrix<float>[3,4] v) { return g(g(g(v))); }";
+    let function = compile("ttl", text, &ty, &ty, &library);
+    check(&function, 1, "fields without levels");
+    engines_agree(&function, 12, "fields without levels");
+}
+
+/// A stencil from `a` to `b` with this body.
+fn stencil(body: &str) -> Function {
+    let ty = floats(&[None]);
+    let text = format!("@stencil\ndef f(a: Field[K, float32], b: Field[K, float32]):\n{body}");
+    compile("gtscript", &text, &ty, &ty, &Library::default())
+}
+
+#[test]
+fn computations_over_one_interval_are_one_loop() {
+    let mut body = String::new();
+    for i in 0..200 {
+        let from = if i == 0 { "a".to_owned() } else { format!("t{}", i - 1) };
+        let to = if i == 199 { "b".to_owned() } else { format!("t{i}") };
+        body += "    with computation(PARALLEL), interval(...):\n";
+        body += &format!("        {to} = {from}\n        if a > {i}.0:\n            {to} = 0.5 * {from} + a\n");
+    }
+    let function = stencil(&body);
+    assert_eq!(counts(&function.program), (1, 1), "{}", function.program);
+}
+
+#[test]
+fn programs_of_nested_conditions_grow_with_their_text() {
+    let nested = |depth: usize| {
+        let mut body = "    with computation(PARALLEL), interval(...):\n        b = a\n".to_owned();
+        for i in 0..depth {
+            body += &format!("{}if a > {i}.0:\n", " ".repeat(8 + i));
+        }
+        body += &format!("{}b = 1.0\n", " ".repeat(8 + depth));
+        stencil(&body).program.body.size()
+    };
+    let (small, large) = (nested(20), nested(80));
+    assert!(large < 5 * small, "{small} nodes, with four times the text {large}");
+}
+
+#[test]
 fn a_sum_over_a_chain_makes_no_list() {
     let (library, dims) = library(&[Some(8)]);
     let text = format!(
