@@ -547,6 +547,45 @@ async fn keys_of_the_build_side_drop_rows_of_the_probe_side() {
     }
 }
 
+/// A scan that computes columns drops rows as well, unless one of these columns may fail in a row that is dropped.
+#[tokio::test]
+async fn computed_columns_that_cannot_fail_keep_no_rows() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    engines
+        .table_from(
+            "near",
+            "SELECT arrow_cast(v * 4999 + 1, 'Int32') AS k, v AS n FROM generate_series(0, 4) AS g(v)",
+            10,
+        )
+        .await;
+    for (column, rows) in [
+        ("CAST(0 AS DECIMAL(7, 2))", "5"),
+        ("CAST(d AS DECIMAL(20, 4))", "5"),
+        ("CAST(i AS DOUBLE) / 3", "5"),
+        ("CASE WHEN b THEN even * 2 ELSE -i END", "5"),
+        ("d * d", "20.00 K"),
+        ("100 / (k + 7)", "20.00 K"),
+        ("100 / (k - 7)", ""),
+        ("CAST(s AS BIGINT)", ""),
+    ] {
+        let sql = format!(
+            "SELECT n, x FROM near JOIN (SELECT k, {column} AS x FROM t UNION ALL SELECT arrow_cast(n, 'Int32'), NULL FROM near)
+             AS u ON near.k = u.k"
+        );
+        if rows.is_empty() {
+            for context in [&engines.stock, &engines.weld] {
+                assert!(context.sql(&sql).await.expect("valid SQL").collect().await.is_err(), "{sql}");
+            }
+            continue;
+        }
+        engines.check(&sql, 1).await;
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
+        assert!(metric_of(scan, "output_rows").ends_with(&format!("={rows}")), "{column}\n{analyzed}");
+    }
+}
+
 /// Where nulls match, the keys of the build side drop none.
 #[tokio::test]
 async fn nulls_that_match_are_not_dropped() {

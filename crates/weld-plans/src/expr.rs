@@ -2,40 +2,115 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_plan::ExecutionPlan;
 
-/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before.
-pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
+/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before, and rows may
+/// be dropped before it sees them. Of casts and arithmetic that is known only with the schema of the rows.
+pub fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bool {
     let mut safe = true;
     let visited = expr.apply(|node| {
-        let node_is_safe = match node.downcast_ref::<BinaryExpr>() {
-            Some(binary) => matches!(binary.op(), Operator::And | Operator::Or) || is_comparison(*binary.op()),
-            None => {
-                node.is::<Column>()
-                    || node.is::<Literal>()
-                    || node.is::<NotExpr>()
-                    || node.is::<IsNullExpr>()
-                    || node.is::<IsNotNullExpr>()
-                    || node.is::<InListExpr>()
-                    || node.is::<LikeExpr>()
-                    || node.is::<DynamicFilterPhysicalExpr>()
-            }
-        };
-        safe &= node_is_safe;
+        safe &= node_cannot_fail(node, schema);
         Ok(if safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     visited.is_ok() && safe
 }
 
+/// The same of an expression whose arguments do not fail.
+fn node_cannot_fail(node: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bool {
+    let type_of = |expr: &Arc<dyn PhysicalExpr>| schema.and_then(|schema| expr.data_type(schema).ok());
+    if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+        let op = *binary.op();
+        return matches!(op, Operator::And | Operator::Or)
+            || is_comparison(op)
+            || type_of(node).is_some_and(|of| never_fails(op, &of));
+    }
+    if let Some(cast) = node.downcast_ref::<CastExpr>() {
+        return match cast.expr().downcast_ref::<Literal>() {
+            Some(literal) => literal.value().cast_to(cast.cast_type()).is_ok(),
+            None => type_of(cast.expr()).is_some_and(|from| is_lossless(&from, cast.cast_type())),
+        };
+    }
+    if let Some(negative) = node.downcast_ref::<NegativeExpr>() {
+        return type_of(negative.arg()).is_some_and(|of| of.is_signed_integer() || of.is_floating());
+    }
+    node.is::<Column>()
+        || node.is::<Literal>()
+        || node.is::<NotExpr>()
+        || node.is::<IsNullExpr>()
+        || node.is::<IsNotNullExpr>()
+        || node.is::<InListExpr>()
+        || node.is::<LikeExpr>()
+        || node.is::<CaseExpr>()
+        || node.is::<TryCastExpr>()
+        || node.is::<DynamicFilterPhysicalExpr>()
+}
+
 fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Arithmetic with results of this type. Integers wrap around, decimals are checked; a divisor may be zero.
+fn never_fails(op: Operator, result: &DataType) -> bool {
+    match op {
+        Operator::Plus | Operator::Minus | Operator::Multiply => result.is_integer() || result.is_floating(),
+        Operator::Divide | Operator::Modulo => result.is_floating(),
+        _ => false,
+    }
+}
+
+/// Whether every value has its place in the other type: no cast fails.
+fn is_lossless(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, LargeUtf8, Utf8, Utf8View};
+    if from == to {
+        return true;
+    }
+    if let (Some((digits, scale)), Some((precision, to_scale))) = (decimal_digits(from), decimal_parts(to)) {
+        return to_scale >= scale && precision - to_scale >= digits - scale;
+    }
+    match (from, to) {
+        (Boolean, to) => to.is_numeric() && decimal_parts(to).is_none(),
+        (Utf8, LargeUtf8 | Utf8View) => true,
+        (from, to) if to.is_floating() => from.is_integer() || from.is_floating(),
+        (from, to) if from.is_integer() && to.is_integer() => {
+            let (narrow, wide) = (from.primitive_width(), to.primitive_width());
+            let widens = narrow < wide;
+            widens && (to.is_signed_integer() || from.is_unsigned_integer())
+        }
+        _ => false,
+    }
+}
+
+/// Digits, and how many of them are behind the point, that values of the type have at most.
+fn decimal_digits(of: &DataType) -> Option<(i16, i16)> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    Some(match of {
+        Int8 | UInt8 => (3, 0),
+        Int16 | UInt16 => (5, 0),
+        Int32 | UInt32 => (10, 0),
+        Int64 => (19, 0),
+        UInt64 => (20, 0),
+        _ => return decimal_parts(of),
+    })
+}
+
+fn decimal_parts(of: &DataType) -> Option<(i16, i16)> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    match of {
+        Decimal32(precision, scale)
+        | Decimal64(precision, scale)
+        | Decimal128(precision, scale)
+        | Decimal256(precision, scale) => Some((i16::from(*precision), i16::from(*scale))),
+        _ => None,
+    }
 }
 
 /// Whether all expressions of a node satisfy `is_so`.
@@ -56,4 +131,75 @@ pub(crate) fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
         Ok(if volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     visited.is_err() || volatile
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+    use datafusion::common::ScalarValue;
+    use datafusion::physical_expr::expressions::{binary, cast, col, lit};
+
+    use super::*;
+
+    #[test]
+    fn casts_that_widen_do_not_fail() {
+        use DataType::{
+            Boolean, Date32, Decimal64, Decimal128, Float32, Float64, Int8, Int32, Int64, UInt32, UInt64, Utf8,
+        };
+        for (from, to, is_safe) in [
+            (Int32, Int64, true),
+            (Int64, Int32, false),
+            (UInt32, Int64, true),
+            (UInt32, Int32, false),
+            (Int8, UInt64, false),
+            (Int64, Float64, true),
+            (Float64, Int64, false),
+            (Float64, Float32, true),
+            (Boolean, Int8, true),
+            (Int64, Decimal128(19, 0), true),
+            (Int64, Decimal128(20, 2), false),
+            (UInt64, Decimal128(20, 0), true),
+            (Decimal64(15, 2), Decimal128(30, 15), true),
+            (Decimal128(17, 2), Decimal128(30, 16), false),
+            (Decimal128(17, 2), Decimal128(38, 1), false),
+            (Decimal128(17, 2), Decimal128(17, 2), true),
+            (Int32, Date32, false),
+            (Utf8, Int64, false),
+            (Int64, Utf8, false),
+        ] {
+            let schema = Schema::new(vec![Field::new("a", from.clone(), true)]);
+            let column = col("a", &schema).expect("a column");
+            let expr: Arc<dyn PhysicalExpr> = Arc::new(CastExpr::new(column, to.clone(), None));
+            assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{from} to {to}");
+            assert!(!cannot_fail(&expr, None));
+        }
+    }
+
+    #[test]
+    fn constants_are_cast_to_see() {
+        let schema = Schema::empty();
+        let of = |value: &str, to| cast(lit(value), &schema, to).expect("a cast");
+        assert!(cannot_fail(&of("0.00", DataType::Decimal128(7, 2)), None));
+        assert!(!cannot_fail(&of("x", DataType::Int64), None));
+        assert!(cannot_fail(&cast(lit(ScalarValue::Null), &schema, DataType::Int64).expect("a cast"), None));
+    }
+
+    #[test]
+    fn decimals_and_divisors_may_fail() {
+        let fields = [("i", DataType::Int64), ("f", DataType::Float64), ("d", DataType::Decimal128(10, 2))];
+        let schema = Schema::new(fields.map(|(name, of)| Field::new(name, of, true)).to_vec());
+        for (name, op, is_safe) in [
+            ("i", Operator::Plus, true),
+            ("i", Operator::Multiply, true),
+            ("i", Operator::Divide, false),
+            ("i", Operator::Modulo, false),
+            ("f", Operator::Divide, true),
+            ("d", Operator::Plus, false),
+            ("d", Operator::Lt, true),
+        ] {
+            let column = || col(name, &schema).expect("a column");
+            let expr = binary(column(), op, column(), &schema).expect("an expression");
+            assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{name} {op}");
+        }
+    }
 }

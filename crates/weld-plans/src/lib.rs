@@ -32,6 +32,7 @@ pub use common_subplans::{
 };
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::expected_rows;
+pub use expr::cannot_fail;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{

@@ -25,6 +25,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr_adapter::PhysicalExprAdapter;
 use weld_parquet::{Form, ScanColumn};
+use weld_plans::cannot_fail;
 
 use super::CAST;
 use super::columns::{UsedColumn, coded, narrow};
@@ -67,7 +68,7 @@ impl Adapter {
         let columns = used.iter().map(|used| Origin::of(used, file, adapter)).collect::<Result<Vec<_>>>()?;
         let can_fail = used.iter().zip(&columns).any(|(used, origin)| match origin {
             Origin::Constant(_) => false,
-            Origin::Cast(..) => true,
+            Origin::Cast(cast, file) => !cannot_fail(cast, Some(file)),
             Origin::Stored | Origin::Bytes => !used.nullable && may_have_nulls(file.metadata, &used.name),
         });
         Ok(Adapter { columns, can_fail })

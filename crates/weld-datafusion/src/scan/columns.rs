@@ -17,6 +17,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use weld_plans::cannot_fail;
 
 use super::adapt::Adapter;
 use crate::check::unexpected_nulls;
@@ -33,6 +34,8 @@ pub(super) struct Columns {
     schema: SchemaRef,
     /// Whether columns come in the table's types.
     declared: bool,
+    /// Whether one is computed that may fail: then no row may be left out that DataFusion would compute.
+    pub(super) can_fail: bool,
 }
 
 /// A column of the table: its name, in the files too, and its type.
@@ -74,7 +77,7 @@ impl Columns {
         let no = |why: &str| Err(Unsupported::new("DataSourceExec", why));
         let table = table.table_schema();
         let (mut used, mut outputs, mut required, mut fields) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut places = HashMap::new();
+        let (mut places, mut can_fail) = (HashMap::new(), false);
         for projected in projection.iter() {
             for column in collect_columns(&projected.expr) {
                 let field = table.field(column.index());
@@ -95,6 +98,7 @@ impl Columns {
                 }
                 None if depends_on_more(&projected.expr) => return no("computes columns of more than columns"),
                 None => {
+                    can_fail |= !cannot_fail(&projected.expr, Some(table));
                     let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
                     let Ok(expr) = moved(&projected.expr, &places) else { return no("computes columns") };
                     (Output::Computed(expr), data_type)
@@ -105,7 +109,7 @@ impl Columns {
             fields.push(Field::new(&projected.alias, data_type, true));
             outputs.push(output);
         }
-        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)), declared: false })
+        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)), declared: false, can_fail })
     }
 
     /// The names of outputs that are read from the files as they are; `None` if one is not.
@@ -137,8 +141,7 @@ impl Columns {
         &self.schema
     }
 
-    /// Whether some are computed, which can fail: then no row may be left out that DataFusion would compute.
-    pub(super) fn computes(&self) -> bool {
+    fn computes(&self) -> bool {
         self.outputs.iter().any(|output| matches!(output, Output::Computed(_)))
     }
 

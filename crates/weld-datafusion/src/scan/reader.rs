@@ -154,7 +154,7 @@ impl Place {
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them, which may fail.
-        let drops_rows = self.scan.limit.is_none() && !self.scan.columns.computes() && !file.adapter.can_fail;
+        let drops_rows = self.scan.limit.is_none() && !self.scan.columns.can_fail && !file.adapter.can_fail;
         let timer = elapsed.timer();
         let mut groups = file.take()?;
         if let Some(predicate) = &file.predicate {

@@ -123,7 +123,10 @@ impl Alike {
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>()
             && classes.is_shareable(plan)
-            && projection.expr().iter().all(|projected| cannot_fail(&projected.expr))
+            && projection
+                .expr()
+                .iter()
+                .all(|projected| cannot_fail(&projected.expr, Some(&projection.input().schema())))
         {
             let input = self.node(projection.input())?;
             let class = input.class;

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::expressions::Column;
@@ -22,7 +23,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use crate::expr::cannot_fail;
+use crate::expr;
 
 /// A set of relations, a bit each.
 pub(super) type Set = u64;
@@ -153,6 +154,14 @@ impl Graph {
         collect_columns(expr).iter().map(|column| 1 << self.relation_of(column.index())).fold(0, |a, b: Set| a | b)
     }
 
+    fn cannot_fail(&self, expr: &Expr) -> bool {
+        let mut fields = Vec::new();
+        for relation in &self.relations {
+            fields.extend(relation.plan.schema().fields().iter().cloned());
+        }
+        expr::cannot_fail(expr, Some(&Schema::new(fields)))
+    }
+
     fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Flat>> {
         if !is_ordered(plan, self.with_left) {
             return Ok(self.add_relation(plan));
@@ -236,7 +245,7 @@ impl Graph {
             Some(filter) => {
                 let (left, right) = if keeps_left { (&columns, &own) } else { (&own, &columns) };
                 let predicate = renumbered_filter(filter, left, right)?;
-                let reads = match cannot_fail(&predicate) {
+                let reads = match self.cannot_fail(&predicate) {
                     true => self.relations_of(&predicate) & !(1 << relation),
                     false => tree.relations(),
                 };
@@ -262,7 +271,7 @@ impl Graph {
     fn add_filter(&mut self, predicate: &Expr, joined: Set) {
         for conjunct in split_conjunction(predicate) {
             let reads = self.relations_of(conjunct);
-            let needs = if cannot_fail(conjunct) && reads.count_ones() > 1 { reads } else { joined };
+            let needs = if self.cannot_fail(conjunct) && reads.count_ones() > 1 { reads } else { joined };
             self.filters.push(Filter { predicate: Arc::clone(conjunct), needs });
         }
     }
@@ -271,7 +280,7 @@ impl Graph {
     /// left join, or may fail.
     fn class_of(&mut self, expr: &Expr) -> Option<usize> {
         let relations = self.relations_of(expr);
-        if relations.count_ones() != 1 || !cannot_fail(expr) {
+        if relations.count_ones() != 1 || !self.cannot_fail(expr) {
             return None;
         }
         if self.relations[relations.trailing_zeros() as usize].attached.is_some() {

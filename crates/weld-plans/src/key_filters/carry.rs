@@ -78,9 +78,17 @@ impl Path {
         Path {
             saves: self.saves.max(to.saves),
             in_groups: self.in_groups || to.in_groups,
-            is_safe: self.is_safe && !to.in_groups && all_exprs(plan.as_ref(), cannot_fail),
+            is_safe: self.is_safe && !to.in_groups && is_safe(plan),
         }
     }
+}
+
+/// Whether no expression of an operator fails, whatever rows it is given.
+fn is_safe(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    // Expressions of other operators are over more than one input, or over what the input was made of.
+    let is_over_input = plan.is::<FilterExec>() || plan.is::<ProjectionExec>();
+    let schema = is_over_input.then(|| plan.children()[0].schema());
+    all_exprs(plan.as_ref(), |expr| cannot_fail(expr, schema.as_deref()))
 }
 
 /// The places that a filter by a column of `plan` may go to, all of them; none where it has to stay above.
