@@ -10,14 +10,12 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{ColumnStatistics, DataFusionError, JoinType, exec_datafusion_err};
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::Operator;
-use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
-use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use datafusion::parquet::file::metadata::ParquetMetaData;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use datafusion::physical_plan::ExecutionPlan;
@@ -25,7 +23,6 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, A
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -33,7 +30,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec};
 
 use crate::exec::WeldExec;
@@ -210,25 +207,14 @@ fn of_files(config: &FileScanConfig, columns: usize) -> Vec<bool> {
     (0..columns).map(|index| table_column(index).is_some_and(in_no_file)).collect()
 }
 
-/// The footers of all Parquet files, as far as the session has read them to find the schema and the statistics: a plan is
-/// not held up by reading.
+/// The footers of all files, unless these are many and small.
 fn footers(config: &FileScanConfig) -> Option<Vec<Arc<ParquetMetaData>>> {
-    let source = config.file_source().downcast_ref::<ParquetSource>()?;
-    let readers = source.parquet_file_reader_factory()?;
-    let files = || config.file_groups.iter().flat_map(FileGroup::iter);
-    let (count, bytes) = files().fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.effective_size()));
+    let files = config.file_groups.iter().flat_map(FileGroup::iter);
+    let (count, bytes) = files.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.effective_size()));
     if count > SMALL_FILES_MAX && bytes / (count as u64) < FILE_BYTES_MIN {
         return None;
     }
-    // A store may need a runtime even to start.
-    tokio::runtime::Handle::try_current().ok()?;
-    let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Skip);
-    let metrics = ExecutionPlanMetricsSet::new();
-    let footer = |file: &PartitionedFile| {
-        let mut reader = readers.create_reader(0, file.clone(), file.metadata_size_hint, &metrics).ok()?;
-        reader.get_metadata(Some(&options)).now_or_never()?.ok()
-    };
-    files().map(footer).collect()
+    weld_plans::footers(config, usize::MAX)
 }
 
 /// By the arrays.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, JoinType, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -173,8 +174,9 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
     let statistics = datafusion_statistics(plan)?;
     let rows = statistics.num_rows.get_value().copied()? as f64;
     let schema = plan.schema();
-    let memory =
-        plan.downcast_ref::<DataSourceExec>().and_then(|exec| exec.data_source().downcast_ref::<MemorySourceConfig>());
+    let data = plan.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source);
+    let memory = data.and_then(|data| data.downcast_ref::<MemorySourceConfig>());
+    let files = data.and_then(|data| data.downcast_ref::<FileScanConfig>());
     let column = |(index, field): (usize, &arrow::datatypes::FieldRef)| {
         let mut column = ColumnEstimate::unknown(rows, field.data_type());
         if let Some(known) = statistics.column_statistics.get(index) {
@@ -185,6 +187,9 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
         }
         if column.table_range.is_none() {
             column.table_range = memory.and_then(|memory| ranges.of(memory, index));
+        }
+        if column.distinct.is_none() && column.table_range.is_none() {
+            column.distinct = files.and_then(|files| ranges.distinct_texts(files, index));
         }
         column.range = column.table_range;
         column
@@ -252,7 +257,7 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
             share *= 1.0 / left.rows.min(right.rows).max(1.0);
             continue;
         };
-        share *= 1.0 / domain([&l, &r]);
+        share *= 1.0 / domain([(&l, left.rows), (&r, right.rows)]);
         least = least.max(1.0 / l.table_rows.min(r.table_rows).max(1.0));
     }
     // Keys of several columns hold at most as many combinations as the smaller table has rows.
@@ -299,19 +304,40 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
     Some(limited(output, join.fetch()))
 }
 
+/// A column, and how many rows of its table are left.
+pub(crate) type Member<'a> = (&'a ColumnEstimate, f64);
+
 /// How many values a class of equal columns is over: rows meet with a chance of one in so many.
 ///
 /// If the values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key and
 /// its primary key); otherwise the column with the most possible values decides.
-pub(crate) fn domain<'a>(members: impl IntoIterator<Item = &'a ColumnEstimate> + Clone) -> f64 {
-    let smallest = members.clone().into_iter().min_by(|a, b| a.table_rows.total_cmp(&b.table_rows));
-    let Some(smallest) = smallest else { return 1.0 };
-    let within = members.clone().into_iter().all(|member| match (member.table_range, smallest.table_range) {
+pub(crate) fn domain<'a>(members: impl IntoIterator<Item = Member<'a>> + Clone) -> f64 {
+    let by_rows = |a: &Member, b: &Member| a.0.table_rows.total_cmp(&b.0.table_rows);
+    let Some((smallest, rows)) = members.clone().into_iter().min_by(by_rows) else { return 1.0 };
+    let is_within = |range: Option<(f64, f64)>, other: Option<(f64, f64)>| match (range, other) {
         (Some((min, max)), Some((least, greatest))) => least <= min && max <= greatest,
         _ => true,
-    });
-    if within {
-        return smallest.table_distinct();
+    };
+    if !members.clone().into_iter().all(|(member, _)| is_within(member.table_range, smallest.table_range)) {
+        return members.into_iter().map(|(member, _)| member.table_distinct()).fold(1.0, f64::max);
     }
-    members.into_iter().map(ColumnEstimate::table_distinct).fold(1.0, f64::max)
+    let values = smallest.table_distinct();
+    let others = members.into_iter().filter(|(member, _)| !std::ptr::eq(*member, smallest));
+    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let Some(met) = others.map(|(other, _)| other.table_range).reduce(|a, b| Some(hull(a?, b?))).flatten() else {
+        return values;
+    };
+    met_values(smallest, rows, met, values)
+}
+
+/// Of `values` of a primary key, of which `rows` are left, those that foreign keys in a narrower range spread over: a calendar
+/// of two centuries has days before and after all sales.
+///
+/// Where the days lie that a filter by the year has left is not known. If anywhere, most of them have no sales; if among those
+/// with sales, a few of these are left with many sales each. The estimate is in the middle, by ratio.
+fn met_values(key: &ColumnEstimate, rows: f64, met: (f64, f64), values: f64) -> f64 {
+    let met_values = (met.1 - met.0 + 1.0).min(values);
+    let is_known = key.range != key.table_range && key.range.is_some_and(|(min, max)| met.0 <= min && max <= met.1);
+    let met_values = if is_known { met_values } else { (values * met_values).sqrt() };
+    met_values.max(key.distinct_among(rows))
 }

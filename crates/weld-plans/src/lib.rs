@@ -6,9 +6,11 @@
 #![warn(missing_docs)]
 
 mod common_subplans;
+mod distinct;
 mod distinct_aggregates;
 mod estimate;
 mod expr;
+mod footers;
 mod guard;
 mod held;
 mod join_order;
@@ -33,6 +35,7 @@ pub use common_subplans::{
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::expected_rows;
 pub use expr::cannot_fail;
+pub use footers::footers;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{

@@ -123,7 +123,8 @@ fn column_and_value(binary: &BinaryExpr) -> Option<(usize, Operator, &ScalarValu
     Some((column_of(binary.right())?, binary.op().swap()?, value_of(binary.left())?))
 }
 
-fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+/// The column that an expression is, but for its type.
+pub(crate) fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     match expr.downcast_ref::<CastExpr>() {
         Some(cast) => column_of(cast.expr()),
         None => expr.downcast_ref::<Column>().map(Column::index),

@@ -58,6 +58,47 @@ async fn the_filtered_dimension_comes_first() {
     }
 }
 
+/// A calendar of a hundred years, of which two have sales: whoever asks for a year may mean one of them.
+#[tokio::test]
+async fn few_values_of_a_primary_key_are_met() {
+    for partitions in [1, 3] {
+        let both = both(partitions);
+        both.table("day", "SELECT v AS d_id, v / 100 AS d_year FROM generate_series(0, 9999) AS g(v)").await;
+        both.table("item", "SELECT v AS i_id, v % 7 AS i_n FROM generate_series(0, 499) AS g(v)").await;
+        both.table(
+            "sale",
+            "SELECT CASE WHEN v % 17 = 0 THEN NULL ELSE 400 + v % 200 END AS s_day, v % 500 AS s_item, v AS s_id
+             FROM generate_series(0, 19999) AS g(v)",
+        )
+        .await;
+        let sql = "SELECT i_n, s_id FROM sale JOIN day ON s_day = d_id JOIN item ON s_item = i_id WHERE d_year = 4";
+        let plan = both.check(sql).await;
+        assert!(plan.contains("on=[(i_id@0, s_item@"), "{plan}");
+        // Of a range of days it is known that they are among those.
+        let sql = "SELECT i_n, s_id FROM sale JOIN day ON s_day = d_id JOIN item ON s_item = i_id
+                   WHERE d_id BETWEEN 410 AND 411";
+        let plan = both.check(sql).await;
+        assert!(plan.contains(", i_id@0)]"), "{plan}");
+        for year in [-1, 99] {
+            both.check(&format!(
+                "SELECT i_n FROM sale JOIN day ON s_day = d_id JOIN item ON s_item = i_id WHERE d_year = {year}"
+            ))
+            .await;
+        }
+    }
+}
+
+/// A condition that widens types is asked of any rows: the semi join, which drops most of them, comes first.
+#[tokio::test]
+async fn casts_that_cannot_fail_are_asked_of_other_rows() {
+    for partitions in [1, 3] {
+        let both = star(partitions).await;
+        let sql = "SELECT f_key, a_name, b_n FROM fact JOIN a ON f_a = a_key JOIN b ON f_b = b_key
+                   WHERE EXISTS (SELECT 1 FROM region WHERE r_key = f_n AND CAST(f_key AS DOUBLE) > CAST(r_key AS DOUBLE) * 1e3)";
+        both.check(sql).await;
+    }
+}
+
 #[tokio::test]
 async fn columns_may_be_renamed_between_joins() {
     let both = star(1).await;

@@ -105,7 +105,7 @@ impl<'a> Costs<'a> {
         let key = key.and_then(|key| build.columns.get(key));
         let key = key.filter(|key| key.table_range.is_some() || column.table_range.is_none());
         let (keys, values) = match key {
-            Some(key) => (key.distinct_among(build.rows), domain([key, column])),
+            Some(key) => (key.distinct_among(build.rows), domain([(key, build.rows), (column, rows.rows)])),
             None => (build.rows, column.table_distinct()),
         };
         let passed = keys / values;

@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 
 use super::graph::{Attached, Graph, Kind, Member, Set, Tree};
 use crate::estimate::{ColumnEstimate, Estimate, domain};
-use crate::selectivity::selectivity;
+use crate::selectivity::{column_of, selectivity};
 
 /// More pairs of sets are not looked at.
 const PAIRS_MAX: usize = 10_000;
@@ -78,11 +77,15 @@ impl<'a> Costs<'a> {
             rows: estimates.iter().map(|estimate| estimate.rows).product(),
             columns: estimates.iter().flat_map(|estimate| estimate.columns.iter().cloned()).collect(),
         };
-        let known =
-            |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(|column| &whole.columns[column.index()]);
+        let known = |expr: &Arc<dyn PhysicalExpr>| column_of(expr).map(|column| &whole.columns[column]);
         let domain_of = |class: &Vec<Member>| {
-            let columns: Vec<&ColumnEstimate> = class.iter().filter_map(|member| known(&member.expr)).collect();
-            domain(columns.iter().copied())
+            let known = |member: &Member| Some((known(&member.expr)?, estimates[member.relation].rows));
+            let columns: Vec<(&ColumnEstimate, f64)> = class.iter().filter_map(known).collect();
+            match columns.is_empty() {
+                // Nothing is known of computed values.
+                true => class.iter().map(|member| estimates[member.relation].rows).fold(1.0, f64::max),
+                false => domain(columns.iter().copied()),
+            }
         };
         let domains = graph.classes.iter().map(domain_of).collect();
         let shares = graph.filters.iter().map(|filter| selectivity(&filter.predicate, &whole)).collect();
@@ -231,9 +234,9 @@ impl<'a> Costs<'a> {
         }
         let values: f64 = attached.keys.iter().map(|(class, _)| self.domains[*class]).product();
         let distinct = match &attached.keys[..] {
-            [(_, key)] => match (key.downcast_ref::<Column>(), &other.tree) {
+            [(_, key)] => match (column_of(key), &other.tree) {
                 (Some(column), Tree::Relation(relation)) => {
-                    let index = column.index() - self.graph.relations[*relation].first;
+                    let index = column - self.graph.relations[*relation].first;
                     self.estimates[*relation].columns[index].distinct_among(other.rows)
                 }
                 _ => other.rows,

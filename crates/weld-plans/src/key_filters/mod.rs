@@ -279,7 +279,7 @@ impl Filter<'_> {
         let schema = plan.schema();
         let field = schema.fields().get(column).filter(|field| has_sets(field.data_type()))?;
         let rows = estimate(plan, &self.rule.ranges)?;
-        let domain = self.domain(rows.columns.get(column)?);
+        let domain = self.domain(rows.columns.get(column)?, rows.rows);
         let keys = self.key.map_or(self.build.rows, |key| key.distinct_among(self.build.rows));
         let passed_max = if path.saves == Saves::Probe { PASSED_MAX_BEFORE_PROBES } else { PASSED_MAX };
         log::debug!("keys of {} over {}: {keys} of {domain}", self.keys, plan.name());
@@ -318,9 +318,9 @@ impl Filter<'_> {
     }
 
     /// How many values the column is expected to have.
-    fn domain(&self, column: &ColumnEstimate) -> f64 {
+    fn domain(&self, column: &ColumnEstimate, rows: f64) -> f64 {
         match self.key {
-            Some(key) if key.table_rows >= 1.0 => domain([key, column]),
+            Some(key) if key.table_rows >= 1.0 => domain([(key, self.build.rows), (column, rows)]),
             _ => column.table_distinct(),
         }
     }
