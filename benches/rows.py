@@ -4,6 +4,7 @@
     benches/rows.py --suite tpcds
     benches/rows.py --suite tpch -q 2,20 --json rows.json
     benches/rows.py --suite tpcds --set weld.key_filters=false --before rows.json
+    benches/rows.py --suite tpcds --without-statistics        # how stable plans are: the same files without min and max
 
 For each query and engine three counts, by EXPLAIN ANALYZE:
 
@@ -39,6 +40,7 @@ def options():
     parser.add_argument("--data", type=Path, help="folder of the Parquet files [default: data/SUITE-sf1]")
     parser.add_argument("--only", "-q", help="numbers of queries, such as 1,6,12-15 [default: all]")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="an option of Weld's run")
+    parser.add_argument("--without-statistics", action="store_true", help="over copies of the files that have none")
     parser.add_argument("--engines", default="Weld,DataFusion,DuckDB", help="those to run, Weld first")
     parser.add_argument("--weld", type=Path, default=peers.ROOT / "target" / "release" / "weld", help="the weld binary")
     parser.add_argument("--venv", type=Path, default=peers.ROOT / "target" / "peers", help="where DuckDB is installed")
@@ -183,13 +185,31 @@ def line(query, of, before):
     return f"{query:>5} {cells}{last}"
 
 
+def without_statistics(data, copies):
+    """The folder `copies` with the files of `data`, their values and row groups, but no statistics: made once."""
+    import pyarrow.parquet as parquet
+
+    copies.mkdir(parents=True, exist_ok=True)
+    for path in data.glob("*.parquet"):
+        if (copies / path.name).exists():
+            continue
+        file, part = parquet.ParquetFile(path), copies / f"{path.name}.part"
+        with parquet.ParquetWriter(part, file.schema_arrow, write_statistics=False, store_decimal_as_integer=True) as writer:
+            for group in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(group), row_group_size=file.metadata.row_group(group).num_rows)
+        part.rename(copies / path.name)
+    return copies
+
+
 def main():
     args = options()
-    if "DuckDB" in args.engines and Path(sys.prefix).resolve() != args.venv.resolve():
+    if Path(sys.prefix).resolve() != args.venv.resolve():
         python = peers.install(args.venv)
         os.execv(python, [python, *sys.argv])
     if not args.data.exists():
         peers.weld(args, args.queries[0], 1, 1)  # Makes the data.
+    if args.without_statistics:
+        args.data = without_statistics(args.data, args.venv / f"{args.data.name}-without-statistics")
     before = json.loads(args.before.read_text()) if args.before else {}
     counters = {
         "Weld": lambda query: datafusion(args, query, "weld", NOT_COMPILED + args.set),
