@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, math, nd, parallel, sort, strings, vector};
+use crate::{dict_abi, hash, math, nd, parallel, sort, strings, text, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -236,6 +236,15 @@ functions! {
     /// `(text, length, pattern, length) -> whether it matches`
     weld_like => strings::like, (_, _, _, _), Effects::Reads;
     weld_contains => strings::contains, (_, _, _, _), Effects::Reads;
+    weld_pattern_ilike => strings::pattern_ilike, (_, _, _), Effects::Any;
+    weld_ilike => strings::ilike, (_, _, _, _), Effects::Reads;
+    /// `(text, length, part, length, from) -> place, or -1`
+    weld_find => text::find, (_, _, _, _, _), Effects::Reads;
+    /// `(text, length, separator, length, number) -> place, or -1`
+    weld_field_start => text::field_start, (_, _, _, _, _), Effects::Reads;
+    /// `(text, length, characters, length) -> place`
+    weld_trim_start => text::trim_start, (_, _, _, _), Effects::Reads;
+    weld_trim_end => text::trim_end, (_, _, _, _), Effects::Reads;
     weld_is_utf8 => strings::is_utf8, (_, _), Effects::Reads;
     weld_char_length => strings::char_length, (_, _), Effects::Reads;
     weld_char_offset => strings::char_offset, (_, _, _), Effects::Reads;

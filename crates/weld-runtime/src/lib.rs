@@ -29,6 +29,7 @@ mod run;
 pub mod sort;
 mod status;
 pub mod strings;
+mod text;
 mod threads;
 pub mod vector;
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use memchr::memmem::{self, Finder};
 
 use crate::run::Run;
+use crate::text::characters;
 
 /// A LIKE pattern, taken apart.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub enum Pattern {
     Pieces { first: Box<[u8]>, middle: Box<[Finder<'static>]>, last: Box<[u8]> },
     /// With `_`, or with pieces that begin within a character.
     General(Box<[u8]>),
+    /// Of text in lower case.
+    Folded(Box<Pattern>),
 }
 
 impl Pattern {
@@ -51,6 +54,11 @@ impl Pattern {
         }
     }
 
+    /// LIKE whatever the case of ASCII letters.
+    fn ilike(pattern: &[u8]) -> Pattern {
+        Pattern::Folded(Box::new(Pattern::like(&folded(pattern))))
+    }
+
     pub fn contains(needle: &[u8]) -> Pattern {
         Pattern::Contains(Box::new(Finder::new(needle).into_owned()))
     }
@@ -70,6 +78,7 @@ impl Pattern {
                 })
             }
             Pattern::General(pattern) => matches_characters(text, pattern),
+            Pattern::Folded(pattern) => with_folded(text, |text| pattern.matches(text)),
         }
     }
 }
@@ -131,6 +140,35 @@ fn matches_characters(text: &[u8], pattern: &[u8]) -> bool {
     }
 }
 
+/// [`folded`] without memory of its own for what most text is.
+fn with_folded(text: &[u8], matches: impl FnOnce(&[u8]) -> bool) -> bool {
+    let mut short = [0; 128];
+    match short.get_mut(..text.len()) {
+        Some(lower) if text.is_ascii() => {
+            lower.copy_from_slice(text);
+            lower.make_ascii_lowercase();
+            matches(lower)
+        }
+        _ => matches(&folded(text)),
+    }
+}
+
+/// Text with lower-case letters for those of ASCII, and for the two other characters whose lower case these are: the Kelvin sign
+/// and the long s.
+fn folded(text: &[u8]) -> Vec<u8> {
+    const KELVIN: &[u8] = b"\xe2\x84\xaa";
+    const LONG_S: &[u8] = b"\xc5\xbf";
+    if text.is_ascii() || [KELVIN, LONG_S].iter().all(|character| memmem::find(text, character).is_none()) {
+        return text.to_ascii_lowercase();
+    }
+    let fold = |character| match character {
+        KELVIN => &b"k"[..],
+        LONG_S => b"s",
+        other => other,
+    };
+    characters(text).flat_map(fold).map(u8::to_ascii_lowercase).collect()
+}
+
 /// Patterns that a run has taken apart, by kind and text.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(HashMap<(PatternKind, Box<[u8]>), Box<Pattern>>);
@@ -138,6 +176,7 @@ pub(crate) struct Patterns(HashMap<(PatternKind, Box<[u8]>), Box<Pattern>>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum PatternKind {
     Like,
+    Ilike,
     Contains,
 }
 
@@ -146,6 +185,7 @@ impl Patterns {
         let pattern = self.0.entry((kind, text.into())).or_insert_with(|| {
             Box::new(match kind {
                 PatternKind::Like => Pattern::like(text),
+                PatternKind::Ilike => Pattern::ilike(text),
                 PatternKind::Contains => Pattern::contains(text),
             })
         });
@@ -162,6 +202,15 @@ impl Patterns {
 pub unsafe extern "C" fn pattern_like(run: *mut Run, bytes: *const u8, len: u64) -> *const Pattern {
     // SAFETY: by the caller's promise.
     unsafe { (*run).patterns.get(PatternKind::Like, slice(bytes, len)) }
+}
+
+/// An ILIKE pattern of ASCII characters for [`pattern_matches`]; lives as long as the run.
+///
+/// # Safety
+/// `run` is valid, `bytes` points to `len` bytes.
+pub unsafe extern "C" fn pattern_ilike(run: *mut Run, bytes: *const u8, len: u64) -> *const Pattern {
+    // SAFETY: by the caller's promise.
+    unsafe { (*run).patterns.get(PatternKind::Ilike, slice(bytes, len)) }
 }
 
 /// A search for [`pattern_matches`]; lives as long as the run.
@@ -187,6 +236,15 @@ pub unsafe extern "C" fn pattern_matches(pattern: *const Pattern, text: *const u
 pub unsafe extern "C" fn like(text: *const u8, len: u64, pattern: *const u8, pattern_len: u64) -> bool {
     // SAFETY: by the caller's promise.
     unsafe { matches_characters(slice(text, len), slice(pattern, pattern_len)) }
+}
+
+/// ILIKE with a pattern that is no constant.
+///
+/// # Safety
+/// The pointers are to as many bytes.
+pub unsafe extern "C" fn ilike(text: *const u8, len: u64, pattern: *const u8, pattern_len: u64) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { matches_characters(&folded(slice(text, len)), &folded(slice(pattern, pattern_len))) }
 }
 
 /// Whether a byte vector that is no constant occurs.
@@ -286,7 +344,7 @@ pub unsafe extern "C" fn bytes_compare_signed(a: *const u8, a_len: u64, b: *cons
 
 /// # Safety
 /// If `len` is not zero, the pointer is to as many bytes.
-unsafe fn slice<'a>(bytes: *const u8, len: u64) -> &'a [u8] {
+pub(crate) unsafe fn slice<'a>(bytes: *const u8, len: u64) -> &'a [u8] {
     const { assert!(Ordering::Less as i32 == -1 && Ordering::Greater as i32 == 1) };
     if len == 0 {
         return &[];

@@ -28,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
             }
             (Intrinsic::FirstRow, [dict, group], _) => self.dict_first_row(dict.dict()?, &args[0].ty, group)?.into(),
             (
-                Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like,
+                Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like | Intrinsic::Ilike,
                 [text, pattern],
                 _,
             ) => {
@@ -37,6 +37,19 @@ impl<'c> Emitter<'c, '_> {
                     _ => None,
                 };
                 self.string_search(intrinsic, text.bytes()?, pattern.bytes()?, known, span)?.into()
+            }
+            (Intrinsic::Find | Intrinsic::FieldStart, [text, part, n], _) => {
+                let ((text, len), (part, part_len)) =
+                    (self.bytes_slice(text.bytes()?)?, self.bytes_slice(part.bytes()?)?);
+                let name = if intrinsic == Intrinsic::Find { "weld_find" } else { "weld_field_start" };
+                let n = n.clone().into_int()?;
+                self.call_value(name, &[text.into(), len.into(), part.into(), part_len.into(), n.into()])?
+            }
+            (Intrinsic::TrimStart | Intrinsic::TrimEnd, [text, part], _) => {
+                let ((text, len), (part, part_len)) =
+                    (self.bytes_slice(text.bytes()?)?, self.bytes_slice(part.bytes()?)?);
+                let name = if intrinsic == Intrinsic::TrimStart { "weld_trim_start" } else { "weld_trim_end" };
+                self.call_value(name, &[text.into(), len.into(), part.into(), part_len.into()])?
             }
             (Intrinsic::IsUtf8, [text], _) => {
                 let (text, len) = self.bytes_slice(text.bytes()?)?;

@@ -28,6 +28,7 @@ impl<'c> Values<'c, '_> {
         match (known, op) {
             (Some(bytes), Intrinsic::StartsWith) => self.starts_with(text, bytes),
             (Some(bytes), Intrinsic::EndsWith) => self.ends_with(text, bytes),
+            (Some(bytes), Intrinsic::Ilike) => self.search(text, "weld_pattern_ilike", bytes),
             (Some(bytes), Intrinsic::Contains) => self.search(text, "weld_pattern_contains", bytes),
             (Some(bytes), _) => match Pattern::like(bytes) {
                 Pattern::Equals(bytes) => self.equals_constant(text, &bytes),
@@ -42,7 +43,11 @@ impl<'c> Values<'c, '_> {
     fn dynamic_search(&mut self, op: Intrinsic, text: &BytesVal<'c>, pattern: &BytesVal<'c>) -> Res<IntValue<'c>> {
         let ((text, len), (pattern, pattern_len)) = (self.bytes_slice(text)?, self.bytes_slice(pattern)?);
         if !matches!(op, Intrinsic::StartsWith | Intrinsic::EndsWith) {
-            let name = if op == Intrinsic::Contains { "weld_contains" } else { "weld_like" };
+            let name = match op {
+                Intrinsic::Contains => "weld_contains",
+                Intrinsic::Ilike => "weld_ilike",
+                _ => "weld_like",
+            };
             let args = [text.into(), len.into(), pattern.into(), pattern_len.into()];
             return Ok(self.call_value(name, &args)?.into_int_value());
         }

@@ -136,10 +136,13 @@ impl<'a> Infer<'a> {
                 let intrinsic = scope::intrinsic(word)?;
                 let args: Vec<Node> = args.iter().map(|arg| self.expr(arg)).collect();
                 let types: Vec<Ty> = args.iter().map(|arg| arg.ty).collect();
-                let is_of_dict = matches!(intrinsic, Intrinsic::MayContain | Intrinsic::FirstRow);
-                if let ([a, b], false) = (types.as_slice(), is_of_dict) {
-                    // Both of one type, for all that take two; where not, the typing rule complains.
-                    self.types.unify(*a, *b);
+                match (intrinsic, types.as_slice()) {
+                    (Intrinsic::MayContain | Intrinsic::FirstRow, _) => {}
+                    // Both of one type, for all others that take two; where not, the typing rule complains.
+                    (_, [a, b]) | (Intrinsic::Find | Intrinsic::FieldStart, [a, b, _]) => {
+                        self.types.unify(*a, *b);
+                    }
+                    _ => {}
                 }
                 let result = self.types.unknown();
                 self.learn(Pending::Intrinsic { intrinsic, args: types, result, span });

@@ -30,15 +30,44 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         }
         (Intrinsic::MayContain, [Value::Dict(dict), key]) => Ok(Value::bool(dict.get(key).is_some())),
         (Intrinsic::FirstRow, [Value::Dict(dict), Value::Vec(group)]) => Ok(Value::i64(first_row(dict, group))),
-        (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [text, part]) => {
+        (
+            Intrinsic::StartsWith
+            | Intrinsic::EndsWith
+            | Intrinsic::Contains
+            | Intrinsic::Like
+            | Intrinsic::Ilike
+            | Intrinsic::TrimStart
+            | Intrinsic::TrimEnd,
+            [text, part],
+        ) => {
             let text = text.to_bytes().ok_or(BROKEN)?;
             let part = part.to_bytes().ok_or(BROKEN)?;
+            let is_dropped = |character: &[u8]| characters(&part).any(|other| other == character);
             Ok(Value::bool(match intrinsic {
+                Intrinsic::TrimStart => {
+                    let dropped: usize = characters(&text).take_while(|c| is_dropped(c)).map(<[u8]>::len).sum();
+                    return Ok(Value::i64(dropped as i64));
+                }
+                Intrinsic::TrimEnd => {
+                    let all: Vec<&[u8]> = characters(&text).collect();
+                    let dropped: usize = all.iter().rev().take_while(|c| is_dropped(c)).map(|c| c.len()).sum();
+                    return Ok(Value::i64((text.len() - dropped) as i64));
+                }
+                Intrinsic::Ilike => like(&folded(&text), &folded(&part)),
                 Intrinsic::StartsWith => text.starts_with(&part),
                 Intrinsic::EndsWith => text.ends_with(&part),
                 Intrinsic::Contains => part.is_empty() || text.windows(part.len()).any(|window| window == part),
                 _ => like(&text, &part),
             }))
+        }
+        (Intrinsic::Find | Intrinsic::FieldStart, [text, part, Value::Scalar(Literal::I64(n))]) => {
+            let (text, part) = (text.to_bytes().ok_or(BROKEN)?, part.to_bytes().ok_or(BROKEN)?);
+            let found = if intrinsic == Intrinsic::Find {
+                find(&text, &part, usize::try_from(*n).unwrap_or(0))
+            } else {
+                field_start(&text, &part, *n)
+            };
+            Ok(Value::i64(found.map_or(-1, |at| at as i64)))
         }
         (Intrinsic::IsUtf8, [text]) => {
             let text = text.to_bytes().ok_or(BROKEN)?;
@@ -64,6 +93,32 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
         }
         _ => Err(BROKEN),
     }
+}
+
+/// The characters of UTF-8 text: bytes with those that continue them.
+fn characters(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.chunk_by(|_, next| next & 0xC0 == 0x80)
+}
+
+/// Text in which letters of ASCII are lower-case ones, and so are the two other characters whose lower case they are.
+fn folded(text: &[u8]) -> Vec<u8> {
+    let fold = |character: &[u8]| match character {
+        b"\xe2\x84\xaa" => b"k".to_vec(),
+        b"\xc5\xbf" => b"s".to_vec(),
+        other => other.to_ascii_lowercase(),
+    };
+    characters(text).flat_map(fold).collect()
+}
+
+fn find(text: &[u8], part: &[u8], from: usize) -> Option<usize> {
+    (from..=text.len()).find(|at| text[*at..].starts_with(part))
+}
+
+fn field_start(text: &[u8], separator: &[u8], n: i64) -> Option<usize> {
+    if separator.is_empty() || n < 1 {
+        return None;
+    }
+    (1..n).try_fold(0, |start, _| Some(find(text, separator, start)? + separator.len()))
 }
 
 /// How many values the groups before this one have.

@@ -40,6 +40,20 @@ pub enum Intrinsic {
     Contains,
     /// `(vec[i8|u8], same) -> bool`: SQL LIKE over UTF-8 text; `%`, `_` (one character) and `\` as the escape.
     Like,
+    /// `(vec[i8|u8], same) -> bool`: SQL ILIKE with a pattern of ASCII characters: LIKE of what is left of text and pattern when
+    /// letters of ASCII are lower-case ones, the Kelvin sign is `k` and the long s is `s`.
+    Ilike,
+    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the second occurs first in the first, not before that byte; -1 if it
+    /// does not.
+    Find,
+    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the field of that number, counted from 1, begins in text whose fields
+    /// are separated by the second; -1 if it has fewer, or if the second is empty.
+    FieldStart,
+    /// `(vec[i8|u8], same) -> i64`: the byte at which the first character of UTF-8 text begins that is not one of those of the
+    /// second; the length of the text if there is none.
+    TrimStart,
+    /// `(vec[i8|u8], same) -> i64`: the byte after the last character that is not one of those of the second; 0 if there is none.
+    TrimEnd,
     /// `(vec[i8|u8]) -> bool`: whether the bytes are UTF-8.
     IsUtf8,
     /// `(vec[i8|u8]) -> i64`: how many characters UTF-8 text has: its bytes but those that continue a character.
@@ -60,7 +74,7 @@ pub enum Intrinsic {
 
 impl Intrinsic {
     /// Each of them, in the order of the variants.
-    pub const ALL: [Intrinsic; 20] = [
+    pub const ALL: [Intrinsic; 25] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
         Intrinsic::CheckedMul,
@@ -74,6 +88,11 @@ impl Intrinsic {
         Intrinsic::EndsWith,
         Intrinsic::Contains,
         Intrinsic::Like,
+        Intrinsic::Ilike,
+        Intrinsic::Find,
+        Intrinsic::FieldStart,
+        Intrinsic::TrimStart,
+        Intrinsic::TrimEnd,
         Intrinsic::IsUtf8,
         Intrinsic::CharLength,
         Intrinsic::CharOffset,
@@ -99,6 +118,11 @@ impl Intrinsic {
             Intrinsic::EndsWith => "ends_with",
             Intrinsic::Contains => "contains",
             Intrinsic::Like => "like",
+            Intrinsic::Ilike => "ilike",
+            Intrinsic::Find => "find",
+            Intrinsic::FieldStart => "field_start",
+            Intrinsic::TrimStart => "trim_start",
+            Intrinsic::TrimEnd => "trim_end",
             Intrinsic::IsUtf8 => "is_utf8",
             Intrinsic::CharLength => "char_length",
             Intrinsic::CharOffset => "char_offset",
@@ -125,8 +149,13 @@ impl Intrinsic {
             (Intrinsic::FirstRow, [Type::Dict(_, values), group]) => {
                 (**values == *group && !group.is_bytes() && group.element().is_some()).then_some(Type::I64)
             }
-            (Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like, [a, b]) => {
-                (a == b && a.is_bytes()).then_some(Type::BOOL)
+            (
+                Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like | Intrinsic::Ilike,
+                [a, b],
+            ) => (a == b && a.is_bytes()).then_some(Type::BOOL),
+            (Intrinsic::TrimStart | Intrinsic::TrimEnd, [a, b])
+            | (Intrinsic::Find | Intrinsic::FieldStart, [a, b, Type::I64]) => {
+                (a == b && a.is_bytes()).then_some(Type::I64)
             }
             (Intrinsic::IsUtf8, [a]) => a.is_bytes().then_some(Type::BOOL),
             (Intrinsic::CharLength, [a]) | (Intrinsic::CharOffset, [a, Type::I64]) => a.is_bytes().then_some(Type::I64),

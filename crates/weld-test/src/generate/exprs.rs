@@ -153,7 +153,13 @@ impl Generator {
             _ => {
                 let ty = self.rng.pick(&[Type::vec(Type::I8), Type::vec(Type::U8)]);
                 let (text, part) = (self.expr(&ty, depth), self.expr(&ty, depth));
-                let names = [Intrinsic::StartsWith, Intrinsic::EndsWith, Intrinsic::Contains, Intrinsic::Like];
+                let names = [
+                    Intrinsic::StartsWith,
+                    Intrinsic::EndsWith,
+                    Intrinsic::Contains,
+                    Intrinsic::Like,
+                    Intrinsic::Ilike,
+                ];
                 build::intrinsic(self.rng.pick(&names), [text, part])
             }
         }
@@ -240,6 +246,7 @@ impl Generator {
                 let float = self.expr(&Type::F64, depth);
                 order_key(float)
             }
+            12 if kind == ScalarKind::I64 && self.rng.one_in(2) => self.place(depth),
             12 => {
                 let element = types::value(&mut self.rng, 1);
                 build::cast(build::len(self.expr(&Type::vec(element), depth)), kind)
@@ -248,6 +255,18 @@ impl Generator {
                 build::cudf("add_five", ty.clone(), [self.expr(&ty, depth)])
             }
             _ => self.out_of_table(&ty, depth),
+        }
+    }
+
+    /// A place in text.
+    fn place(&mut self, depth: usize) -> Expr {
+        let ty = self.rng.pick(&[Type::vec(Type::I8), Type::vec(Type::U8)]);
+        let (text, part) = (self.expr(&ty, depth), self.expr(&ty, depth));
+        if self.rng.one_in(2) {
+            let number = self.expr(&Type::I64, depth);
+            build::intrinsic(self.rng.pick(&[Intrinsic::Find, Intrinsic::FieldStart]), [text, part, number])
+        } else {
+            build::intrinsic(self.rng.pick(&[Intrinsic::TrimStart, Intrinsic::TrimEnd]), [text, part])
         }
     }
 
