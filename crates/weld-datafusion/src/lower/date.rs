@@ -4,11 +4,18 @@
 //! `i32((t - day(t) * 86400L) / 3600L)`. Times of other zones than UTC stay with DataFusion.
 
 use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::functions::datetime::from_unixtime::FromUnixtimeFunc;
+use datafusion::functions::datetime::to_timestamp::{
+    ToTimestampFunc, ToTimestampMicrosFunc, ToTimestampMillisFunc, ToTimestampNanosFunc, ToTimestampSecondsFunc,
+};
 use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
 use weld_core::ty::ScalarKind;
 
+use super::cast::lower_cast;
 use super::expr::{Scope, data_type, lower};
 use super::text::literal_text;
 use super::{Block, Result, Sql, Unsupported};
@@ -88,6 +95,9 @@ pub(crate) fn lower_part(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     let of = data_type(scope, date.as_ref())?;
     let date = lower(block, scope, date)?;
     let date = block.share_sql("date", date);
+    if part.eq_ignore_ascii_case("epoch") {
+        return epoch(date, &of, call.name());
+    }
     let at = moment(block, date.value, &of, call.name())?;
     let days = block.share("days", at.days);
     let day32 = ir::cast(days.clone(), ScalarKind::I32);
@@ -112,6 +122,18 @@ pub(crate) fn lower_part(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
             let first = first_of(ir::cast(civil(Intrinsic::Year), ScalarKind::I64), ir::i64(1));
             ir::cast(ir::add(ir::sub(days.clone(), first), ir::i64(1)), ScalarKind::I32)
         }
+        week @ ("week" | "isoyear") => {
+            // A week is of the year in which its Thursday is.
+            let weekday = weekday(block, 3);
+            let thursday = block.share("thursday", ir::add(ir::sub(days.clone(), weekday), ir::i64(3)));
+            let year = ir::intrinsic(Intrinsic::Year, [ir::cast(thursday.clone(), ScalarKind::I32)]);
+            if week == "week" {
+                let first = first_of(ir::cast(year, ScalarKind::I64), ir::i64(1));
+                ir::cast(ir::add(ir::div(ir::sub(thursday, first), ir::i64(7)), ir::i64(1)), ScalarKind::I32)
+            } else {
+                year
+            }
+        }
         "hour" => ir::cast(time(3600, 24), ScalarKind::I32),
         "minute" => ir::cast(time(60, 60), ScalarKind::I32),
         "second" => ir::cast(time(1, 60), ScalarKind::I32),
@@ -125,6 +147,87 @@ pub(crate) fn lower_part(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     let valid = date.valid.map_or(known.clone(), |valid| ir::and(valid, known));
     let valid = Some(block.share("valid", valid));
     Ok(Sql { value, valid })
+}
+
+/// `date_bin` of a timestamp by a constant number of nanoseconds, from 1970 on. In any zone bins are those of UTC.
+pub(crate) fn lower_bin(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
+    let unsupported = |why: &str| Unsupported::new(call.name(), why);
+    let [stride, time] = call.args() else { return Err(unsupported("from another time than 1970")) };
+    let DataType::Timestamp(unit, _) = data_type(scope, time.as_ref())? else {
+        return Err(unsupported("only of timestamps"));
+    };
+    let interval = match stride.downcast_ref::<Literal>().map(Literal::value) {
+        Some(ScalarValue::IntervalMonthDayNano(Some(interval))) if interval.months == 0 => *interval,
+        _ => return Err(unsupported("a period that is not a constant, or of months")),
+    };
+    let nanos = i64::from(interval.days).checked_mul(SECONDS_A_DAY * 1_000_000_000);
+    let nanos = nanos.and_then(|days| days.checked_add(interval.nanoseconds)).filter(|nanos| *nanos > 0);
+    let a_unit = 1_000_000_000 / units_a_second(unit);
+    let size = match nanos {
+        Some(nanos) if nanos % a_unit == 0 => nanos / a_unit,
+        _ => return Err(unsupported("a period that is no number of units")),
+    };
+    let time = lower(block, scope, time)?;
+    let time = block.share_sql("time", time);
+    let rest = floor_rem(block, time.value.clone(), size);
+    let rest = block.share("rest", rest);
+    // DataFusion goes through nanoseconds; where these do not hold the time or its bin, the result is null.
+    let (least, greatest) = (ir::i64(i64::MIN / a_unit), ir::i64(i64::MAX / a_unit));
+    let begins = ir::le(rest.clone(), ir::sub(time.value.clone(), least.clone()));
+    let begins = ir::or(ir::ge(time.value.clone(), ir::i64(0)), begins);
+    let within = ir::and(ir::ge(time.value.clone(), least), ir::le(time.value.clone(), greatest));
+    let known = ir::and(within, begins);
+    let valid = block.share("valid", time.valid.map_or(known.clone(), |valid| ir::and(valid, known)));
+    Ok(Sql { value: ir::sub(time.value, rest), valid: Some(valid) })
+}
+
+/// `to_timestamp_seconds` and the like, and `from_unixtime`, of one number or time: casts by other names.
+pub(crate) fn lower_to_timestamp(
+    block: &mut Block<'_>,
+    scope: &Scope<'_>,
+    call: &ScalarFunctionExpr,
+) -> Result<Option<Sql>> {
+    use DataType::{Int64, Timestamp};
+    let function = call.fun().inner();
+    let of_seconds = function.is::<ToTimestampFunc>();
+    let is_one = of_seconds
+        || function.is::<FromUnixtimeFunc>()
+        || function.is::<ToTimestampSecondsFunc>()
+        || function.is::<ToTimestampMillisFunc>()
+        || function.is::<ToTimestampMicrosFunc>()
+        || function.is::<ToTimestampNanosFunc>();
+    if !is_one {
+        return Ok(None);
+    }
+    let [arg] = call.args() else { return Err(Unsupported::new(call.name(), "of texts in a format")) };
+    let (from, to) = (data_type(scope, arg.as_ref())?, data_type(scope, call)?);
+    let seconds = Timestamp(TimeUnit::Second, None);
+    let steps = match &from {
+        from if from.is_integer() && of_seconds => vec![seconds, to],
+        from if from.is_integer() || matches!(from, Timestamp(..)) => vec![to],
+        from if from.is_floating() && !of_seconds => vec![Int64, to],
+        _ => return Err(Unsupported::new(call.name(), format!("of the type {from}"))),
+    };
+    let mut value = lower(block, scope, arg)?;
+    let mut from = from;
+    for to in steps {
+        value = lower_cast(block, value, &from, &to, false)?;
+        from = to;
+    }
+    Ok(Some(value))
+}
+
+/// The seconds since 1970, as a float.
+fn epoch(date: Sql, of: &DataType, what: &str) -> Result<Sql> {
+    let units = ir::cast(date.value, ScalarKind::F64);
+    let value = match of {
+        DataType::Date32 => ir::mul(units, ir::f64(SECONDS_A_DAY as f64)),
+        DataType::Date64 => ir::div(units, ir::f64(1_000.0)),
+        DataType::Timestamp(TimeUnit::Second, _) => units,
+        DataType::Timestamp(unit, _) => ir::div(units, ir::f64(units_a_second(*unit) as f64)),
+        _ => return Err(Unsupported::new(what, "only of dates and timestamps")),
+    };
+    Ok(Sql { value, valid: date.valid })
 }
 
 /// The day on which a month begins, both as 64-bit integers (Hinnant's `days_from_civil`, for years above -400 * 15000).

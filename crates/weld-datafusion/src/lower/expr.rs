@@ -298,7 +298,26 @@ fn lower_arithmetic(
         Operator::BitwiseAnd if kind.is_integer() => ir::bit_and(x, y),
         Operator::BitwiseOr if kind.is_integer() => ir::bit_or(x, y),
         Operator::BitwiseXor if kind.is_integer() => ir::bit_xor(x, y),
+        Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight => match shifted(kind, expr.op(), x, &y) {
+            Some(value) => value,
+            None => return unsupported("by a number of bits that is no constant, or too many"),
+        },
         _ => return unsupported("no lowering for this operator"),
     };
     Ok(Sql { value, valid })
+}
+
+/// A shift by a constant: what a power of two makes of the integer.
+fn shifted(kind: ScalarKind, op: &Operator, x: Expr, by: &Expr) -> Option<Expr> {
+    let ExprKind::Literal(by) = &by.kind else { return None };
+    // The greatest power that is positive in the type.
+    let most = if kind.is_signed() { kind.bits() - 2 } else { kind.bits() - 1 };
+    let by = u32::try_from(by.bits()).ok().filter(|by| kind.is_integer() && *by <= most)?;
+    let power = |n: i128| ir::number(kind, n);
+    if *op == Operator::BitwiseShiftLeft {
+        return Some(ir::mul(x, power(1 << by)));
+    }
+    // Towards the least number: division drops towards zero.
+    let rest = ir::bit_and(x.clone(), power((1 << by) - 1));
+    Some(ir::div(ir::sub(x, rest), power(1 << by)))
 }

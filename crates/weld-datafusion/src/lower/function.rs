@@ -5,6 +5,7 @@
 use datafusion::functions::core::greatest::GreatestFunc;
 use datafusion::functions::core::least::LeastFunc;
 use datafusion::functions::core::nullif::NullIfFunc;
+use datafusion::functions::datetime::date_bin::DateBinFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::physical_expr::ScalarFunctionExpr;
@@ -39,6 +40,12 @@ pub(crate) fn lower_call(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     }
     if function.is::<DateTruncFunc>() {
         return date::lower_trunc(block, scope, call);
+    }
+    if function.is::<DateBinFunc>() {
+        return date::lower_bin(block, scope, call);
+    }
+    if let Some(sql) = date::lower_to_timestamp(block, scope, call)? {
+        return Ok(sql);
     }
     if let Some(sql) = lower_math(block, scope, call)? {
         return Ok(sql);

@@ -172,6 +172,7 @@ async fn expressions(text: &mut String) {
     for expr in [
         "a + b, a - b, a * b, a / b, a % b, -a",
         "a & b, a | b",
+        "a << 3, a >> 3",
         "a << b",
         "a = b, a <> b, a < b, a >= b",
         "a IS NULL, a IS NOT NULL, a IS DISTINCT FROM b",

@@ -31,6 +31,7 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "nullif(a, b)",
     ];
     let of_integer = vec!["abs(a)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"];
+    let of_seconds = vec!["to_timestamp(a)", "to_timestamp_seconds(a)", "to_timestamp_millis(a)"];
     let of_text = vec![
         "starts_with(a, 'th')",
         "ends_with(a, b)",
@@ -44,6 +45,23 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "substr(a, 30, 2)",
         "left(a, 2)",
         "left(a, 0)",
+        "left(a, -3)",
+        "right(a, 3)",
+        "right(a, 0)",
+        "right(a, -2)",
+        "strpos(a, 'e')",
+        "strpos(a, b)",
+        "strpos(a, '')",
+        "split_part(a, ' ', 1)",
+        "split_part(a, 'e', 2)",
+        "split_part(a, 'th', 3)",
+        "btrim(a)",
+        "ltrim(a)",
+        "rtrim(a)",
+        "btrim(a, 'thé ')",
+        "ltrim(a, b)",
+        "a ILIKE 'TH%'",
+        "a NOT ILIKE '%E_%'",
         "nullif(a, b)",
         "greatest(a, b)",
         "least(b, a)",
@@ -59,13 +77,16 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "date_part('hour', a)",
         "date_part('minute', a)",
         "date_part('second', a)",
+        "date_part('week', a)",
+        "date_part('isoyear', a)",
+        "date_part('epoch', a)",
     ];
     let mut calls = vec![
         (Float64, of_float.clone()),
         (Float32, of_float),
         (Int8, of_integer.clone()),
-        (Int64, [of_integer.clone(), vec!["round(a)"]].concat()),
-        (UInt32, of_integer),
+        (Int64, [of_integer.clone(), vec!["round(a)"], of_seconds.clone(), vec!["from_unixtime(a)"]].concat()),
+        (UInt32, [of_integer, of_seconds].concat()),
         (
             Decimal128(18, 4),
             vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"],
@@ -87,6 +108,10 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
             "date_trunc('month', a)",
             "date_trunc('quarter', a)",
             "date_trunc('year', a)",
+            "date_bin(INTERVAL '15 minutes', a)",
+            "date_bin(INTERVAL '9 days', a)",
+            "to_timestamp_seconds(a)",
+            "to_timestamp_millis(a)",
         ];
         calls.push((Timestamp(unit, None), [of_time.clone(), truncs].concat()));
     }

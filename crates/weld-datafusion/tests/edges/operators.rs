@@ -197,6 +197,7 @@ async fn operators() {
         }
         if data_type.is_integer() {
             queries.push("SELECT k, a & b, a | b FROM {t} WHERE k >= 0");
+            queries.push("SELECT k, a << 0, a << 3, a >> 1, a >> 5, a << 62, a >> 62 FROM {t} WHERE k >= 0");
         }
         if matches!(data_type, DataType::Duration(_)) {
             queries.extend(["SELECT k % 3, sum(a) FROM {t} GROUP BY k % 3", "SELECT sum(a) FROM {t} WHERE k < 20"]);
