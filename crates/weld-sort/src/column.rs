@@ -37,10 +37,19 @@ enum Chunk {
     Views(ScalarBuffer<u128>, Vec<Buffer>),
 }
 
+/// The values of a sort key in one batch.
+pub(crate) struct Values {
+    chunk: Chunk,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+    /// What was made for them, beside the array.
+    pub(crate) bytes: usize,
+}
+
 /// A sort key: its values in all batches.
 pub(crate) struct Column {
     pub(crate) options: SortOptions,
-    chunks: Vec<(Chunk, Option<NullBuffer>)>,
+    batches: Vec<Values>,
     /// What the entries of dictionaries are cast to before they are taken.
     entries: Option<DataType>,
     /// What makes strings of bytes of values that have no ordinals. These hold nulls and directions already.
@@ -69,39 +78,54 @@ impl Column {
             }
         };
         let options = if rows.is_some() { SortOptions::default() } else { options };
-        Ok(Column { options, chunks: Vec::new(), entries, rows, has_nulls: false, is_short: true, longest: 0 })
+        Ok(Column { options, batches: Vec::new(), entries, rows, has_nulls: false, is_short: true, longest: 0 })
+    }
+
+    /// Whether values are made of what is in an array, rather than read there.
+    pub(crate) fn is_made(&self) -> bool {
+        self.entries.is_some() || self.rows.is_some()
+    }
+
+    /// The entries of a dictionary, if the values are its.
+    pub(crate) fn entries(&self, array: &ArrayRef) -> Result<Option<Values>> {
+        let Some(to) = &self.entries else { return Ok(None) };
+        let entries = cast(array.as_any_dictionary().values(), to)?;
+        Ok(Some(Values::of(&entries, 0)?))
+    }
+
+    /// The values of an array.
+    pub(crate) fn values(&self, array: &ArrayRef) -> Result<Values> {
+        let made = if let Some(rows) = &self.rows {
+            let binary = rows.convert_columns(std::slice::from_ref(array));
+            Arc::new(binary?.try_into_binary()?) as ArrayRef
+        } else if let Some(to) = &self.entries {
+            // Arrow's cast to views forgets which entries are null.
+            let dictionary = array.as_any_dictionary();
+            take(&cast(dictionary.values(), to)?, dictionary.keys(), None)?
+        } else {
+            return Values::of(array, 0);
+        };
+        Values::of(&made, made.get_array_memory_size())
     }
 
     /// Takes the values of the next batch; gives what they take in memory beside `array`.
     pub(crate) fn push(&mut self, array: &ArrayRef) -> Result<usize> {
-        let made = if let Some(rows) = &self.rows {
-            let binary = rows.convert_columns(std::slice::from_ref(array));
-            Some(Arc::new(binary?.try_into_binary()?) as ArrayRef)
-        } else if let Some(to) = &self.entries {
-            // Arrow's cast to views forgets which entries are null.
-            let dictionary = array.as_any_dictionary();
-            Some(take(&cast(dictionary.values(), to)?, dictionary.keys(), None)?)
-        } else {
-            None
-        };
-        let bytes = made.as_ref().map_or(0, |made| made.get_array_memory_size());
-        let array = made.as_ref().unwrap_or(array);
-        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let chunk = Chunk::of(array.as_ref())?;
-        self.has_nulls |= nulls.is_some();
-        match &chunk {
+        let values = self.values(array)?;
+        let bytes = values.bytes;
+        self.has_nulls |= values.nulls.is_some();
+        match &values.chunk {
             Chunk::I128(values) => {
                 self.is_short = self.is_short && values.iter().all(|value| i64::try_from(*value).is_ok());
             }
-            _ => self.longest = self.longest.max(chunk.longest(nulls.as_ref())),
+            chunk => self.longest = self.longest.max(chunk.longest(values.nulls.as_ref())),
         }
-        self.chunks.push((chunk, nulls));
+        self.batches.push(values);
         Ok(bytes)
     }
 
     /// Takes the values of other batches, which come after those that are here.
     pub(crate) fn append(&mut self, other: Column) {
-        self.chunks.extend(other.chunks);
+        self.batches.extend(other.batches);
         self.has_nulls |= other.has_nulls;
         self.is_short &= other.is_short;
         self.longest = self.longest.max(other.longest);
@@ -109,21 +133,21 @@ impl Column {
 
     /// Whether values are bytes.
     pub(crate) fn is_text(&self) -> bool {
-        self.chunks.first().is_some_and(|(chunk, _)| chunk.is_text())
+        self.batches.first().is_some_and(|values| values.chunk.is_text())
     }
 
     /// How many ordinals a value has.
     pub(crate) fn ordinals(&self) -> usize {
-        match self.chunks.first() {
-            Some((Chunk::I128(_), _)) if !self.is_short => 2,
-            Some((chunk, _)) if chunk.is_text() => self.longest.div_ceil(8) + 1,
+        match self.batches.first().map(|values| &values.chunk) {
+            Some(Chunk::I128(_)) if !self.is_short => 2,
+            Some(chunk) if chunk.is_text() => self.longest.div_ceil(8) + 1,
             _ => 1,
         }
     }
 
     /// The word of an ordinal that has this number, of all rows of a batch, and `absent` where there is no value.
     pub(crate) fn fill(&self, batch: usize, number: usize, absent: Option<u64>, out: &mut Vec<u64>) {
-        let (chunk, nulls) = &self.chunks[batch];
+        let Values { chunk, nulls, .. } = &self.batches[batch];
         out.clear();
         if chunk.is_text() {
             let length = number == self.longest.div_ceil(8);
@@ -143,7 +167,7 @@ impl Column {
     }
 
     pub(crate) fn nulls(&self, batch: usize) -> Option<&NullBuffer> {
-        self.chunks[batch].1.as_ref()
+        self.batches[batch].nulls.as_ref()
     }
 
     pub(crate) fn is_null(&self, place: Place) -> bool {
@@ -152,8 +176,7 @@ impl Column {
 
     /// One ordinal of a value, which is not null.
     pub(crate) fn ordinal(&self, place: Place, number: usize) -> u64 {
-        let (chunk, _) = &self.chunks[place.batch];
-        match chunk {
+        match &self.batches[place.batch].chunk {
             Chunk::I128(values) => match (self.is_short, number) {
                 (true, _) => signed(values[place.row] as i64),
                 (false, 0) => signed((values[place.row] >> 64) as i64),
@@ -169,19 +192,165 @@ impl Column {
 
     /// The order of two rows by this key.
     pub(crate) fn compare(&self, a: Place, b: Place) -> Ordering {
-        match (self.is_null(a), self.is_null(b)) {
-            (true, true) => return Ordering::Equal,
-            (true, false) if self.options.nulls_first => return Ordering::Less,
-            (false, true) if !self.options.nulls_first => return Ordering::Less,
-            (true, false) | (false, true) => return Ordering::Greater,
-            (false, false) => {}
+        compare(self.options, (&self.batches[a.batch], a.row), (&self.batches[b.batch], b.row))
+    }
+}
+
+/// The order of a value and another.
+pub(crate) fn compare(options: SortOptions, a: (&Values, usize), b: (&Values, usize)) -> Ordering {
+    match (a.0.is_null(a.1), b.0.is_null(b.1)) {
+        (true, true) => return Ordering::Equal,
+        (true, false) if options.nulls_first => return Ordering::Less,
+        (false, true) if !options.nulls_first => return Ordering::Less,
+        (true, false) | (false, true) => return Ordering::Greater,
+        (false, false) => {}
+    }
+    let order = match (&a.0.chunk, &b.0.chunk) {
+        (Chunk::I128(left), Chunk::I128(right)) => left[a.1].cmp(&right[b.1]),
+        (left, right) if left.is_text() => left.bytes(a.1).cmp(right.bytes(b.1)),
+        (left, right) => left.ordinal(a.1).cmp(&right.ordinal(b.1)),
+    };
+    if options.descending { order.reverse() } else { order }
+}
+
+impl Values {
+    fn of(array: &ArrayRef, bytes: usize) -> Result<Values> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Values { chunk: Chunk::of(array.as_ref())?, nulls, rows: array.len(), bytes })
+    }
+
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        self.chunk.is_text()
+    }
+
+    /// A value that is not null as a number of [`Values::code_bits`] bits that compares like it; of a string its first 16
+    /// bytes.
+    pub(crate) fn code(&self, row: usize) -> u128 {
+        match &self.chunk {
+            Chunk::I8(values) => u128::from(values[row] as u8 ^ 1 << 7),
+            Chunk::I16(values) => u128::from(values[row] as u16 ^ 1 << 15),
+            Chunk::I32(values) => u128::from(values[row] as u32 ^ 1 << 31),
+            Chunk::I128(values) => values[row] as u128 ^ 1 << 127,
+            text if text.is_text() => {
+                let bytes = text.bytes(row);
+                u128::from(eight(bytes, 0)) << 64 | u128::from(eight(bytes, 8))
+            }
+            fixed => fixed.ordinal(row).into(),
         }
-        let order = match (&self.chunks[a.batch].0, &self.chunks[b.batch].0) {
-            (Chunk::I128(left), Chunk::I128(right)) => left[a.row].cmp(&right[b.row]),
-            (left, right) if left.is_text() => left.bytes(a.row).cmp(right.bytes(b.row)),
-            (left, right) => left.ordinal(a.row).cmp(&right.ordinal(b.row)),
+    }
+
+    /// How many bits codes take.
+    pub(crate) fn code_bits(&self) -> u32 {
+        match self.chunk {
+            Chunk::Bool(_) => 1,
+            Chunk::I8(_) | Chunk::U8(_) => 8,
+            Chunk::I16(_) | Chunk::U16(_) | Chunk::F16(_) => 16,
+            Chunk::I32(_) | Chunk::U32(_) | Chunk::F32(_) => 32,
+            Chunk::I64(_) | Chunk::U64(_) | Chunk::F64(_) => 64,
+            _ => 128,
+        }
+    }
+
+    /// The length of a string.
+    pub(crate) fn text_length(&self, row: usize) -> usize {
+        self.chunk.bytes(row).len()
+    }
+
+    /// Adds the rows whose codes are in `range`, and those without a value if it takes them.
+    pub(crate) fn select(&self, range: Range, rows: &mut Vec<u32>) {
+        let start = rows.len();
+        self.select_roughly(range, rows);
+        if let (true, Some((low, high))) = (self.is_text(), range.codes) {
+            let mut number = 0;
+            rows.retain(|row| {
+                number += 1;
+                let row = *row as usize;
+                number <= start || self.is_null(row) || (low..=high).contains(&self.code(row))
+            });
+        }
+    }
+
+    /// The same, but strings are compared by their first bytes, so that some that are not in the range are added too.
+    fn select_roughly(&self, range: Range, rows: &mut Vec<u32>) {
+        let null_passes = range.nulls;
+        let Some((low, high)) = range.codes else {
+            rows.extend((0..self.rows as u32).filter(|row| null_passes && self.is_null(*row as usize)));
+            return;
         };
-        if self.options.descending { order.reverse() } else { order }
+        let nulls = self.nulls.as_ref().map(|nulls| (nulls, null_passes));
+        // One comparison a value, of its distance from the lower end.
+        macro_rules! within {
+            ($values:expr, $type:ty, $code:expr) => {{
+                let (low, span) = (low as $type, (high - low) as $type);
+                let code = $code;
+                passing($values, nulls, |value| <$type>::wrapping_sub(code(value), low) <= span, rows)
+            }};
+        }
+        // The high bits of codes: what lies between the ends of longer codes lies between their high bits.
+        let (high_64, high_32) = ((low >> 64, high >> 64), (low >> 96, high >> 96));
+        match &self.chunk {
+            Chunk::I8(values) => within!(values, u8, |value: i8| value as u8 ^ 1 << 7),
+            Chunk::I16(values) => within!(values, u16, |value: i16| value as u16 ^ 1 << 15),
+            Chunk::I32(values) => within!(values, u32, |value: i32| value as u32 ^ 1 << 31),
+            Chunk::I64(values) => within!(values, u64, signed),
+            Chunk::U8(values) => within!(values, u8, |value: u8| value),
+            Chunk::U16(values) => within!(values, u16, |value: u16| value),
+            Chunk::U32(values) => within!(values, u32, |value: u32| value),
+            Chunk::U64(values) => within!(values, u64, |value: u64| value),
+            Chunk::F16(values) => within!(values, u64, |value: u16| total_order(value.into(), 16)),
+            Chunk::F32(values) => within!(values, u64, |value: u32| total_order(value.into(), 32)),
+            Chunk::F64(values) => within!(values, u64, |value: u64| total_order(value, 64)),
+            Chunk::I128(values) => within!(values, u128, |value: i128| value as u128 ^ 1 << 127),
+            Chunk::Views(views, _) => {
+                let (low, high) = high_32;
+                let (low, span) = (low as u32, (high - low) as u32);
+                let first_four = |view: u128| ((view >> 32) as u32).swap_bytes();
+                passing(views, nulls, |view| first_four(view).wrapping_sub(low) <= span, rows);
+            }
+            chunk => {
+                let ordinal = |row: u32| match chunk.is_text() {
+                    true => eight(chunk.bytes(row as usize), 0),
+                    false => chunk.ordinal(row as usize),
+                };
+                let (low, high) = if chunk.is_text() { high_64 } else { (low, high) };
+                let all: Vec<u32> = (0..self.rows as u32).collect();
+                passing(&all, nulls, |row| (low..=high).contains(&ordinal(row).into()), rows);
+            }
+        }
+    }
+}
+
+/// Codes from one to another, both included, if any, and whether it takes NULL.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Range {
+    pub(crate) codes: Option<(u128, u128)>,
+    pub(crate) nulls: bool,
+}
+
+/// So many values are looked at before any row is added.
+const BLOCK: usize = 32;
+
+/// Adds the numbers of the rows that pass, or have no value if these pass.
+fn passing<T: Copy>(values: &[T], nulls: Option<(&NullBuffer, bool)>, pass: impl Fn(T) -> bool, rows: &mut Vec<u32>) {
+    for (number, block) in values.chunks(BLOCK).enumerate() {
+        let any = block.iter().fold(false, |any, value| any | pass(*value));
+        let start = number * BLOCK;
+        match nulls {
+            _ if !any && !nulls.is_some_and(|(_, null_passes)| null_passes) => {}
+            None => {
+                let passing = (start as u32..).zip(block).filter(|(_, value)| pass(**value));
+                rows.extend(passing.map(|(row, _)| row));
+            }
+            Some((nulls, null_passes)) => {
+                let passes =
+                    |(row, value): &(usize, &T)| if nulls.is_valid(*row) { pass(**value) } else { null_passes };
+                rows.extend((start..).zip(block).filter(passes).map(|(row, _)| row as u32));
+            }
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The plan node, which stands in the place of DataFusion's sort.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, Statistics, internal_datafusion_err, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, LexOrdering, OrderingRequirements, PhysicalExpr};
@@ -23,17 +24,21 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
+use crate::best::Best;
+use crate::bound::Shared;
 use crate::rows::Unsorted;
 use crate::stream::{Input, Sort, State, Stop};
 
-/// A sort by normalised keys. It promises and requires what the operators do that it stands for: a sort, or a sort of each
-/// partition and their merge.
+/// A sort by normalised keys, of all rows or with a limit. It promises and requires what the operators do that it stands
+/// for: a sort, or a sort of each partition and their merge.
 #[derive(Debug)]
 pub struct KeySortExec {
     /// The merge, if there is one.
     stock: Arc<dyn ExecutionPlan>,
     sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
+    /// Of the execution that began last, if there is a limit.
+    shared: Mutex<Arc<Shared>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -44,12 +49,15 @@ impl KeySortExec {
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
             return Some(KeySortExec::over(plan, plan, sort));
         }
-        let merge = plan.downcast_ref::<SortPreservingMergeExec>().filter(|merge| merge.fetch().is_none())?;
+        let merge = plan.downcast_ref::<SortPreservingMergeExec>()?;
         let below = match merge.input().downcast_ref::<KeySortExec>() {
             Some(exec) => exec.stock(),
             None => merge.input(),
         };
-        let sort = below.downcast_ref::<SortExec>().filter(|sort| sort.expr() == merge.expr())?;
+        let sort = below.downcast_ref::<SortExec>()?;
+        if sort.expr() != merge.expr() || sort.fetch() != merge.fetch() {
+            return None;
+        }
         let stock = replace_children_if_necessary(Arc::clone(plan), vec![Arc::clone(below)]).ok()?;
         Some(Ok(KeySortExec::over(&stock, below, sort).ok()?))
     }
@@ -64,19 +72,39 @@ impl KeySortExec {
         plan: &Arc<dyn ExecutionPlan>,
         sort: &SortExec,
     ) -> Result<KeySortExec, String> {
-        if sort.fetch().is_some() {
-            return Err("it keeps the first rows only".to_owned());
-        }
         if plan.boundedness().is_unbounded() {
             return Err("its input does not end".to_owned());
         }
         let input = sort.input().equivalence_properties();
-        if input.ordering_satisfy(sort.expr().clone()).unwrap_or(true) {
+        let sorted = input.extract_common_sort_prefix(sort.expr().clone());
+        let (sorted_by, is_sorted) = sorted.map_err(|error| error.to_string())?;
+        if is_sorted {
             return Err("its input is sorted".to_owned());
         }
+        if sort.fetch().is_some() && !sorted_by.is_empty() {
+            return Err("its input is sorted by the first of the keys, and need not be read to its end".to_owned());
+        }
+        if sort.fetch() == Some(0) {
+            return Err("it keeps no rows".to_owned());
+        }
+        for key in sort.expr().iter().filter(|_| sort.fetch().is_some()) {
+            let data_type = key.expr.data_type(&sort.schema()).map_err(|error| error.to_string())?;
+            // The filters that its operator gives the scan drop rows that are in the answer, or are not.
+            if data_type.is_nested() {
+                return Err(format!("DataFusion compares nulls within {data_type} otherwise than it sorts them"));
+            }
+        }
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
-        let metrics = ExecutionPlanMetricsSet::new();
-        Ok(KeySortExec { stock: Arc::clone(stock), sort: Arc::clone(plan), order: sort.expr().clone(), metrics })
+        let filter = sort.dynamic_expressions_produced().pop();
+        let filter = filter.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
+        let shared = Shared::new(filter, plan.output_partitioning().partition_count());
+        Ok(KeySortExec {
+            stock: Arc::clone(stock),
+            sort: Arc::clone(plan),
+            order: sort.expr().clone(),
+            shared: Mutex::new(shared),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
     }
 
     fn merges(&self) -> bool {
@@ -158,6 +186,10 @@ impl ExecutionPlan for KeySortExec {
         self.sort.apply_expressions(f)
     }
 
+    fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.sort.dynamic_expressions_produced()
+    }
+
     fn fetch(&self) -> Option<usize> {
         self.stock.fetch()
     }
@@ -200,18 +232,27 @@ impl ExecutionPlan for KeySortExec {
             consumer.register(context.memory_pool())
         };
         let count = input.output_partitioning().partition_count();
+        let limit = self.fetch();
         let mut inputs = Vec::new();
         for partition in if self.merges() { 0..count } else { partition..partition + 1 } {
-            let Ok(rows) = Unsorted::new(Arc::clone(&schema), &self.order, batch_rows) else {
-                return internal_err!("its keys were looked at");
+            let known = |_| internal_datafusion_err!("its keys were looked at");
+            let rows = Unsorted::new(Arc::clone(&schema), &self.order, batch_rows).map_err(known)?;
+            let best = match limit {
+                Some(limit) => {
+                    let shared = Shared::begin(&self.shared, partition)?;
+                    let replacements = MetricBuilder::new(&self.metrics).counter("row_replacements", partition);
+                    Some(Best::new(&schema, &self.order, limit, batch_rows, shared, replacements).map_err(known)?)
+                }
+                None => None,
             };
             let stream = Some(input.execute(partition, Arc::clone(&context))?);
-            inputs.push(Input { partition, stream, rows, reservation: reserve(partition), is_refused: false });
+            inputs.push(Input { partition, stream, rows, best, reservation: reserve(partition), is_refused: false });
         }
         let sort = Sort {
             schema: Arc::clone(&schema),
             order: self.order.clone(),
             batch_rows,
+            limit,
             reservation: reserve(partition),
             partitions: Vec::new(),
             state: State::Reading(inputs),

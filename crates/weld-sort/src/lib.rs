@@ -12,12 +12,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod best;
+mod bound;
 mod code;
 mod column;
 mod exec;
 mod gather;
 mod parallel;
 mod place;
+mod prefix;
 mod radix;
 mod ranks;
 mod rows;

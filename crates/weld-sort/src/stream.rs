@@ -19,11 +19,13 @@ use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use weld_plans::HeldExec;
 
+use crate::best::Best;
 use crate::code::{Key, Layout};
 use crate::parallel;
 use crate::radix;
@@ -41,6 +43,8 @@ pub(crate) struct Sort {
     pub(crate) schema: SchemaRef,
     pub(crate) order: LexOrdering,
     pub(crate) batch_rows: usize,
+    /// So many rows are given, if there is a limit.
+    pub(crate) limit: Option<usize>,
     /// Memory for keys of 128 bits, and what the partitions have.
     pub(crate) reservation: MemoryReservation,
     pub(crate) partitions: Vec<MemoryReservation>,
@@ -66,6 +70,8 @@ pub(crate) struct Input {
     pub(crate) partition: usize,
     pub(crate) stream: Option<SendableRecordBatchStream>,
     pub(crate) rows: Unsorted,
+    /// What drops rows before they are sorted, if there is a limit.
+    pub(crate) best: Option<Best>,
     pub(crate) reservation: MemoryReservation,
     pub(crate) is_refused: bool,
 }
@@ -89,16 +95,48 @@ impl Input {
             };
             let _timer = compute.timer();
             if batch.num_rows() > 0 {
-                let bytes = self.rows.add(batch)?;
-                self.is_refused = self.reservation.try_grow(bytes).is_err();
+                self.add(batch)?;
             }
             if self.is_refused {
                 return Ok(self);
             }
         }
+        let _timer = compute.timer();
+        if let Some(mut best) = self.best.take() {
+            best.finish();
+            let rows = best.end()?;
+            self.reservation.free();
+            for batch in rows {
+                self.add(batch)?;
+            }
+        }
         let bytes = self.rows.end()?;
-        self.is_refused = self.reservation.try_grow(bytes).is_err();
+        self.is_refused |= self.reservation.try_grow(bytes).is_err();
         Ok(self)
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let reserved = match &mut self.best {
+            Some(best) => {
+                let bytes = best.add(batch)?;
+                self.reservation.try_resize(bytes)
+            }
+            None => {
+                let bytes = self.rows.add(batch)?;
+                self.reservation.try_grow(bytes)
+            }
+        };
+        self.is_refused |= reserved.is_err();
+        Ok(())
+    }
+
+    /// All rows that are held.
+    fn into_batches(self) -> Vec<RecordBatch> {
+        let best = self.best.map(|mut best| {
+            best.finish();
+            best.take_batches()
+        });
+        best.into_iter().flatten().chain(self.rows.into_batches()).collect()
     }
 }
 
@@ -167,13 +205,14 @@ impl Sort {
     async fn sorted(&mut self, rows: Unsorted, threads: usize, compute: Time) -> Result<State> {
         let count = rows.rows();
         let stop = Arc::clone(&self.stop.0);
+        let limit = self.limit;
         let sorts = async move {
             let layout = timed(&compute, || rows.layout(threads));
             turn().await;
             Ok(if layout.bits() <= u64::BITS {
-                State::Narrow(Giving::of(sort(rows, layout, threads, &compute, &stop).await?))
+                State::Narrow(Giving::of(sort(rows, layout, threads, &compute, &stop).await?, limit))
             } else {
-                State::Wide(Giving::of(sort(rows, layout, threads, &compute, &stop).await?))
+                State::Wide(Giving::of(sort(rows, layout, threads, &compute, &stop).await?, limit))
             })
         };
         let state =
@@ -191,14 +230,19 @@ impl Sort {
         self.reservation.free();
         let [child] = self.stock.children()[..] else { return internal_err!("a sort has one input") };
         let mut streams = Vec::new();
-        for input in inputs {
+        for mut input in inputs {
             input.reservation.free();
-            let held = stream::iter(input.rows.into_batches().into_iter().map(Ok));
-            let rest = held.chain(stream::iter(input.stream).flatten());
+            let (partition, rest) = (input.partition, input.stream.take());
+            let held = stream::iter(input.into_batches().into_iter().map(Ok));
+            let rest = held.chain(stream::iter(rest).flatten());
             let rest = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rest));
-            let rest: Arc<dyn ExecutionPlan> = Arc::new(HeldExec::new(child, input.partition, rest));
-            let stock = replace_children_if_necessary(Arc::clone(&self.stock), vec![rest])?;
-            streams.push(stock.execute(input.partition, Arc::clone(&self.context))?);
+            let rest: Arc<dyn ExecutionPlan> = Arc::new(HeldExec::new(child, partition, rest));
+            let mut stock = replace_children_if_necessary(Arc::clone(&self.stock), vec![rest])?;
+            if let Some(sort) = stock.downcast_ref::<SortExec>().filter(|_| self.limit.is_some()) {
+                // With a filter of its own: the other one drops rows that are as good as the last of the best here.
+                stock = Arc::new(sort.with_fetch(None).with_fetch(self.limit));
+            }
+            streams.push(stock.execute(partition, Arc::clone(&self.context))?);
         }
         if streams.len() == 1 {
             return Ok(streams.pop().map_or(State::Done, State::Stock));
@@ -209,6 +253,7 @@ impl Sort {
             .with_expressions(&self.order)
             .with_metrics(self.baseline.clone())
             .with_batch_size(self.batch_rows)
+            .with_fetch(self.limit)
             .with_reservation(self.reservation.new_empty());
         Ok(State::Stock(merged.build()?))
     }
@@ -258,13 +303,15 @@ fn timed<R>(time: &Time, work: impl FnOnce() -> R) -> R {
 pub(crate) struct Giving<K> {
     sorted: Arc<Sorted<K>>,
     given: usize,
+    wanted: usize,
     /// Batches that are being made, in the order of the result.
     ahead: VecDeque<SpawnedTask<Result<RecordBatch>>>,
 }
 
 impl<K: Key> Giving<K> {
-    fn of(sorted: Sorted<K>) -> Giving<K> {
-        Giving { sorted: Arc::new(sorted), given: 0, ahead: VecDeque::new() }
+    fn of(sorted: Sorted<K>, limit: Option<usize>) -> Giving<K> {
+        let wanted = limit.map_or(sorted.keys.len(), |limit| limit.min(sorted.keys.len()));
+        Giving { sorted: Arc::new(sorted), given: 0, wanted, ahead: VecDeque::new() }
     }
 
     async fn next(&mut self, compute: &Time) -> Result<Option<RecordBatch>> {
@@ -289,7 +336,7 @@ impl<K: Key> Giving<K> {
 
     fn rows(&mut self) -> std::ops::Range<usize> {
         let start = self.given;
-        self.given = (start + self.sorted.batch_rows).min(self.sorted.keys.len());
+        self.given = (start + self.sorted.batch_rows).min(self.wanted);
         start..self.given
     }
 }

@@ -1,4 +1,7 @@
 //! DataFusion's sort beside `KeySortExec`, over the same batches.
+#![allow(dead_code, reason = "each file of tests uses a part")]
+
+pub(crate) mod data;
 
 use std::sync::Arc;
 
@@ -122,5 +125,41 @@ pub(crate) async fn check(partitions: &[Vec<RecordBatch>], keys: &[(&str, SortOp
         let found = collect(Arc::clone(&plan), Arc::clone(&context)).await.expect("it sorts");
         let found = concat_batches(&plan.schema(), &found).expect("one schema");
         assert_same(&found, &expected, keys, false);
+    }
+}
+
+/// Takes the first rows by both and compares.
+pub(crate) async fn check_top(
+    partitions: &[Vec<RecordBatch>],
+    keys: &[(&str, SortOptions)],
+    batch_rows: usize,
+    limit: usize,
+) {
+    let context = context(batch_rows, None);
+    let new = || stock(partitions, keys, Some(limit));
+    let expected = rows(&new(), keys, &context).await.expect("it sorts");
+    let plan = ours(&new());
+    let found = rows(&plan, keys, &context).await.expect("it sorts");
+    assert_same(&found, &expected, keys, true);
+    assert_rows_are_there(&found, partitions);
+    if partitions.len() > 1 {
+        let plan = ours(&merged(&new(), keys));
+        assert!(plan.children()[0].children().is_empty(), "the sort is part of it");
+        let found = collect(Arc::clone(&plan), Arc::clone(&context)).await.expect("it sorts");
+        let found = concat_batches(&plan.schema(), &found).expect("one schema");
+        assert_same(&found, &expected, keys, true);
+        assert_rows_are_there(&found, partitions);
+    }
+}
+
+/// Fails unless every row is one of the input's, as often at most.
+fn assert_rows_are_there(found: &RecordBatch, partitions: &[Vec<RecordBatch>]) {
+    let mut all: Vec<_> = partitions.iter().flatten().flat_map(|batch| texts(batch.columns())).collect();
+    all.sort();
+    let mut found = texts(found.columns());
+    found.sort();
+    let mut all = all.into_iter();
+    for row in found {
+        assert!(all.any(|other| other == row), "a row that nobody gave");
     }
 }
