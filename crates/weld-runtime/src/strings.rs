@@ -63,6 +63,16 @@ impl Pattern {
         Pattern::Contains(Box::new(Finder::new(needle).into_owned()))
     }
 
+    /// What every text that matches has somewhere: the longest that is searched for.
+    pub fn needle(&self) -> Option<&Finder<'static>> {
+        let needle = match self {
+            Pattern::Contains(finder) => Some(&**finder),
+            Pattern::Pieces { middle, .. } => middle.iter().max_by_key(|finder| finder.needle().len()),
+            _ => None,
+        };
+        needle.filter(|finder| !finder.needle().is_empty())
+    }
+
     pub fn matches(&self, text: &[u8]) -> bool {
         match self {
             Pattern::Equals(bytes) => text == &**bytes,

@@ -21,6 +21,7 @@ mod local;
 mod predicate;
 mod prune;
 mod reader;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fmt;

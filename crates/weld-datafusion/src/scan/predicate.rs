@@ -20,6 +20,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use weld_plans::{KeySet, KeySetExpr};
 
 use super::CAST;
+use super::texts::TextPattern;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
@@ -44,6 +45,8 @@ pub(super) struct ColumnPredicate {
     pub(super) name: String,
     /// Sets of keys that the column is looked up in, as it was decoded: they hold integers of any width.
     sets: Vec<Arc<KeySet>>,
+    /// Patterns that texts are compared with.
+    patterns: Vec<TextPattern>,
     /// The other conjuncts, over the column in the table's type.
     expr: Option<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
@@ -82,25 +85,31 @@ impl ColumnPredicate {
         }
         // A set says more than the bounds of its keys.
         others.retain(|conjunct| !is_bound_of(&sets, conjunct));
-        let expr = match others.is_empty() {
-            true => None,
-            false => Some(conjunction(others).transform(first_column).data()?),
-        };
+        let (mut patterns, mut exprs) = (Vec::new(), Vec::new());
+        for conjunct in others {
+            let expr = conjunct.transform(first_column).data()?;
+            match TextPattern::of(&expr) {
+                Some(pattern) => patterns.push(pattern),
+                None => exprs.push(expr),
+            }
+        }
+        let expr = (!exprs.is_empty()).then(|| conjunction(exprs));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
-        Ok(ColumnPredicate { name: field.name().clone(), sets, expr, schema, seen: 0, passed: 0 })
+        Ok(ColumnPredicate { name: field.name().clone(), sets, patterns, expr, schema, seen: 0, passed: 0 })
     }
 
     /// The verdict on each value of the column, in whatever type it was decoded to.
     pub(super) fn judge(&self, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
         let is_integer = values.data_type().is_integer();
         let by_sets = self.sets.iter().filter(|_| is_integer).filter_map(|set| set.test(values.as_ref()));
-        let by_sets = by_sets.map(Ok).reduce(|all, verdict| and(&all?, &verdict?)).transpose()?;
-        let by_expr = self.expr.as_ref().map(|expr| self.evaluate(expr, values)).transpose()?;
-        match (by_sets, by_expr) {
-            (Some(by_sets), Some(by_expr)) => and(&by_sets, &by_expr),
-            (Some(verdict), None) | (None, Some(verdict)) => Ok(verdict),
-            (None, None) => Ok(BooleanArray::from(vec![true; values.len()])),
-        }
+        let by_patterns = self.patterns.iter().map(|pattern| match values.as_string_view_opt() {
+            Some(texts) => Ok(pattern.test(texts)),
+            None => self.evaluate(&pattern.expr, values),
+        });
+        let by_expr = self.expr.iter().map(|expr| self.evaluate(expr, values));
+        let all = by_sets.map(Ok).chain(by_patterns).chain(by_expr);
+        let verdict = all.reduce(|all, verdict| and(&all?, &verdict?)).transpose()?;
+        Ok(verdict.unwrap_or_else(|| BooleanArray::from(vec![true; values.len()])))
     }
 
     fn evaluate(&self, expr: &Arc<dyn PhysicalExpr>, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
