@@ -47,7 +47,8 @@ async fn engines(partitions: usize, folder: &Path) -> Engines {
     let mut config = config(partitions);
     config.options_mut().optimizer.repartition_file_min_size = 1;
     let engines = Engines::new(config);
-    let batches = engines.stock.sql(ROWS).await.expect("valid SQL").collect().await.expect("it runs");
+    let rows = format!("{ROWS} ORDER BY v");
+    let batches = engines.stock.sql(&rows).await.expect("valid SQL").collect().await.expect("it runs");
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(4000))
         .set_data_page_row_count_limit(500)
@@ -517,19 +518,19 @@ async fn filters_that_tighten_drop_row_groups() {
     assert!(dropped > 50, "{analyzed}");
 }
 
+/// A table `near` of five keys of `t`, at both its ends too, so that their bounds drop nothing.
+async fn near(engines: &Engines) {
+    let rows = "SELECT arrow_cast(v * 4999 + 1, 'Int32') AS k, v AS n FROM generate_series(0, 4) AS g(v)";
+    engines.table_from("near", rows, 10).await;
+}
+
 /// What a build side knows reaches the scan of the probe side: not the bounds alone, the keys themselves.
 #[tokio::test]
 async fn keys_of_the_build_side_drop_rows_of_the_probe_side() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engines = engines(1, folder.path()).await;
-    // Each has keys at both ends of `t`, so that bounds drop nothing; those of `far` are too far apart for a bitmap.
-    engines
-        .table_from(
-            "near",
-            "SELECT arrow_cast(v * 4999 + 1, 'Int32') AS k, v AS n FROM generate_series(0, 4) AS g(v)",
-            10,
-        )
-        .await;
+    // Keys at both ends of `t` as well, and too far apart for a bitmap.
+    near(&engines).await;
     engines.table_from("far", "SELECT v * 1000000000000 + v AS k FROM generate_series(-9, 9) AS g(v)", 10).await;
     for (sql, rows_max) in [
         ("SELECT t.i, near.n FROM near JOIN t ON near.k = t.k", 5),
@@ -552,13 +553,7 @@ async fn keys_of_the_build_side_drop_rows_of_the_probe_side() {
 async fn computed_columns_that_cannot_fail_keep_no_rows() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engines = engines(1, folder.path()).await;
-    engines
-        .table_from(
-            "near",
-            "SELECT arrow_cast(v * 4999 + 1, 'Int32') AS k, v AS n FROM generate_series(0, 4) AS g(v)",
-            10,
-        )
-        .await;
+    near(&engines).await;
     for (column, rows) in [
         ("CAST(0 AS DECIMAL(7, 2))", "5"),
         ("CAST(d AS DECIMAL(20, 4))", "5"),
