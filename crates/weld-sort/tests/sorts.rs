@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::*;
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::DataType;
-use common::data::{Numbers, batches, columns, integers};
+use common::data::{Numbers, batches, columns, integers, numbered};
 use common::{OPTIONS, assert_same, check, context, merged, ours, rows, stock};
 
 #[tokio::test]
@@ -61,12 +61,7 @@ async fn long_strings_that_share_much() {
 #[tokio::test]
 async fn many_rows() {
     for distinct in [1_i64, 2, 1000, i64::MAX] {
-        let mut numbers = Numbers(11);
-        let mut value = || (numbers.below(1 << 31) as i64) << 31 | numbers.below(1 << 31) as i64;
-        let values = Int64Array::from_iter_values((0..6_000).map(|_| value() % distinct));
-        let rows = Int64Array::from_iter_values(0..6_000);
-        let all = RecordBatch::try_from_iter([("k0", Arc::new(values) as ArrayRef), ("row", Arc::new(rows) as _)]);
-        let all = all.expect("columns of one length");
+        let all = numbered(6_000, distinct);
         let batches: Vec<_> = (0..6_000).step_by(8192).map(|at| all.slice(at, 8192.min(6_000 - at))).collect();
         for options in OPTIONS {
             check(from_ref(&batches), &[("k0", options)], 8192).await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray, UInt32Array};
 use arrow::compute::{SortOptions, cast, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
-use common::data::{Numbers, batches, columns, integers};
+use common::data::{Numbers, batches, columns, integers, numbered};
 use common::{OPTIONS, assert_same, check_top, context, merged, ours, rows, stock};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -54,12 +54,7 @@ async fn several_keys_of_any_type() {
 #[tokio::test]
 async fn many_rows() {
     for distinct in [1_i64, 2, 1000, i64::MAX] {
-        let mut numbers = Numbers(11);
-        let mut value = || (numbers.below(1 << 31) as i64) << 31 | numbers.below(1 << 31) as i64;
-        let values = Int64Array::from_iter_values((0..40_000).map(|_| value() % distinct));
-        let rows = Int64Array::from_iter_values(0..40_000);
-        let all = RecordBatch::try_from_iter([("k0", Arc::new(values) as ArrayRef), ("row", Arc::new(rows) as _)]);
-        let all = all.expect("columns of one length");
+        let all = numbered(40_000, distinct);
         let batches: Vec<_> = (0..40_000).step_by(100).map(|at| all.slice(at, 100)).collect();
         for options in OPTIONS {
             for limit in [1, 10, 250, 5000] {

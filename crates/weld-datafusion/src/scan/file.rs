@@ -109,13 +109,14 @@ impl OpenFile {
         let prunes = predicate.clone().map(over_file).transpose()?;
         let own = FileColumns { metadata: &metadata, own: &schema, typed: &typed, constants: &constants };
         let adapter = Adapter::new(&scan.columns.used, &own, adapter.as_ref())?;
-        let mut groups = Groups::new(Arc::clone(&metadata), range.as_ref(), typed, *pruning, file_metrics);
         // Any rows will do, unless their order was asked for.
         let limit = scan.limit.filter(|_| !scan.ordered);
-        let (readers, partition, metrics, asked) = (Arc::clone(readers), *partition, metrics.clone(), prunes.clone());
+        let (readers, partition, metrics) = (Arc::clone(readers), *partition, metrics.clone());
+        let (pruning, own_metadata, predicate_of_file) = (*pruning, Arc::clone(&metadata), prunes.clone());
         let groups = shared.groups(async move {
+            let mut groups = Groups::new(own_metadata, range.as_ref(), typed, pruning, file_metrics);
             let filters_reader = || readers.create_reader(partition, file, hint, &metrics);
-            groups.prune(asked.as_ref(), limit, filters_reader).await?;
+            groups.prune(predicate_of_file.as_ref(), limit, filters_reader).await?;
             Ok(groups)
         });
         let groups = groups.await?;

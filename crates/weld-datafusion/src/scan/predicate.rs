@@ -202,7 +202,7 @@ fn first_column(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn Physi
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int64Array;
+    use arrow::array::{Int64Array, StringViewArray};
     use datafusion::physical_expr::expressions::{col, lit};
     use weld_plans::KeySetBuilder;
 
@@ -234,6 +234,28 @@ mod tests {
         assert_eq!(shown(&predicate), ["a@0 > 1 AND (a@0 = 2 OR a@0 = 3)", "b@0 = 20 OR b@0 = 30"]);
         // An alternative that says nothing of a column lets all of its values pass.
         assert!(shown(&both(compare("a", Eq, 1), Or, compare("b", Eq, 1))).is_empty());
+    }
+
+    #[test]
+    fn patterns_are_searched_and_the_rest_is_evaluated() {
+        let schema = Schema::new(vec![Field::new("s", DataType::Utf8View, true)]);
+        let column = || col("s", &schema).expect("a column");
+        let text = |text: &str| lit(ScalarValue::Utf8View(Some(text.to_owned())));
+        let like = Arc::new(LikeExpr::new(false, false, column(), text("%long%"))) as Arc<dyn PhysicalExpr>;
+        let less = Arc::new(BinaryExpr::new(column(), Operator::Lt, text("b"))) as Arc<dyn PhysicalExpr>;
+        let columns = ColumnPredicate::of(&both(like, Operator::And, less), &schema).expect("a column of the schema");
+        let [column] = &columns[..] else { panic!("one column") };
+        assert_eq!((column.patterns.len(), column.expr.as_ref().expect("the rest").to_string()), (1, "s@0 < b".into()));
+        let texts = vec![Some("a text that is long"), None, Some("along"), Some("c is as long as can be"), Some("a")];
+        // Where texts have no views the pattern is evaluated as well.
+        for values in [
+            Arc::new(StringViewArray::from(texts.clone())) as ArrayRef,
+            Arc::new(arrow::array::StringArray::from(texts)),
+        ] {
+            let verdict = column.judge(&values).expect("texts");
+            let passed: Vec<bool> = verdict.iter().map(|passes| passes == Some(true)).collect();
+            assert_eq!(passed, [true, false, true, false, false], "{}", values.data_type());
+        }
     }
 
     #[test]

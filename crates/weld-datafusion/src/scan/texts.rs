@@ -5,8 +5,8 @@
 //! searched:     └──────────────────── at once ─────────────┘           a place found belongs to the text around it
 //! ```
 //!
-//! A search has a cost of its own, which is that of reading a hundred bytes; most texts are shorter. Texts that lie behind each
-//! other, as in a page without a dictionary, are searched as one.
+//! Starting a search takes longer than reading a short text. Texts that lie behind each other, as in a page without a
+//! dictionary, are searched as one.
 
 use std::sync::Arc;
 

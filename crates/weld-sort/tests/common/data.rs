@@ -145,3 +145,13 @@ pub(crate) fn batches(columns: &[ArrayRef], rows: usize, seed: u64) -> Vec<Recor
     }
     batches
 }
+
+/// Rows of an integer `k0`, one of about so many, and their number `row`.
+pub(crate) fn numbered(rows: usize, distinct: i64) -> RecordBatch {
+    let mut numbers = Numbers(11);
+    let mut value = || (numbers.below(1 << 31) as i64) << 31 | numbers.below(1 << 31) as i64;
+    let values = Int64Array::from_iter_values((0..rows).map(|_| value() % distinct));
+    let numbers = Int64Array::from_iter_values(0..rows as i64);
+    RecordBatch::try_from_iter([("k0", Arc::new(values) as ArrayRef), ("row", Arc::new(numbers) as _)])
+        .expect("columns of one length")
+}
