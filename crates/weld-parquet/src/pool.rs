@@ -24,7 +24,6 @@ const ALIGN: usize = 64;
 /// Free blocks, by size class.
 pub struct BufferPool {
     free: Mutex<Free>,
-    held_max: usize,
 }
 
 #[derive(Default)]
@@ -32,18 +31,24 @@ struct Free {
     /// Index: size class. Each vector is fully initialised: its length is its capacity class.
     classes: Vec<Vec<Vec<u8>>>,
     held: usize,
+    held_max: usize,
 }
 
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufferPool").field("held", &self.held()).field("held_max", &self.held_max).finish()
+        f.debug_struct("BufferPool").field("held", &self.held()).finish_non_exhaustive()
     }
 }
 
 impl BufferPool {
     /// A pool that keeps at most `held_max` bytes that nobody uses.
     pub fn new(held_max: usize) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::default(), held_max })
+        Arc::new(Self { free: Mutex::new(Free { held_max, ..Free::default() }) })
+    }
+
+    /// Changes how many bytes it keeps; what it holds already stays.
+    pub fn keep(&self, held_max: usize) {
+        self.lock().held_max = held_max;
     }
 
     /// Bytes waiting for reuse.
@@ -72,7 +77,7 @@ impl BufferPool {
         let (class, size) = size_class(vec.len());
         let mut free = self.lock();
         // A foreign length (never handed out by `take`) would break the class invariant.
-        if size != vec.len() || free.held + size > self.held_max {
+        if size != vec.len() || free.held + size > free.held_max {
             return;
         }
         free.held += size;

@@ -27,21 +27,20 @@ use futures::future::BoxFuture;
 use object_store::{GetOptions, GetResultPayload, ObjectStore};
 use weld_parquet::BufferPool;
 
-/// What waits for reuse in a partition: the columns of two pairs of row groups, one decoded and one fetched ahead.
-const POOL_BYTES_MAX: usize = 32 << 20;
+use super::pools::LeasedPool;
 
 /// Readers that read local files by themselves and leave the rest to others.
 #[derive(Debug)]
 pub(super) struct LocalReaders {
     store: Arc<dyn ObjectStore>,
     others: Arc<dyn ParquetFileReaderFactory>,
-    pool: Arc<BufferPool>,
+    pool: LeasedPool,
 }
 
 impl LocalReaders {
     /// `others` read from `store` what is not local.
     pub(super) fn new(store: Arc<dyn ObjectStore>, others: Arc<dyn ParquetFileReaderFactory>) -> LocalReaders {
-        LocalReaders { store, others, pool: BufferPool::new(POOL_BYTES_MAX) }
+        LocalReaders { store, others, pool: LeasedPool::lease() }
     }
 }
 

@@ -18,6 +18,7 @@ mod fetch;
 mod file;
 mod files;
 mod local;
+mod pools;
 mod predicate;
 mod prune;
 mod reader;

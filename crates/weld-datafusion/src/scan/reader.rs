@@ -25,12 +25,13 @@ use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use weld_parquet::{BufferPool, ReadOptions, RowGroupBatches, RowGroupScan};
+use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan};
 
 use super::DeclinedColumns;
 use super::columns::Columns;
 use super::file::OpenFile;
 use super::files::Files;
+use super::pools::LeasedPool;
 use super::predicate::{self, ColumnPredicate};
 use super::prune::{Allowed, Group};
 
@@ -40,9 +41,6 @@ const PAIR_BYTES_MAX: u64 = 16 << 20;
 
 /// More is not fetched ahead.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
-
-/// What waits for reuse in a partition: the pages, dictionaries and batches of a pair of row groups.
-const POOL_BYTES_MAX: usize = 16 << 20;
 
 /// What one partition reads, and how.
 pub(super) struct Scan {
@@ -73,6 +71,8 @@ struct Place {
     /// Which state of the file's predicate they were made of.
     generation: Option<u64>,
     options: ReadOptions,
+    /// Others may have it when this is dropped.
+    _pool: LeasedPool,
     rows_left: usize,
     metrics: Metrics,
 }
@@ -93,13 +93,15 @@ impl Scan {
             files_opened: counter("files_opened"),
             files_processed: counter("files_processed"),
         };
+        let pool = LeasedPool::lease();
         let place = Place {
             files,
             file: None,
             groups: VecDeque::new(),
             predicates: Vec::new(),
             generation: None,
-            options: ReadOptions { pool: BufferPool::new(POOL_BYTES_MAX), ..ReadOptions::default() },
+            options: ReadOptions { pool: Arc::clone(&pool), ..ReadOptions::default() },
+            _pool: pool,
             rows_left: self.limit.unwrap_or(usize::MAX),
             metrics,
             scan: self,
