@@ -3,14 +3,17 @@
 //! A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is not
 //! counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
 //! out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the ratio at
-//! the partition's end, or when a table is full, which follows from how many keys have come twice. It holds for keys in random order; where rows
-//! of a key are neighbours it promises too much, so each full table is asked again.
+//! the partition's end, or when a table is full, which follows from how many keys have come twice. It holds for keys in random
+//! order. Where rows of a key are neighbours it promises too much, so each full table is asked again. Where all keys come before
+//! the first comes again, as in rows that are ordered by time, it would promise nothing: there, what statistics say of the number
+//! of keys counts.
 
 use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_arrow::RowsReader;
+use weld_plans::expected_rows;
 
 use super::compile::ungrouped;
 use super::failure::Failure;
@@ -110,8 +113,10 @@ impl Run {
                 let share = rows as f64 / batch_rows as f64;
                 let (groups, rows) = (groups as f64, share * input_rows as f64);
                 let rows_at_end = share * self.rows_expected(input_rows);
+                let keys_max = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
+                let keys_max = keys_max.unwrap_or(f64::INFINITY);
                 if groups > self.ratio_max * rows
-                    && ratio_of_tables(groups, rows, rows_at_end, groups_max) > RATIO_AT_END_MAX
+                    && ratio_of_tables(groups, rows, rows_at_end, groups_max, keys_max) > RATIO_AT_END_MAX
                 {
                     self.leave_out(code);
                     return Ok(());
@@ -179,10 +184,10 @@ pub(super) fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
 }
 
 /// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
-/// `rows` have `groups` and keys come in random order.
+/// `rows` have `groups`, keys come in random order and there are no more than `keys_max`.
 ///
 /// Of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
-pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64) -> f64 {
+pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64, keys_max: f64) -> f64 {
     let ratio = |rows_per_key: f64| -(-rows_per_key).exp_m1() / rows_per_key;
     // The ratio falls from 1 to 0 as rows per key grow.
     let (mut low, mut high) = (1e-9, 1e9);
@@ -190,7 +195,8 @@ pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_m
         let middle = f64::sqrt(low * high);
         if ratio(middle) > groups / rows { low = middle } else { high = middle }
     }
-    let keys = rows / low;
+    let keys = (rows / low).min(keys_max);
+    let low = rows / keys;
     let at_end = low * (rows_at_end / rows).max(1.0);
     // Rows a key when a table is full: never, if it holds all keys.
     let when_full = if groups_max < keys { -(-groups_max / keys).ln_1p() } else { f64::INFINITY };
@@ -207,15 +213,17 @@ mod tests {
         for keys in [1e4, 5e4, 1e6] {
             for (rows, rows_at_end) in [(2e4, 2e6), (1e5, 1e5), (1e5, 1e7)] {
                 let expected = groups(keys, rows_at_end) / rows_at_end;
-                let found = ratio_of_tables(groups(keys, rows), rows, rows_at_end, f64::INFINITY);
+                let found = ratio_of_tables(groups(keys, rows), rows, rows_at_end, f64::INFINITY, f64::INFINITY);
                 assert!((found / expected - 1.0).abs() < 0.01, "{keys} {rows} {rows_at_end}: {found} {expected}");
             }
         }
         // No key has come twice.
-        assert!(ratio_of_tables(1e4, 1e4, 1e6, 1e9) > 0.99);
-        assert!(ratio_of_tables(1e4, 1e4, 1e3, 1e9) > 0.99);
+        assert!(ratio_of_tables(1e4, 1e4, 1e6, 1e9, f64::INFINITY) > 0.99);
+        assert!(ratio_of_tables(1e4, 1e4, 1e3, 1e9, f64::INFINITY) > 0.99);
+        // But it is known that there are no others.
+        assert!((ratio_of_tables(1e4, 1e4, 1e6, 1e9, 2e4) - 0.02).abs() < 1e-3);
         // Tables of half of the keys are full after 0.69 rows a key, however many rows follow.
-        let found = ratio_of_tables(groups(1e6, 1e5), 1e5, 1e8, 5e5);
+        let found = ratio_of_tables(groups(1e6, 1e5), 1e5, 1e8, 5e5, f64::INFINITY);
         assert!((found - 0.5 / 2f64.ln()).abs() < 0.01, "{found}");
     }
 }

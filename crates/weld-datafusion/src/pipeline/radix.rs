@@ -161,7 +161,9 @@ impl Radix {
         }
         let (keys, rows) = (self.count_keys()?, self.rows as f64);
         let rows_at_end = self.rows_expected.max(rows);
-        if keys < self.groups_min as f64 || ratio_of_tables(keys, rows, rows_at_end, f64::INFINITY) > RATIO_MAX {
+        if keys < self.groups_min as f64
+            || ratio_of_tables(keys, rows, rows_at_end, f64::INFINITY, f64::INFINITY) > RATIO_MAX
+        {
             return Ok(Collected::OneTable);
         }
         self.ranges = Some((0..PARTITIONS).map(|_| Range::default()).collect());
