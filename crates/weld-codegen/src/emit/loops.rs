@@ -93,10 +93,20 @@ impl<'c> Emitter<'c, '_> {
         self.note_plan(params.builder_ty, &plan);
         let site = LoopSite { source, index_base, builders, func, params, span };
         match (&plan, builders) {
-            (LoopPlan::Plain(plan), _) => self.emit_plain(plan, &site),
-            (LoopPlan::Selection(plan), Val::Builder(handle)) => self.emit_selection(plan, &site, handle),
-            (LoopPlan::Magnitudes(plan), Val::Builder(handle)) => self.emit_magnitudes(plan, &site, handle),
-            (LoopPlan::Grouped(plan), Val::Builder(handle)) => self.emit_grouped(plan, &site, handle),
+            (LoopPlan::Prefilter(prefilter, plan), Val::Builder(handle)) => {
+                self.emit_prefilter(prefilter, plan, &site, handle)
+            }
+            _ => self.emit_planned(&plan, &site),
+        }
+    }
+
+    /// The loop as it is planned.
+    pub(super) fn emit_planned(&mut self, plan: &LoopPlan<'_>, site: &LoopSite<'_, 'c>) -> Res<()> {
+        match (plan, site.builders) {
+            (LoopPlan::Plain(plan), _) => self.emit_plain(plan, site),
+            (LoopPlan::Selection(plan), Val::Builder(handle)) => self.emit_selection(plan, site, handle),
+            (LoopPlan::Magnitudes(plan), Val::Builder(handle)) => self.emit_magnitudes(plan, site, handle),
+            (LoopPlan::Grouped(plan), Val::Builder(handle)) => self.emit_grouped(plan, site, handle),
             _ => Err(internal("a plan for one builder, of a loop with several")),
         }
     }

@@ -37,6 +37,7 @@ mod narrow_row;
 mod narrow_strip;
 mod parallel;
 mod prefetch;
+mod prefilter;
 mod prehash;
 mod selection;
 mod sort;

@@ -52,7 +52,7 @@ pub(crate) fn row_layout(key: &Type, value: &Type) -> RowLayout {
 }
 
 /// Whether tables of this type may be dense.
-pub(super) fn may_be_dense(key: &Type, value: &Type) -> bool {
+pub(crate) fn may_be_dense(key: &Type, value: &Type) -> bool {
     value.element().is_some_and(|element| group_layout(key, element).key != KeyKind::Other)
 }
 
@@ -293,7 +293,7 @@ impl<'c> Tables<'c, '_> {
         DictVal { address, lasting: region == self.region && self.leaves_all(ty) }
     }
 
-    pub(super) fn is_dense(&self, table: DictVal<'c>) -> Res<IntValue<'c>> {
+    pub(crate) fn is_dense(&self, table: DictVal<'c>) -> Res<IntValue<'c>> {
         let kind = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::KIND as u64)?)?;
         self.mark_load(kind, table.lasting)?;
         self.cmp(IntPredicate::EQ, kind.into_int_value(), self.i32(DictKind::Dense as i32))

@@ -21,6 +21,10 @@ const LOOKUPS_MAX: usize = 2;
 const DISTANCE: u32 = 24;
 /// What an entry takes of a table's directory, about.
 pub(crate) const SLOT_BYTES: u32 = 16;
+/// Tables that keys index are fetched ahead from so many times the entries that fill the second-level cache with bytes: until then
+/// the processor overlaps the waits of iterations by itself, as nothing but the bits decides where to look. TPC-H's lineitem joined
+/// with part (200,000 keys) takes 66 ms without and 95 ms with it, with orders (1.5 million) 79 and 107.
+const DENSE_FACTOR: u32 = 8;
 
 /// A key that can be computed before its iteration.
 pub(crate) struct EarlyKey<'e> {
@@ -39,6 +43,8 @@ pub(crate) struct Prefetch<'e> {
     pub(crate) distance: u32,
     /// Tables of fewer entries stay in the second-level cache.
     pub(crate) entries_min: u32,
+    /// The same of dense tables.
+    pub(crate) dense_entries_min: u32,
 }
 
 /// A merge into a dictionary that every iteration does, and of which the keys are hashed a strip at a time.
@@ -62,8 +68,15 @@ pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, inputs: &Input
     if lookups.len() > LOOKUPS_MAX || !inputs.allows(FastPath::Prefetches) {
         return Vec::new();
     }
-    let entries_min = inputs.machine.l2_bytes / SLOT_BYTES;
-    let prefetch = |Lookup { table, dict, key }| Prefetch { table, dict, key, distance: DISTANCE, entries_min };
+    let l2_bytes = inputs.machine.l2_bytes;
+    let prefetch = |Lookup { table, dict, key }| Prefetch {
+        table,
+        dict,
+        key,
+        distance: DISTANCE,
+        entries_min: l2_bytes / SLOT_BYTES,
+        dense_entries_min: l2_bytes.saturating_mul(DENSE_FACTOR),
+    };
     lookups.into_iter().map(prefetch).collect()
 }
 

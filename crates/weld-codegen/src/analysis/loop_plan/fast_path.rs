@@ -21,6 +21,8 @@ pub enum FastPath {
     HashAhead,
     /// Loops that look up keys in a large dictionary ask for its memory some iterations ahead.
     Prefetches,
+    /// Loops that keep the rows whose keys a table may contain keep all rows while nearly all pass.
+    Prefilters,
     /// The indices of merges into a vecmerger are checked before the loop.
     CheckedIndices,
     /// Checked 128-bit arithmetic is tried in 64 bits row by row.
@@ -28,7 +30,7 @@ pub enum FastPath {
 }
 
 impl FastPath {
-    pub const ALL: [FastPath; 9] = [
+    pub const ALL: [FastPath; 10] = [
         FastPath::Selections,
         FastPath::Magnitudes,
         FastPath::GroupedLoops,
@@ -36,6 +38,7 @@ impl FastPath {
         FastPath::KeyCodes,
         FastPath::HashAhead,
         FastPath::Prefetches,
+        FastPath::Prefilters,
         FastPath::CheckedIndices,
         FastPath::NarrowRows,
     ];
@@ -50,6 +53,7 @@ impl FastPath {
             FastPath::KeyCodes => "key-codes",
             FastPath::HashAhead => "hash-ahead",
             FastPath::Prefetches => "prefetches",
+            FastPath::Prefilters => "prefilters",
             FastPath::CheckedIndices => "checked-indices",
             FastPath::NarrowRows => "narrow-rows",
         }

@@ -6,6 +6,7 @@
 //! | `magnitudes` | take the magnitudes of integer columns |
 //! | `grouped` | merge every row into one dictionary |
 //! | `plain` | all others, one iteration after the other |
+//! | `prefilter` | one of these, or all rows are kept |
 //!
 //! A loop that several threads run has a [`Sharing`] as well, which says how they fill its builders. Emission still decides by
 //! itself how single expressions run (arithmetic in 64 bits row by row). A plan is one line of text, which EXPLAIN shows; the
@@ -18,6 +19,7 @@ mod few_groups;
 mod grouped;
 mod magnitudes;
 mod plain;
+mod prefilter;
 mod selection;
 mod sharing;
 mod show;
@@ -36,6 +38,7 @@ pub(crate) use few_groups::{FewGroups, MergedField};
 pub(crate) use grouped::{Grouped, KeySearch, Rows};
 pub(crate) use magnitudes::Magnitudes;
 pub(crate) use plain::{Plain, Room};
+pub(crate) use prefilter::Prefilter;
 pub(crate) use selection::Selection;
 pub(crate) use sharing::{Filling, Shareable, Sharing};
 
@@ -48,6 +51,7 @@ pub(crate) enum LoopPlan<'e> {
     Selection(Selection<'e>),
     Magnitudes(Magnitudes),
     Grouped(Box<Grouped<'e>>),
+    Prefilter(Prefilter<'e>, Box<LoopPlan<'e>>),
 }
 
 /// What is known of a loop's inputs before it runs.
@@ -89,6 +93,14 @@ impl<'e> Params<'e> {
 impl<'e> LoopPlan<'e> {
     /// The plan for a loop with this update function, which has these parameters.
     pub(crate) fn of(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> LoopPlan<'e> {
+        let plan = LoopPlan::of_all_rows(func, params, inputs);
+        match prefilter::find(func, params).filter(|_| inputs.allows(FastPath::Prefilters)) {
+            Some(prefilter) => LoopPlan::Prefilter(prefilter, Box::new(plan)),
+            None => plan,
+        }
+    }
+
+    fn of_all_rows(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> LoopPlan<'e> {
         if inputs.allows(FastPath::Selections)
             && let Some(selection) = selection::find(func, params, inputs.machine)
         {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::early_keys::{HashAhead, Prefetch};
 use super::few_groups::FewGroups;
-use super::{Grouped, KeySearch, LoopPlan, Magnitudes, Plain, Room, Rows, Selection};
+use super::{Grouped, KeySearch, LoopPlan, Magnitudes, Plain, Prefilter, Room, Rows, Selection};
 
 impl Display for LoopPlan<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -13,6 +13,7 @@ impl Display for LoopPlan<'_> {
             LoopPlan::Selection(plan) => plan.fmt(f),
             LoopPlan::Magnitudes(plan) => plan.fmt(f),
             LoopPlan::Grouped(plan) => plan.fmt(f),
+            LoopPlan::Prefilter(prefilter, plan) => write!(f, "{prefilter}, else {plan}"),
         }
     }
 }
@@ -44,7 +45,8 @@ impl Display for Plain<'_> {
 
 impl Display for Prefetch<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "fetched {} ahead from {} entries on", self.distance, self.entries_min)
+        let Prefetch { distance, entries_min, dense_entries_min, .. } = self;
+        write!(f, "fetched {distance} ahead from {entries_min} entries on, {dense_entries_min} of a dense table")
     }
 }
 
@@ -63,6 +65,12 @@ impl Display for Selection<'_> {
             true => write!(f, "compressed {} at a time", self.lanes),
             false => f.write_str("stored without a branch"),
         }
+    }
+}
+
+impl Display for Prefilter<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "prefilter: all rows of {} vectors after one of which {} in 16 pass", self.vectors, self.passed_min)
     }
 }
 

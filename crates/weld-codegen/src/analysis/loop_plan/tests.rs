@@ -253,7 +253,9 @@ mod grouped {
             "|v: vec[{i64,i64}], d: dict[i64,i64]| tovec(result(for(v, dictmerger[i64,{i64,i64,i64},+], |b, i, x|
                merge(b, {x.$0, {lookup(d, x.$1), x.$1, 1L}}))))",
         )
-        .is(&format!("plain: strips of 128, {AHEAD}, lookup fetched 24 ahead from 32768 entries on"));
+        .is(&format!(
+            "plain: strips of 128, {AHEAD}, lookup fetched 24 ahead from 32768 entries on, 4194304 of a dense table"
+        ));
         merging("{i64,i64,i64}", "{x.$0, {result(for(w, merger[i64,+], |m, j, y| merge(m, y))), x.$1, 1L}}")
             .is("plain: strips of 64");
     }
@@ -426,7 +428,7 @@ mod few_groups {
 mod plain {
     use super::*;
 
-    const FETCHED: &str = "fetched 24 ahead from 32768 entries on";
+    const FETCHED: &str = "fetched 24 ahead from 32768 entries on, 4194304 of a dense table";
 
     /// A loop that sums this over a vector, with two tables.
     fn summing(value: &str) -> Case {
@@ -647,4 +649,41 @@ fn fast_paths_are_found_by_name() {
         assert_eq!(FastPath::named(path.name()), Some(path));
     }
     assert_eq!(FastPath::named("nonsense"), None);
+}
+
+mod prefilters {
+    use super::*;
+
+    const WHOLE: &str = "prefilter: all rows of 15 vectors after one of which 15 in 16 pass, else";
+
+    /// A loop that keeps rows, with this body.
+    fn keeping(body: &str) -> Case {
+        plan(&format!("|v: vec[i32], c: vec[i64], d: dict[i64,i64]| result(for(v, appender[i32], |b, i, x| {body}))"))
+    }
+
+    #[test]
+    fn of_keys_that_a_table_may_contain() {
+        let plain = format!("{WHOLE} {WITHOUT_BRANCH}");
+        keeping("if(may_contain(d, lookup(c, i64(x))), merge(b, x), b)").is(&plain);
+        keeping("let r = lookup(c, i64(x)); if(may_contain(d, r + 1L), merge(b, x), b)").is(&plain);
+        keeping("if(may_contain(d, i), merge(b, i32(i)), b)").is(&plain);
+    }
+
+    #[test]
+    fn not_of_what_must_not_pass() {
+        keeping("if(may_contain(d, i64(x)) && x > 3, merge(b, x), b)").is(WITHOUT_BRANCH);
+        keeping("if(may_contain(d, i64(x)), b, merge(b, x))").is(UP_TO_ONE);
+    }
+
+    #[test]
+    fn not_of_other_values() {
+        keeping("if(may_contain(d, i64(x)), merge(b, x + 1), b)").is(WITHOUT_BRANCH);
+    }
+
+    #[test]
+    fn unless_left_out() {
+        let mut case = keeping("if(may_contain(d, i64(x)), merge(b, x), b)");
+        case.disabled.insert(FastPath::Prefilters);
+        case.is(WITHOUT_BRANCH);
+    }
 }
