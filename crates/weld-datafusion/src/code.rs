@@ -231,6 +231,8 @@ struct Refused {
     plan: u64,
     /// Spent in the operators that ran instead, over all partitions.
     spent: Duration,
+    /// Whether somebody compiles it for later runs, or has failed to.
+    claimed: bool,
 }
 
 /// Which programs do not compile, for tests.
@@ -333,8 +335,15 @@ impl CodeCache {
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let first = refused.entry(key(kernel, settings)).or_insert(Refused { plan, spent: Duration::ZERO });
+        let first =
+            refused.entry(key(kernel, settings)).or_insert(Refused { plan, spent: Duration::ZERO, claimed: false });
         (first.plan != plan).then_some(first.spent)
+    }
+
+    /// Whether the caller is the one to compile a refused program for later runs.
+    pub(crate) fn claim(&self, kernel: &Kernel, settings: &Settings) -> bool {
+        let mut refused = self.refused();
+        refused.get_mut(&key(kernel, settings)).is_some_and(|refused| !std::mem::replace(&mut refused.claimed, true))
     }
 
     /// Notes what was spent in the operators that ran instead.
@@ -360,19 +369,36 @@ impl CodeCache {
         if let Some(code) = self.kept().get(key) {
             return Ok((code, false));
         }
+        let code = self.unkept(kernel, settings, plan, folder)?;
+        Ok(self.keep(kernel, settings, code))
+    }
+
+    /// Code that nobody finds before it is kept.
+    pub(crate) fn unkept(
+        &self,
+        kernel: &Kernel,
+        settings: &Settings,
+        plan: u64,
+        folder: Option<&Arc<CodeFolder>>,
+    ) -> Result<Arc<Code>, String> {
         if self.refuses.as_ref().is_some_and(|refuses| refuses(&kernel.program.to_string())) {
             return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
-        let keep = folder.map(|folder| Keep::new(Arc::clone(folder), key));
-        let code = Arc::new(settings.compile(&kernel.program, plan, keep)?);
+        let keep = folder.map(|folder| Keep::new(Arc::clone(folder), key(kernel, settings)));
+        settings.compile(&kernel.program, plan, keep).map(Arc::new)
+    }
+
+    /// Keeps the code of a program; what is kept of it, and whether that is this code.
+    pub(crate) fn keep(&self, kernel: &Kernel, settings: &Settings, code: Arc<Code>) -> (Arc<Code>, bool) {
+        let key = key(kernel, settings);
         let mut kept = self.kept();
         // Who was faster has given its code to runs, which improve it.
         if let Some(code) = kept.get(key) {
-            return Ok((code, false));
+            return (code, false);
         }
         kept.insert(key, Arc::clone(&code));
-        Ok((code, true))
+        (code, true)
     }
 
     /// Makes room for what has been compiled.

@@ -24,6 +24,21 @@ impl Compiled {
         self.prepare_ends()
     }
 
+    /// Makes optimised code right away, for runs that do not wait for it: of the loop for chunks of these layouts, if they are
+    /// known, and of the rest.
+    pub fn prepare_optimised(&self, layouts: Option<&[ColumnLayout]>) -> Result<(), CompileError> {
+        if let Some(layouts) = layouts {
+            let variant = self.variant(layouts);
+            if self.adopt(&variant, Part::Process(layouts)).is_none() {
+                self.full(&variant, layouts)?;
+            }
+        }
+        match self.adopt(&self.ends, Part::Ends) {
+            Some(_) => Ok(()),
+            None => self.ends.full.get_or_init(|| self.build(Part::Ends, Tier::Full)).clone().map(drop),
+        }
+    }
+
     /// Whether the loop over the stream is compiled for chunks of these layouts.
     pub fn is_prepared(&self, layouts: &[ColumnLayout]) -> bool {
         let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);

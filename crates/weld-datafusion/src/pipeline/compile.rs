@@ -12,7 +12,7 @@ use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
 
 use crate::code::Code;
-use crate::exec::{Inner, WeldExec};
+use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::gate::{self, Gate};
 use crate::lower::lists::list;
 use crate::lower::pipeline::Kernel;
@@ -158,16 +158,33 @@ fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
     }
 }
 
-/// Compiles a pipeline and those whose tables it reads for the runs to come.
+/// Compiles a pipeline and those whose tables it reads for the runs to come, once. Until their optimised code is there, runs stay
+/// on the operators: cheap code would be no faster, and a run that found a program which is being compiled would wait for a
+/// thread of low priority.
 pub(super) fn compile_beside(inner: &Arc<Inner>) {
+    if !inner.pipeline.cache.claim(&inner.pipeline.kernel, &inner.pipeline.settings) {
+        return;
+    }
     let inner = Arc::clone(inner);
     let work = move || {
         for member in gate::group(&inner) {
-            if let Err(reason) = compile(member, &member.pipeline.kernel) {
+            if let Err(reason) = compile_optimised(member) {
                 log::warn!("a pipeline does not compile: {reason}");
                 return;
             }
         }
     };
     drop(tokio::task::spawn_blocking(move || weld_codegen::in_background(work)));
+}
+
+fn compile_optimised(inner: &Inner) -> Result<(), String> {
+    let Pipeline { cache, kernel, settings, plan, folder, .. } = &*inner.pipeline;
+    if cache.has(kernel, settings) {
+        return Ok(());
+    }
+    let code = cache.unkept(kernel, settings, *plan, folder.as_ref())?;
+    code.compiled.prepare_optimised(layouts(inner, kernel).as_deref()).map_err(|error| error.to_string())?;
+    cache.keep(kernel, settings, code);
+    cache.trim();
+    Ok(())
 }
