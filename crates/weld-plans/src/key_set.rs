@@ -32,6 +32,9 @@ const BITMAP_BITS_MAX: u64 = 1 << 26;
 /// A bitmap with fewer than one key in so many bits would be larger than a Bloom filter of the keys.
 const BITMAP_SPREAD_MAX: u64 = 64;
 
+/// But with so few bits, 128 KiB, it stays in a core's second-level cache, and a look at it is cheaper and never wrong.
+const BITMAP_BITS_CACHED: u64 = 1 << 20;
+
 /// Bits of a Bloom filter for each key: with four bits set in one word, about one value in a hundred passes wrongly.
 const BLOOM_BITS_PER_KEY: u64 = 16;
 
@@ -158,7 +161,7 @@ impl KeySetBuilder {
     /// For at most `keys` keys between `min` and `max`; `None` if they are too many for a set to pay.
     pub fn new(keys: u64, min: i64, max: i64) -> Option<KeySetBuilder> {
         let spread = max.wrapping_sub(min) as u64;
-        let is_near = spread < BITMAP_BITS_MAX && spread / BITMAP_SPREAD_MAX <= keys.max(1 << 10);
+        let is_near = spread < BITMAP_BITS_CACHED || spread < BITMAP_BITS_MAX && spread / BITMAP_SPREAD_MAX <= keys;
         let form = match is_near {
             _ if min > max => Form::Bitmap(Vec::new()),
             true => Form::Bitmap(vec![0; (spread / 64 + 1) as usize]),
