@@ -23,6 +23,7 @@ mod exec;
 mod explain;
 mod function;
 mod gate;
+mod give_way;
 mod lower;
 mod memory;
 mod nulls;

@@ -35,6 +35,7 @@ pub(crate) use self::table::Table;
 use crate::early::{self, Early, Input};
 use crate::exec::Inner;
 use crate::gate::{FEW_ROWS, Gate};
+use crate::give_way::give_way;
 
 use self::compile::{code, compile_beside};
 use self::failure::Failure;
@@ -176,7 +177,12 @@ impl Rows {
     async fn compiled(&mut self, early: Option<Early>) -> Result<State, Failure> {
         let (inner, partition, context) = (&self.inner, self.partition, &self.context);
         match code(Arc::clone(inner), Arc::clone(context)).await {
-            Ok(code) => Ok(State::Compiled(Box::new(Run::start(inner, &code, partition, context, early).await?))),
+            Ok(code) => {
+                let run = Run::start(inner, &code, partition, context, early).await?;
+                // Other partitions have waited for the same code and tables.
+                give_way().await;
+                Ok(State::Compiled(Box::new(run)))
+            }
             Err(reason) => {
                 MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
                 log::warn!("a pipeline runs on DataFusion's operators: {reason}");

@@ -522,7 +522,7 @@ impl Run {
             let partition = if partitions == 1 { 0 } else { self.partition };
             self.end_rows = guard(|| Ok(EndRows::of(side, at_end, &self.schema, partition, partitions)?))?;
         } else {
-            tokio::task::consume_budget().await;
+            self.slices.pause().await;
         }
         let _timer = compute.timer();
         let rows_max = self.batch_rows_max.min(self.rows_left);

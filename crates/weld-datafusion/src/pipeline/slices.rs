@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 
+use crate::give_way::Turn;
+
 /// As many rows may come of a slice.
 const ROWS_MAX: usize = 1 << 15;
 /// Slices that take longer are made shorter.
 const TIME_MAX: Duration = Duration::from_millis(20);
-/// After slices that take longer, others get the thread.
-const TURN_MAX: Duration = Duration::from_millis(5);
 /// The first slice where rows become many.
 const FIRST: usize = 256;
 
@@ -23,14 +23,14 @@ pub(super) struct Slices {
     rows: usize,
     /// Never more, once memory was refused to so many.
     rows_max: usize,
-    was_long: bool,
+    turn: Turn,
 }
 
 impl Slices {
     /// `multiplies` if a row can become many.
     pub(super) fn new(multiplies: bool) -> Slices {
         let rows = if multiplies { FIRST } else { usize::MAX };
-        Slices { rows, rows_max: usize::MAX, was_long: false }
+        Slices { rows, rows_max: usize::MAX, turn: Turn::start() }
     }
 
     /// Whether a row can become many.
@@ -50,7 +50,6 @@ impl Slices {
 
     /// Takes note of what became of a slice.
     pub(super) fn note(&mut self, rows: usize, output_rows: usize, started: Instant) {
-        self.was_long = started.elapsed() > TURN_MAX;
         if self.rows == usize::MAX {
             return;
         }
@@ -64,12 +63,8 @@ impl Slices {
     }
 
     /// Between two slices of a batch: the query may be dropped here, and others get their turn.
-    pub(super) async fn pause(&self) {
-        if self.was_long {
-            tokio::task::yield_now().await;
-        } else {
-            tokio::task::consume_budget().await;
-        }
+    pub(super) async fn pause(&mut self) {
+        self.turn.pause().await;
     }
 
     /// Memory was refused for so many rows; whether fewer may be tried.

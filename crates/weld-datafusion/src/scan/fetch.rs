@@ -17,6 +17,8 @@ use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::errors::Result as ParquetResult;
 use weld_parquet::FileRanges;
 
+use crate::give_way::give_way;
+
 type Reader = Box<dyn AsyncFileReader + Send>;
 
 /// Reads one file.
@@ -45,7 +47,7 @@ impl Fetcher {
             (reader, fetched)
         }));
         // On a runtime of one worker the task begins only when this one lets it.
-        tokio::task::yield_now().await;
+        give_way().await;
     }
 
     /// The bytes of `ranges`.

@@ -21,7 +21,6 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
-use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
@@ -34,6 +33,7 @@ use super::files::Files;
 use super::pools::LeasedPool;
 use super::predicate::{self, ColumnPredicate};
 use super::prune::{Allowed, Group};
+use crate::give_way::{Turn, give_way};
 
 /// Row groups whose columns take more than this are not opened in pairs: what pairs save is little then, what they hold
 /// is much.
@@ -74,6 +74,7 @@ struct Place {
     /// Others may have it when this is dropped.
     _pool: LeasedPool,
     rows_left: usize,
+    turn: Turn,
     metrics: Metrics,
 }
 
@@ -103,16 +104,18 @@ impl Scan {
             options: ReadOptions { pool: Arc::clone(&pool), ..ReadOptions::default() },
             _pool: pool,
             rows_left: self.limit.unwrap_or(usize::MAX),
+            turn: Turn::start(),
             metrics,
             scan: self,
         };
         let next = |mut place: Place| async move { Ok(place.next().await?.map(|batch| (batch, place))) };
-        make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next))))
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(place, next)))
     }
 }
 
 impl Place {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.turn.pause().await;
         loop {
             if self.rows_left == 0 {
                 return Ok(None);
@@ -153,6 +156,8 @@ impl Place {
 
     /// Opens the next row groups.
     async fn open_groups(&mut self) -> Result<()> {
+        // Others have waited for the same file to be opened.
+        give_way().await;
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them, which may fail.
