@@ -58,9 +58,9 @@ extensions_options! {
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
         pub opt_level: Effort, default = Effort(2)
         /// A pipeline over fewer rows than this, for every 10 ms that compiling is expected to take, runs on the
-        /// operators that it replaced, unless its code is known. Rows that the scan is expected to drop do not count. 0:
-        /// everything is compiled.
-        pub compile_min_rows: usize, default = 4_000_000
+        /// operators that it replaced, unless its code is known. Rows that the scan is expected to drop do not count; others
+        /// count for a quarter to two, by the size of the program. 0: everything is compiled.
+        pub compile_min_rows: usize, default = 10_000_000
         /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not pay. 0, or
         /// `compile_min_rows` of 0: no query is.
         pub plan_min_rows: usize, default = 200_000

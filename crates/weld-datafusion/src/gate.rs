@@ -4,7 +4,8 @@
 //! how many rows is known before the run     too few: the replaced operators; else compile
 //! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
 //! ```
-//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. Rows
+//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. A row
+//! counts for more where the program is large, which has more to do with it. Rows
 //! that a scan drops, by a filter or by the keys of a join, cost the operators no more than compiled code. A join is compiled
 //! with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that is known costs
 //! nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run, if it has
@@ -62,6 +63,13 @@ pub(crate) struct Rows {
 const PIPELINE_COST: Duration = Duration::from_micros(3000);
 const NODE_COST: Duration = Duration::from_micros(30);
 
+/// A program of so many nodes does as much with a row as the rows are worth that [`WeldOptions::compile_min_rows`] counts: one
+/// that only filters and counts leaves little to gain, for DataFusion's kernels do that at the speed of memory.
+const ROW_NODES: f64 = 60.0;
+
+/// A program is taken for so many times that at least, and at most.
+const ROW_WORTH: std::ops::RangeInclusive<f64> = 0.25..=2.0;
+
 /// Code from disk takes so long: our optimizer, whose result it is found by, and linking.
 const STORED_COST: Duration = Duration::from_micros(1000);
 
@@ -118,6 +126,11 @@ fn rows_worth(spent: Duration) -> f64 {
     WeldOptions::default().compile_min_rows as f64 * (spent.as_secs_f64() / COST_UNIT.as_secs_f64())
 }
 
+/// What a row that a program processes is worth, as a number of rows.
+fn row_worth(program: &Program) -> f64 {
+    (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
+}
+
 fn plain_cost(program: &Program) -> Duration {
     PIPELINE_COST + NODE_COST * program.body.size() as u32
 }
@@ -147,7 +160,12 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let cost = cache.rate.cost(programs.into_values()) + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
-    let rows: Option<Vec<Rows>> = group.iter().map(|member| arriving(member)).collect();
+    let worth = |member: &Inner| row_worth(&member.pipeline.kernel.program);
+    let weighed = |member: &&Inner| {
+        let rows = arriving(member)?;
+        Some(Rows { count: (rows.count as f64 * worth(member)) as usize, ..rows })
+    };
+    let rows: Option<Vec<Rows>> = group.iter().map(weighed).collect();
     match rows {
         Some(rows) => {
             let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
@@ -159,11 +177,11 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
-                false => wait(inner, rows_min),
+                false => wait(inner, (rows_min as f64 / worth(inner)) as usize),
             }
         }
         None if group.len() > 1 => Gate::Compile,
-        None => wait(inner, rows_min),
+        None => wait(inner, (rows_min as f64 / worth(inner)) as usize),
     }
 }
 
