@@ -126,14 +126,20 @@ fn is_before(order: &LexOrdering, row: &[ScalarValue], other: &[ScalarValue]) ->
     Ok(rows.row(0) < rows.row(1))
 }
 
-/// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`.
+/// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The two zeros
+/// of floats have an order, but a comparison takes them for equal: it holds of either.
 fn predicate(order: &LexOrdering, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
     let binary = |left, operator, right| Arc::new(BinaryExpr::new(left, operator, right)) as Arc<dyn PhysicalExpr>;
     let mut before: Option<Arc<dyn PhysicalExpr>> = None;
     let mut equal: Option<Arc<dyn PhysicalExpr>> = None;
     for (key, value) in order.iter().zip(values) {
         let is_key_null = is_null(Arc::clone(&key.expr))?;
-        let operator = if key.options.descending { Operator::Gt } else { Operator::Lt };
+        let operator = match (key.options.descending, is_zero_of_floats(value)) {
+            (true, false) => Operator::Gt,
+            (true, true) => Operator::GtEq,
+            (false, false) => Operator::Lt,
+            (false, true) => Operator::LtEq,
+        };
         let compared = |operator| binary(Arc::clone(&key.expr), operator, lit(value.clone()));
         let is_before = match (key.options.nulls_first, value.is_null()) {
             (true, true) => lit(false),
@@ -153,4 +159,14 @@ fn predicate(order: &LexOrdering, values: &[ScalarValue]) -> Result<Arc<dyn Phys
         equal = Some(and(&equal, is_equal));
     }
     Ok(before.unwrap_or_else(|| lit(true)))
+}
+
+fn is_zero_of_floats(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0,
+        ScalarValue::Float32(Some(value)) => *value == 0.0,
+        ScalarValue::Float64(Some(value)) => *value == 0.0,
+        ScalarValue::Dictionary(_, value) => is_zero_of_floats(value),
+        _ => false,
+    }
 }

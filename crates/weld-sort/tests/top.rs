@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray, UInt32Array};
 use arrow::compute::{SortOptions, cast, concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use common::data::{Numbers, batches, columns, integers, numbered};
 use common::{OPTIONS, assert_same, check_top, context, merged, ours, rows, stock};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
@@ -172,6 +172,34 @@ async fn a_scan_of_parquet_drops_rows_behind_the_bound() {
     let rows = scan.metrics().and_then(|metrics| metrics.output_rows());
     assert!(rows.is_some_and(|rows| rows < 1000), "{rows:?}");
     std::fs::remove_file(path).expect("a file");
+}
+
+/// -0.0 comes before 0.0, to which it is equal for a filter.
+#[tokio::test]
+async fn the_scan_keeps_both_zeros() {
+    let mut config = SessionConfig::new().with_target_partitions(1).with_batch_size(100);
+    let options = &mut config.options_mut().execution.parquet;
+    (options.pushdown_filters, options.max_row_group_size) = (true, 100);
+    let context = SessionContext::new_with_config(config);
+    let path = std::env::temp_dir().join(format!("weld-sort-zeros-{}.parquet", std::process::id()));
+    for (first, last, order) in [("0.0", "-0.0", "k0"), ("-0.0", "0.0", "k0 DESC"), ("0.0", "-0.0", "k0, k1 DESC")] {
+        let sign = if order == "k0 DESC" { "-" } else { "" };
+        let write = format!(
+            "COPY (SELECT CASE value WHEN 4900 THEN {last} WHEN 5 THEN {first} ELSE {sign}1.0 END AS k0, -value AS k1
+             FROM generate_series(1, 5000)) TO '{}'",
+            path.display()
+        );
+        context.sql(&write).await.expect("valid SQL").collect().await.expect("it is written");
+        context.deregister_table("f").expect("a table or none");
+        let read = ParquetReadOptions::default();
+        context.register_parquet("f", path.to_string_lossy(), read).await.expect("a file");
+        let sort = context.sql(&format!("SELECT k0, k1 FROM f ORDER BY {order} LIMIT 1")).await.expect("valid SQL");
+        let sort = sort.create_physical_plan().await.expect("a plan");
+        let found = collect(ours(&sort), context.task_ctx()).await.expect("it sorts");
+        let found = found[0].column(0).as_primitive::<Float64Type>().value(0);
+        assert_eq!(found.is_sign_negative(), last.starts_with('-'), "{order}");
+        std::fs::remove_file(&path).expect("a file");
+    }
 }
 
 #[tokio::test]
