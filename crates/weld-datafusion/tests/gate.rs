@@ -145,6 +145,29 @@ async fn rows_count_that_pass_filters_and_joins() {
     }
 }
 
+/// Compiled code is given narrower types than files' tables have; operators that take the first rows are given these.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_take_rows_of_the_declared_types() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let items =
+        "SELECT v AS i_key, CAST(v AS DECIMAL(10, 2)) AS i_price, arrow_cast(concat('tag ', v % 3), 'Utf8') AS i_tag
+                 FROM generate_series(1, 20000) AS g(v)";
+    for bound in [1_000, 1_000_000_000] {
+        let config = config(1).set_bool("datafusion.execution.collect_statistics", false);
+        let config = config.set_bool("datafusion.execution.parquet.schema_force_view_types", false);
+        let engines = Engines::new(config);
+        engines.parquet_from("items", items, folder.path()).await;
+        set(&engines, "compile_min_rows", bound).await;
+        for sql in [
+            "SELECT min(i_price), max(i_tag), count(*) FROM items",
+            "SELECT i_tag, sum(i_price), min(i_tag) FROM items GROUP BY i_tag",
+            "SELECT i_tag, i_price * 2 FROM items WHERE i_key < 300 OR i_key > 19700",
+        ] {
+            engines.check(sql, 0).await;
+        }
+    }
+}
+
 /// A program that stands twice in a plan has not come again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_programs_of_one_plan_come_once() {

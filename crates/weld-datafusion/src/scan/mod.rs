@@ -48,7 +48,7 @@ use crate::check;
 use crate::config::WeldOptions;
 use crate::lower::Unsupported;
 
-pub(crate) use self::adapt::may_have_nulls;
+pub(crate) use self::adapt::{as_type, may_have_nulls};
 pub(crate) use self::columns::{coded, narrow};
 pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::files::Sharing;
