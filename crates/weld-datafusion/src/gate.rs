@@ -161,19 +161,18 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
     let worth = |member: &Inner| row_worth(&member.pipeline.kernel.program);
-    let weighed = |member: &&Inner| {
-        let rows = arriving(member)?;
-        Some(Rows { count: (rows.count as f64 * worth(member)) as usize, ..rows })
-    };
-    let rows: Option<Vec<Rows>> = group.iter().map(weighed).collect();
+    let rows: Option<Vec<Rows>> = group.iter().map(|member| arriving(member)).collect();
     match rows {
         Some(rows) => {
             let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
-            match count < rows_min {
+            let worths = group.iter().zip(&rows).map(|(member, rows)| rows.count as f64 * worth(member));
+            let worth_all = worths.sum::<f64>() as usize;
+            match worth_all < rows_min {
                 true => {
                     let spent = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
-                    let compile = spent
-                        .is_some_and(|spent| count >= rows_min / BESIDE_SHARE || rows_worth(spent) >= rows_min as f64);
+                    let compile = spent.is_some_and(|spent| {
+                        worth_all >= rows_min / BESIDE_SHARE || rows_worth(spent) >= rows_min as f64
+                    });
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
