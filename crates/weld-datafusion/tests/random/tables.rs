@@ -175,12 +175,8 @@ fn is_storable(field: &Field) -> bool {
 /// What may be asked of a column by its name: itself, and its fields.
 fn referable(field: &FieldRef) -> Vec<(String, Kind)> {
     let mut all = vec![(field.name().clone(), kind(field.data_type()))];
-    match field.data_type() {
-        DataType::Struct(fields) => {
-            all.extend(fields.iter().map(|of| (format!("{}.{}", field.name(), of.name()), kind(of.data_type()))));
-        }
-        // Its value by a key is a list: the functions for it are in none of DataFusion's default features.
-        _ => {}
+    if let DataType::Struct(fields) = field.data_type() {
+        all.extend(fields.iter().map(|of| (format!("{}.{}", field.name(), of.name()), kind(of.data_type()))));
     }
     all
 }
