@@ -93,3 +93,17 @@ def f(a: Field[IK, float64], b: Field[IK, float64], c: Field[IJ, float64]):
 def f(a: Field[K, float64], b: Field[K, float64]):
     with computation(PARALLEL), interval(...):
         b = 2 * a
+---
+# call: {"a": [[[1]], [[2]], [[4]], [[8]]], "b": [[[5]], [[5]], [[5]], [[5]]]}
+# note: a field that is too small for what temporaries read of it leaves a domain without points
+# expect: {"b": {"data": [[[8.0]], [[5.0]], [[5.0]], [[5.0]]]}}
+# call: {"a": [[[1]], [[2]], [[4]]], "b": [[[5]], [[5]], [[5]]]}
+# expect: {"b": {"data": [[[5.0]], [[5.0]], [[5.0]]]}}
+# call: {"a": [[[1]]], "b": [[[5]]]}
+# expect: {"b": {"data": [[[5.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a[1, 0, 0]
+        u = t[1, 0, 0]
+        b = u[1, 0, 0]

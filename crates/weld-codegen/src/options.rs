@@ -40,6 +40,8 @@ pub struct Options {
     pub grain: Option<u64>,
     /// Let LLVM vectorise loops, at O2.
     pub vectorize: bool,
+    /// Programs of more nodes are cut into functions, which LLVM takes less time for than for one.
+    pub uncut_nodes: usize,
     /// Instrument the code for AddressSanitizer, which the process must be built with (`sanitizer.rs`).
     pub sanitize: bool,
     /// Ways of running loops that are left out, to compare what the code gives without them.
@@ -57,6 +59,7 @@ impl Default for Options {
             threads: 1,
             grain: None,
             vectorize: true,
+            uncut_nodes: 2_000,
             sanitize: false,
             disabled: BTreeSet::new(),
             cudfs: Vec::new(),

@@ -239,6 +239,11 @@ impl StreamProgram {
         }
     }
 
+    /// What the entry points are made of.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Expr> {
+        self.prelude.iter().map(|binding| &binding.value).chain([&*self.func.body, &self.epilogue])
+    }
+
     /// Writes the layout of the state, which all code of the program shares.
     pub(crate) fn describe(&self, out: &mut impl Hasher) {
         (self.param, self.state_bytes, &self.builder, self.slots.len(), self.saved.len()).hash(out);

@@ -142,6 +142,7 @@ fn programs_and_options_are_told_apart() {
     let keep = || Some(Keep::new(Arc::clone(&folder), 1));
     for options in [
         Options { vectorize: false, ..Options::default() },
+        Options { uncut_nodes: 0, ..Options::default() },
         Options { cpu: weld_codegen::Cpu::Portable, ..Options::default() },
         Options { level: weld_codegen::OptLevel::O1, ..Options::default() },
     ] {

@@ -217,13 +217,16 @@ impl<'s> Lower<'s> {
         }
     }
 
-    /// Whether a group has anything to do. Loops over all axes of the domain see by themselves whether it has points.
+    /// Whether a group has anything to do. Loops over all axes of the domain, and no more, see by themselves whether it has
+    /// points.
     fn run_of(&self, units: &[Unit<'_>]) -> Cond {
         let loops = |field: &FieldId| {
             let axes = self.stencil.fields[*field].axes;
             (0..3).all(|axis| axes[axis] || self.domain[axis].known().is_some_and(|size| size > 0))
         };
-        let are_loops = units.iter().all(|unit| unit.kind == UnitKind::Points && unit.targets().iter().all(loops));
+        let are_loops = units.iter().all(|unit| {
+            unit.kind == UnitKind::Points && unit.extent == Extent::ZERO && unit.targets().iter().all(loops)
+        });
         match self.run.has_points && are_loops {
             true => Cond::Known(true),
             false => self.run.cond.clone(),

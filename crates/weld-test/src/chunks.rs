@@ -37,6 +37,8 @@ impl ByChunks {
         let options = Options {
             level: self.level,
             tiers: self.tiers,
+            // Half of the runs are of programs cut into functions.
+            uncut_nodes: if self.combined { 0 } else { usize::MAX },
             sanitize: cfg!(weld_asan),
             cudfs: crate::host::functions(),
             ..Options::default()

@@ -92,10 +92,12 @@ fn run_compiled(
     level: OptLevel,
     threads: usize,
 ) -> Result<Value, Failure> {
-    // Loops over three elements are split, too.
-    let grain = (threads > 1).then_some(1);
-    let sanitize = cfg!(weld_asan);
-    let options = Options { level, threads, grain, sanitize, cudfs: crate::host::functions(), ..Options::default() };
+    // Loops over three elements are split, too, and small programs are cut.
+    let is_split = threads > 1;
+    let grain = is_split.then_some(1);
+    let uncut_nodes = if is_split { 0 } else { usize::MAX };
+    let (cudfs, sanitize) = (crate::host::functions(), cfg!(weld_asan));
+    let options = Options { level, threads, grain, uncut_nodes, sanitize, cudfs, ..Options::default() };
     let compiled = weld_codegen::compile(program, &options).map_err(|error| match error {
         CompileError::Unsupported { what, .. } => Failure::Unsupported(what),
         CompileError::Llvm(what) => Failure::Broken(what),

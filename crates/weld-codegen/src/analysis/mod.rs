@@ -1,11 +1,12 @@
 //! Facts about a program that emission asks for: which parts of a value are read, how often a loop's body merges, which
-//! vectors may be changed in place, what may be evaluated without need; and how each loop runs, which is decided here
+//! vectors may be changed in place, what becomes a function of its own, what may be evaluated without need; and how each loop runs, which is decided here
 //! ([`loop_plan`]). Functions of the IR, of layouts and of the machine: nothing here knows LLVM.
 
 mod demand;
 pub(crate) mod loop_plan;
 mod merges;
 pub(crate) mod narrow;
+mod parts;
 mod places;
 mod reuse;
 
@@ -14,6 +15,7 @@ use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
 pub(crate) use demand::{Demand, demands};
 pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
+pub(crate) use parts::{Part, Parts};
 pub(crate) use places::{Place, places};
 pub(crate) use reuse::Reuse;
 

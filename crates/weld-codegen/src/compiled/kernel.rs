@@ -11,7 +11,7 @@ use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::Run;
 
 use super::Compiled;
-use crate::analysis::Reuse;
+use crate::analysis::{Parts, Reuse};
 use crate::block::{Site, Unit, internal};
 use crate::chunk::ColumnLayout;
 use crate::emit::{Facts, Parallel};
@@ -125,7 +125,7 @@ impl Compiled {
         if tier == Tier::Cheap {
             passes = OptLevel::O0;
         }
-        passes = passes.min(super::affordable(self.nodes));
+        passes = passes.min(super::affordable(self.nodes, self.parts().uncut));
         (passes, selection.min(passes))
     }
 
@@ -176,9 +176,18 @@ impl Compiled {
         Facts {
             demands: self.demands.clone(),
             reuse: Reuse::of(&self.program),
+            parts: self.parts(),
             cudfs: self.options.cudfs.clone(),
             disabled: self.options.disabled.clone(),
             parallel: self.threads.as_ref().map(|_| Parallel { grain: self.options.grain }),
+        }
+    }
+
+    fn parts(&self) -> Parts {
+        match &self.stream {
+            _ if self.nodes <= self.options.uncut_nodes => Parts::none(self.nodes),
+            Some(stream) => Parts::of(stream.trees()),
+            None => Parts::of(std::iter::once(&self.program.body)),
         }
     }
 

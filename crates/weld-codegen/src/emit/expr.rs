@@ -30,9 +30,7 @@ impl<'c> Emitter<'c, '_> {
             ExprKind::Bytes(bytes) => Ok(Val::Bytes(self.constant_bytes_value(bytes))),
             ExprKind::Var(sym) => self.emit_var(*sym, demand),
             ExprKind::Let { bindings, body } => {
-                for binding in bindings {
-                    self.bind(binding)?;
-                }
+                self.bind_all(bindings)?;
                 self.emit_parts(body, demand)
             }
             ExprKind::Unary(op, of) => {

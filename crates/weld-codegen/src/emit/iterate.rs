@@ -123,7 +123,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let result = match &body.kind {
             ExprKind::Let { bindings, body } => {
-                bindings.iter().try_for_each(|binding| self.bind(binding))?;
+                self.bind_all(bindings)?;
                 body
             }
             _ => body,
@@ -159,7 +159,7 @@ impl<'c> Emitter<'c, '_> {
                 self.update(&vec, &data.ty, index, &value, true, e.span)
             }
             ExprKind::Let { bindings, body } => {
-                bindings.iter().try_for_each(|binding| self.bind(binding))?;
+                self.bind_all(bindings)?;
                 self.change(body)
             }
             ExprKind::If { cond, on_true, on_false } => {

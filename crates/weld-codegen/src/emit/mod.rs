@@ -17,6 +17,7 @@
 //! | `selection`, `magnitudes`, `grouped` | loops whose plan is not plain, see [`crate::analysis::loop_plan`] |
 //! | `few_groups`, `narrow_strip` | grouping into few groups; decimals of a strip in 64 bits |
 //! | `parallel`, `work` | loops that several threads share; whether it pays |
+//! | `part` | parts of large programs as functions of their own |
 //! | `prefetch`, `prehash` | fetching and hashing ahead for lookups and merges in loops |
 //! | `sort` | sorting by a comparator |
 //! | `cudf` | calls of C functions |
@@ -36,6 +37,7 @@ mod merge;
 mod narrow_row;
 mod narrow_strip;
 mod parallel;
+mod part;
 mod prefetch;
 mod prefilter;
 mod prehash;
@@ -58,7 +60,7 @@ use crate::tables::Tables;
 use crate::values::{Ranges, Values};
 
 use crate::analysis::loop_plan::FastPath;
-pub(crate) use crate::analysis::{Demand, Reuse, demands};
+pub(crate) use crate::analysis::{Demand, Parts, Reuse, demands};
 pub(crate) use crate::block::{Filled, Res, Site, Unit, internal};
 pub(crate) use crate::values::{BytesVal, Columns, Handle, Parallel, Val, VecVal};
 
@@ -69,6 +71,8 @@ pub(crate) struct Facts {
     pub(crate) demands: HashMap<Sym, Demand>,
     /// Which vectors are changed in place.
     pub(crate) reuse: Reuse,
+    /// What becomes a function of its own.
+    pub(crate) parts: Parts,
     /// C functions that the host registered.
     pub(crate) cudfs: Vec<Cudf>,
     /// How loops become parallel, if they do.

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use inkwell::values::{BasicValueEnum, FunctionValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ir::{Func, Sym};
+use weld_core::ir::{Expr, Func, Sym};
 use weld_core::ty::{BuilderType, Type};
 use weld_runtime::concat::Appender;
 use weld_runtime::parallel::Loop;
@@ -60,7 +60,7 @@ impl<'c> Emitter<'c, '_> {
         span: Span,
     ) -> Res<bool> {
         let Some((sharing, slots)) = self.shared_slots(parallel, source, builders, func) else { return Ok(false) };
-        let Some(captured) = self.captured(func) else { return Ok(false) };
+        let Some(captured) = self.captured(&func.body, &func.params) else { return Ok(false) };
         if let [(_, ty), ..] = &func.params[..] {
             self.note_plan(ty, &sharing);
         }
@@ -201,23 +201,31 @@ impl<'c> Emitter<'c, '_> {
         Ok(at)
     }
 
-    /// The values that a function uses, if another function can have them all.
-    pub(super) fn captured(&self, func: &Func) -> Option<Vec<(Sym, Val<'c>)>> {
-        let mut free: Vec<Sym> = func.body.free_vars().into_iter().collect();
-        free.retain(|sym| func.params.iter().all(|(param, _)| param != sym));
+    /// The values that an expression of these parameters uses, if another function can have them all.
+    pub(super) fn captured(&self, body: &Expr, params: &[(Sym, Type)]) -> Option<Vec<(Sym, Val<'c>)>> {
+        let mut free: Vec<Sym> = body.free_vars().into_iter().collect();
+        free.retain(|sym| params.iter().all(|(param, _)| param != sym));
         free.sort_unstable();
-        let values = free.into_iter().map(|sym| Some((sym, self.vars.get(&sym)?.clone())));
+        self.portable(free)
+    }
+
+    /// The values of these names, if another function can have them all.
+    pub(super) fn portable(&self, names: Vec<Sym>) -> Option<Vec<(Sym, Val<'c>)>> {
+        let values = names.into_iter().map(|sym| Some((sym, self.vars.get(&sym)?.clone())));
         let values: Vec<_> = values.collect::<Option<_>>()?;
         values.iter().all(|(_, value)| is_portable(value)).then_some(values)
     }
 
     /// The innermost memory that nothing which goes into these builders can leave.
     fn region_for_all(&mut self, slots: &[Slot<'c>]) -> PointerValue<'c> {
+        let types = slots.iter().flat_map(|slot| [slot.handle.ty.merge_type(), slot.handle.ty.result_type()]);
+        self.region_for_values(types.collect::<Vec<_>>().iter())
+    }
+
+    /// The innermost memory that no values of these types can leave.
+    pub(super) fn region_for_values<'t>(&mut self, types: impl Iterator<Item = &'t Type>) -> PointerValue<'c> {
         let mut parts = Vec::new();
-        for slot in slots {
-            collect_parts(&slot.handle.ty.merge_type(), &mut parts);
-            collect_parts(&slot.handle.ty.result_type(), &mut parts);
-        }
+        types.for_each(|ty| collect_parts(ty, &mut parts));
         self.innermost_region(|outer| parts.iter().any(|part| contains(outer, part)))
     }
 }

@@ -135,7 +135,7 @@ impl<'c> Emitter<'c, '_> {
         if few || calls_c(compare) || matches!(vec.columns, Columns::Stream { .. }) {
             return Ok(None);
         }
-        let Some(captured) = self.captured(compare) else { return Ok(None) };
+        let Some(captured) = self.captured(&compare.body, &compare.params) else { return Ok(None) };
         let ptr = self.unit.ptr_type().into();
         let mut e = self.outlined("passes", &[ptr, ptr, ptr])?;
         let mut loads = Loads::new(&e, e.pointer_param(2)?);

@@ -161,7 +161,8 @@ pub(crate) fn describe(program: &Program, stream: &StreamProgram, options: &Opti
     let mut out = Description::default();
     BUILD.hash(&mut out);
     target::describe(options.cpu, &mut out);
-    (options.level, options.threads, options.grain, options.vectorize, &options.disabled).hash(&mut out);
+    (options.level, options.threads, options.grain, options.vectorize, options.uncut_nodes).hash(&mut out);
+    options.disabled.hash(&mut out);
     program.describe(&mut out);
     stream.describe(&mut out);
     Some(out)

@@ -45,6 +45,8 @@ pub(crate) struct Loads<'e, 'c, 'u> {
     code: &'e Code<'c, 'u>,
     env: PointerValue<'c>,
     bytes: u64,
+    /// Whether this code may change what the values refer to.
+    is_callee: bool,
 }
 
 impl<'c> RegisterMap<'c> for Stores<'c> {
@@ -58,6 +60,10 @@ impl<'c> RegisterMap<'c> for Stores<'c> {
 }
 
 impl<'c> RegisterMap<'c> for Loads<'_, 'c, '_> {
+    fn is_elsewhere(&self) -> bool {
+        !self.is_callee
+    }
+
     fn register(&mut self, register: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
         if is_constant(register) {
             return Ok(register);
@@ -84,7 +90,12 @@ impl<'c> Stores<'c> {
 
 impl<'e, 'c, 'u> Loads<'e, 'c, 'u> {
     pub(crate) fn new(code: &'e Code<'c, 'u>, env: PointerValue<'c>) -> Self {
-        Loads { code, env, bytes: 0 }
+        Loads { code, env, bytes: 0, is_callee: false }
+    }
+
+    /// Of a function that does a part of what its caller does, which waits for it.
+    pub(crate) fn of_caller(code: &'e Code<'c, 'u>, env: PointerValue<'c>) -> Self {
+        Loads { code, env, bytes: 0, is_callee: true }
     }
 }
 

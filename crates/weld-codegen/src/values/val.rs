@@ -235,6 +235,11 @@ impl<'c> Values<'c, '_> {
 
     /// Loads what another entry point stored; vectors among it do not change any more.
     pub(crate) fn load_registers(&self, ty: &Type, ptr: PointerValue<'c>) -> Res<Val<'c>> {
+        Ok(constant(self.load_changing(ty, ptr)?))
+    }
+
+    /// Loads what another function stored.
+    pub(crate) fn load_changing(&self, ty: &Type, ptr: PointerValue<'c>) -> Res<Val<'c>> {
         let mut types = Vec::new();
         register_types(self, ty, &mut types);
         let mut registers = Vec::with_capacity(types.len());
@@ -245,7 +250,7 @@ impl<'c> Values<'c, '_> {
             }
             registers.push(value);
         }
-        Ok(constant(self.unflatten(ty, &mut registers.into_iter(), &Val::Absent)?))
+        self.unflatten(ty, &mut registers.into_iter(), &Val::Absent)
     }
 
     /// The registers of a value, as [`register_types`] orders them.
