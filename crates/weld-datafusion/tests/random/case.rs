@@ -8,13 +8,13 @@ use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
 use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, summary};
 
-use super::files::Writing;
+use super::files::{self, Writing};
 use super::settings::Settings;
-use super::tables::{Table, one_row_batches};
+use super::tables::Table;
 
 /// A query that takes longer does not end.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,8 +27,6 @@ pub(crate) struct Case {
     pub(crate) writing: Option<Writing>,
     pub(crate) settings: Settings,
     pub(crate) sql: String,
-    /// How often it runs in one session: code, pools of buffers and estimates stay.
-    pub(crate) runs: usize,
 }
 
 /// What became of a query on both engines.
@@ -63,9 +61,8 @@ impl Case {
     pub(crate) fn describe(&self) -> String {
         let used = self.tables.iter().filter(|table| self.sql.contains(&format!(" {} AS ", table.name)));
         let shown: Vec<String> = used.map(Table::describe).collect();
-        let place = self.writing.as_ref().map_or("in memory".to_owned(), |writing| format!("in Parquet, {writing:?}"));
-        let runs = if self.runs > 1 { format!(", {} runs", self.runs) } else { String::new() };
-        format!("{}\n{place}{runs}; {}\n{}", self.sql, self.settings, shown.join("\n"))
+        let place = if self.writing.is_some() { "in Parquet" } else { "in memory" };
+        format!("{}\n{place}; {}\n{}", self.sql, self.settings, shown.join("\n"))
     }
 }
 
@@ -84,14 +81,15 @@ impl Engines {
         for table in tables {
             let path = folder.join(&table.name);
             if let Some(writing) = writing {
-                writing.write(table, &path);
+                files::write(writing, table, &path);
             }
             for context in [&engines.stock, &engines.weld] {
-                if let Some(writing) = writing {
-                    writing.register(context, table, &path).await;
+                if writing.is_some() {
+                    let path = format!("{}/", path.to_str().expect("a temporary folder has a plain name"));
+                    let options = ParquetReadOptions::default();
+                    context.register_parquet(&table.name, &path, options).await.expect("the files just written");
                 } else {
                     let mem = MemTable::try_new(table.batches[0].schema(), table.partitions()).expect("one schema");
-                    let mem = mem.with_sort_order(table.sort_order());
                     context.register_table(&table.name, Arc::new(mem)).expect("a new name");
                 }
             }
@@ -99,20 +97,8 @@ impl Engines {
         engines
     }
 
-    /// What became of the last run, or of the first that differs.
-    pub(crate) async fn verdict(&self, case: &Case) -> Verdict {
-        let mut verdict = self.verdict_of_run(case).await;
-        for _ in 1..case.runs {
-            if matches!(verdict, Verdict::Differs(_)) {
-                break;
-            }
-            verdict = self.verdict_of_run(case).await;
-        }
-        verdict
-    }
-
     /// The settings are changed in the sessions as they are: some differ from those of the query before.
-    async fn verdict_of_run(&self, case: &Case) -> Verdict {
+    pub(crate) async fn verdict(&self, case: &Case) -> Verdict {
         case.settings.apply(&self.stock, false);
         case.settings.apply(&self.weld, true);
         if std::env::var_os("WELD_SQL_SHOW").is_some() {
@@ -172,11 +158,7 @@ impl Engines {
             .set("datafusion.execution.batch_size", "1")
             .expect("known");
         for table in &case.tables {
-            // Files may have other rows than the table that they were made of.
-            let frame = self.stock.table(&table.name).await.expect("a registered table");
-            let schema = Arc::new(frame.schema().as_arrow().clone());
-            let batches = frame.collect().await.unwrap_or_default();
-            let mem = MemTable::try_new(schema, vec![one_row_batches(&batches)]);
+            let mem = MemTable::try_new(table.batches[0].schema(), vec![table.one_row_batches()]);
             context.register_table(&table.name, Arc::new(mem.expect("one schema"))).expect("a new name");
         }
         run(&context, &case.sql).await
