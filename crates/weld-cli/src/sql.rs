@@ -130,7 +130,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Statement>> {
 pub(crate) async fn run_statement(session: &SessionContext, statement: Statement, format: Format) -> Result<usize> {
     let plan = session.state().statement_to_plan(statement).await?;
     let files = tables::files(&plan)?;
-    let stream = session.execute_logical_plan(plan).await?.execute_stream().await?;
+    let stream = weld_datafusion::execute_statement(session, plan).await?.execute_stream().await?;
     let schema = stream.schema();
     // Data that goes bad in the middle says what is wrong with it, but not where it is.
     let named = stream.map_err(move |error| match tables::is_bad_data(&error) {

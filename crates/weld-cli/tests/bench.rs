@@ -21,7 +21,7 @@ fn objects(output: &str) -> Vec<Value> {
 #[test]
 fn queries_of_a_folder_over_files_of_another() {
     let queries = folder_with(&[("q10.sql", COUNT), ("q2.sql", GROUPS), ("notes.txt", b"no query")]);
-    for storage in ["parquet", "memory"] {
+    for storage in ["parquet", "memory", "weld"] {
         let options = format!("--format json --storage {storage} -p 2 --set weld.plan_min_rows=0 -i 2");
         let objects = objects(&bench(&options, &queries).ok());
         let names: Vec<_> = objects.iter().map(|object| object["query"].as_str().unwrap()).collect();
@@ -75,7 +75,7 @@ fn names_are_as_they_are_written() {
     }
     let text = b"select (select count(*) from \"My Region\") a, (select count(*) from upper) b, count(*) c from parts";
     let queries = folder_with(&[("q.sql", text)]);
-    for storage in ["parquet", "memory"] {
+    for storage in ["parquet", "memory", "weld"] {
         let options = format!("bench -i 1 --format json --storage {storage} --queries {}", queries.path().display());
         let objects = objects(&weld(&options, data.path().to_str().unwrap()).ok());
         assert_eq!(objects[0]["verified"], true, "{}", objects[0]);

@@ -11,7 +11,7 @@ fn wrong_options() {
     });
     assert_eq!(
         weld("tpch run --storage tape", "").error(2),
-        "invalid value 'tape' for '--storage <STORAGE>' [possible values: parquet, memory]"
+        "invalid value 'tape' for '--storage <STORAGE>' [possible values: parquet, memory, weld]"
     );
     assert!(weld("tpch run --queries 1,23", "").error(2).contains("'23'"));
     assert!(weld("tpch run --scale-factor -1", "").error(2).contains("-1"));

@@ -76,6 +76,23 @@ fn settings_change_what_follows() {
 }
 
 #[test]
+fn tables_are_encoded_if_asked_for() {
+    let statements = |setting: &str| {
+        format!(
+            "set weld.encode_tables = {setting}; create table t as select v, v % 3 as k from generate_series(1, 9) as g(v); \
+                 insert into t values (10, 1); explain select * from t; select k, sum(v) as s from t group by k order by k;"
+        )
+    };
+    for (setting, source) in [("true", "weld table, rows=10"), ("false", "partition_sizes=")] {
+        let folder = folder_with(&[("t.sql", statements(setting).as_bytes())]);
+        let file = folder.path().join("t.sql");
+        let output = weld("sql --no-cache --format csv -f", file.to_str().unwrap()).ok();
+        assert!(output.contains(source), "{output}");
+        assert!(output.ends_with("k,s\n0,18\n1,22\n2,15\n"), "{output}");
+    }
+}
+
+#[test]
 fn both_engines_run_when_asked() {
     let folder = folder_with(&[("items.csv", CSV)]);
     let sql = "explain analyze select id + 1 from items where id > 1";

@@ -58,6 +58,11 @@ fn parquet_on_two_partitions() {
 }
 
 #[test]
+fn encoded_on_two_partitions() {
+    check("weld", 2);
+}
+
+#[test]
 fn memory_on_one_partition() {
     check("memory", 1);
 }

@@ -21,6 +21,7 @@ use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use weld_arrow::check::{Depth, check_batch};
+use weld_table::TableSource;
 
 /// Arrow's error for nulls in a column that is declared to have none.
 pub(crate) fn unexpected_nulls(column: &str) -> DataFusionError {
@@ -28,14 +29,15 @@ pub(crate) fn unexpected_nulls(column: &str) -> DataFusionError {
     ArrowError::InvalidArgumentError(message).into()
 }
 
-/// Whether all rows of a plan come from files that DataFusion reads, or from nowhere.
+/// Whether all rows of a plan come from files that DataFusion reads, from encoded tables, which have checked theirs, or from
+/// nowhere.
 pub(crate) fn is_of_datafusions_readers(plan: &dyn ExecutionPlan) -> bool {
     let children = plan.children();
     if !children.is_empty() {
         return children.into_iter().all(|child| is_of_datafusions_readers(child.as_ref()));
     }
     match plan.downcast_ref::<DataSourceExec>() {
-        Some(source) => source.data_source().downcast_ref::<FileScanConfig>().is_some(),
+        Some(source) => source.data_source().is::<FileScanConfig>() || source.data_source().is::<TableSource>(),
         None => plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>() || plan.is::<LazyMemoryExec>(),
     }
 }

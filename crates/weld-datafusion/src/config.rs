@@ -34,8 +34,11 @@ extensions_options! {
         pub window: bool, default = true
         /// Sort by normalised keys, in an operator of the project's own that is not compiled.
         pub sort: bool, default = true
-        /// Read Parquet with the project's own scan where a compiled pipeline sits on it.
+        /// Read Parquet with the project's own scan, and encoded tables as they are stored where a compiled pipeline sits on them.
         pub scan: bool, default = true
+        /// Tables in memory keep their columns encoded: those that CREATE TABLE makes in [`execute_statement`](crate::execute_statement),
+        /// which `weld sql` calls.
+        pub encode_tables: bool, default = false
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
         pub plans: bool, default = true
         /// Make two aggregates of one with `count(DISTINCT ..)` beside others.

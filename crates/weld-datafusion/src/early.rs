@@ -9,8 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -19,7 +18,7 @@ use weld_plans::HeldExec;
 
 use crate::exec::Inner;
 use crate::lower::pipeline::Output;
-use crate::scan::as_type;
+use crate::scan::in_declared_types;
 
 /// No more is held back, however few rows it is.
 const HELD_BYTES_MAX: usize = 8 << 20;
@@ -128,22 +127,6 @@ pub(crate) fn replaced_over(
     context: Arc<TaskContext>,
     rows: SendableRecordBatchStream,
 ) -> Result<SendableRecordBatchStream> {
-    let rows = in_declared_types(rows, inner.source().schema());
+    let rows = in_declared_types(inner.source(), rows);
     inner.restore_over(Arc::new(HeldExec::new(inner.source(), partition, rows)))?.execute(partition, context)
-}
-
-/// The rows in the types of `schema`: a scan gives compiled code narrower ones.
-fn in_declared_types(rows: SendableRecordBatchStream, schema: SchemaRef) -> SendableRecordBatchStream {
-    let to = Arc::clone(&schema);
-    let rows = rows.map(move |batch| {
-        let batch = batch?;
-        let mut columns = batch.columns().iter().zip(to.fields());
-        if columns.all(|(column, field)| column.data_type() == field.data_type()) {
-            return Ok(batch);
-        }
-        let columns = batch.columns().iter().zip(to.fields()).map(|(column, field)| as_type(column, field.data_type()));
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&to), columns.collect::<Result<_>>()?, &options)?)
-    });
-    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }

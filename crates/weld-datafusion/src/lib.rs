@@ -39,7 +39,8 @@ pub use exec::{Fused, WeldExec, uncompiled};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;
 pub use rule::WeldRule;
-pub use session::WeldSessionExt;
+pub use session::{WeldSessionExt, execute_statement};
+pub use weld_table::{WeldTable, create_table, register_table};
 
 /// The README's example compiles.
 #[cfg(doctest)]

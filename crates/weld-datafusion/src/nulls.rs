@@ -32,6 +32,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use futures::StreamExt;
 use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec};
+use weld_table::TableSource;
 
 use crate::exec::WeldExec;
 use crate::lower::aggregate::gives_values;
@@ -93,6 +94,9 @@ fn known_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
         let (source, columns) = (source.data_source(), plan.schema().fields().len());
         if let Some(files) = source.downcast_ref::<FileScanConfig>() {
             return of_files(files, columns);
+        }
+        if let Some(table) = source.downcast_ref::<TableSource>() {
+            return (0..columns).map(|column| table.null_count(column) == Some(0)).collect();
         }
         return source.downcast_ref::<MemorySourceConfig>().map_or_else(Vec::new, |memory| of_memory(memory, columns));
     }

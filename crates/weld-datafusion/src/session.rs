@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::prelude::SessionConfig;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use weld_codegen::CodeFolder;
 use weld_plans::DistinctAggregates;
 
@@ -40,6 +42,19 @@ impl WeldSessionExt for SessionStateBuilder {
         self.with_function_factory(Some(Arc::new(functions)))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))
+    }
+}
+
+/// Executes a statement as [`SessionContext::execute_logical_plan`] does, but that CREATE TABLE makes a table that keeps its
+/// columns encoded if `weld.encode_tables` is on.
+pub async fn execute_statement(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    let encodes =
+        |context: &SessionContext| WeldOptions::of(context.state_ref().read().config().options()).encode_tables;
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) if encodes(context) => {
+            weld_table::create_table(context, command).await
+        }
+        plan => context.execute_logical_plan(plan).await,
     }
 }
 

@@ -234,3 +234,28 @@ async fn small_tables_are_left_to_datafusion() {
     let (plan, summary) = run(&engines, sql).await;
     assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
 }
+
+/// The project's scan gives compiled code other types than the file's table declares; operators that take the first rows, or all,
+/// must not see them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_take_rows_of_files_that_nobody_has_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for bound in [100, 20_000, 1_000_000_000] {
+        // More partitions would have an exchange above the file.
+        let engines = Engines::new(config(1).set_bool("datafusion.execution.collect_statistics", false));
+        let sql =
+            "SELECT v AS k, CAST(v % 100 AS DECIMAL(10, 2)) AS price, concat('tag ', CAST(v % 3 AS VARCHAR)) AS tag
+                   FROM generate_series(1, 20000) AS g(v)";
+        let name = format!("t{bound}");
+        engines.parquet_from(&name, sql, folder.path()).await;
+        set(&engines, "compile_min_rows", bound).await;
+        for sql in [
+            "SELECT tag, count(*), sum(price) FROM {t} WHERE k > 5 GROUP BY tag",
+            "SELECT price, count(*) FROM {t} GROUP BY price",
+            "SELECT k, price * 2, tag FROM {t} WHERE k % 3 = 0",
+            "SELECT count(*), min(tag), max(price) FROM {t} WHERE k > 7",
+        ] {
+            engines.check(&sql.replace("{t}", &name), 0).await;
+        }
+    }
+}

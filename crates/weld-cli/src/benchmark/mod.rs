@@ -72,6 +72,8 @@ enum Storage {
     Parquet,
     /// Arrow record batches, loaded once
     Memory,
+    /// The same, encoded; DataFusion has them as they are
+    Weld,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -103,6 +105,7 @@ impl std::fmt::Display for Storage {
         f.write_str(match self {
             Storage::Parquet => "parquet",
             Storage::Memory => "memory",
+            Storage::Weld => "weld",
         })
     }
 }

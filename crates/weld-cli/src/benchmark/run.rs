@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
 use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionContext;
+use weld_datafusion::WeldTable;
 use weld_datafusion::compare::{self, Answer};
 
 use super::report::{Measured, Report, Side};
@@ -56,10 +58,12 @@ async fn sessions(suite: &Suite, options: &Options) -> Result<Vec<Session>> {
                     table.register(&session.context).await?;
                 }
             }
-            Storage::Memory => {
-                let loaded: Arc<dyn TableProvider> = Arc::new(load(table, partitions).await?);
+            Storage::Memory | Storage::Weld => {
+                let loaded = load(table).await?;
                 for session in &sessions {
-                    session.context.register_table(TableReference::bare(&*table.name), Arc::clone(&loaded))?;
+                    let is_encoded = options.storage == Storage::Weld && session.engine == Engine::Weld;
+                    let loaded = if is_encoded { loaded.encoded() } else { loaded.in_memory(partitions) };
+                    session.context.register_table(TableReference::bare(&*table.name), loaded?)?;
                 }
             }
         }
@@ -81,15 +85,31 @@ fn warm(path: &Path) -> Result<()> {
     read.doing(format_args!("cannot read {}", path.display())).map(drop)
 }
 
-/// Loads a table as record batches, as DataFusion decodes them, in as many equal partitions as will run.
-async fn load(table: &Table, partitions: usize) -> Result<MemTable> {
+/// A table as record batches, as DataFusion decodes them.
+struct Loaded {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+async fn load(table: &Table) -> Result<Loaded> {
     // One partition keeps the order of the file.
     let reader = engine::session(Engine::Datafusion, 1)?;
     table.register(&reader).await?;
     let frame = reader.table(TableReference::bare(&*table.name)).await?;
     let schema = Arc::new(frame.schema().as_arrow().clone());
     let batches = frame.collect().await.doing(format_args!("cannot read {}", table.path.display()))?;
-    Ok(MemTable::try_new(schema, split(&batches, partitions))?)
+    Ok(Loaded { schema, batches })
+}
+
+impl Loaded {
+    /// As they are, in as many equal partitions as will run.
+    fn in_memory(&self, partitions: usize) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::new(MemTable::try_new(Arc::clone(&self.schema), split(&self.batches, partitions))?))
+    }
+
+    fn encoded(&self) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::new(WeldTable::try_new(Arc::clone(&self.schema), self.batches.iter().cloned())?))
+    }
 }
 
 /// Cuts the rows into `count` runs whose lengths differ by at most one.

@@ -16,7 +16,7 @@ use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::gate::{self, Gate};
 use crate::lower::lists::list;
 use crate::lower::pipeline::Kernel;
-use crate::scan::{self, ParquetScan};
+use crate::scan::EncodedSource;
 
 /// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
 ///
@@ -119,13 +119,12 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
 /// The layouts that a pipeline's input is expected to have, as far as its types and statistics tell.
 pub(crate) fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
     let schema = inner.source().schema();
-    let narrow = inner.pipeline.scan && ParquetScan::of(inner.source().as_ref()).is_ok();
+    let encoded = EncodedSource::of(inner.source().as_ref()).filter(|_| inner.pipeline.scan);
     let expected = |index: &usize| {
-        let field = schema.field(*index);
-        let layout = match field.data_type() {
-            data_type if inner.coded().contains(index) => expected_layout(&scan::coded(data_type)),
-            data_type if narrow => expected_layout(&scan::narrow(data_type)),
-            data_type => expected_layout(data_type),
+        let declared = schema.field(*index).data_type();
+        let layout = match &encoded {
+            Some(source) => expected_layout(&source.stored_type(*index, declared, inner.coded().contains(index))),
+            None => expected_layout(declared),
         };
         let validity = kernel.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);
         layout.map(|layout| ColumnLayout { validity, ..layout })

@@ -24,6 +24,7 @@ use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use weld_table::TableSource;
 
 use super::table::Table;
 use crate::exec::Inner;
@@ -123,8 +124,7 @@ fn can_start_again(plan: &Arc<dyn ExecutionPlan>) -> bool {
         let source = plan.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source);
         return match source {
             Some(source) => {
-                source.downcast_ref::<MemorySourceConfig>().is_some()
-                    || source.downcast_ref::<FileScanConfig>().is_some()
+                source.is::<MemorySourceConfig>() || source.is::<FileScanConfig>() || source.is::<TableSource>()
             }
             None => plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>() || plan.is::<LazyMemoryExec>(),
         };
@@ -133,7 +133,7 @@ fn can_start_again(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// Whether a partition has the same rows, in whatever order, when it is executed again: a hash exchange sends them by
-/// their values, but partitions of files may take from each other.
+/// their values, but partitions of files and encoded tables may take from each other.
 fn gives_the_same(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let by_value = plan.output_partitioning().partition_count() == 1
         || plan
@@ -143,7 +143,10 @@ fn gives_the_same(plan: &Arc<dyn ExecutionPlan>) -> bool {
         return !is_volatile(plan);
     }
     match plan.downcast_ref::<DataSourceExec>() {
-        Some(source) => source.data_source().downcast_ref::<MemorySourceConfig>().is_some(),
+        Some(source) => match source.data_source().downcast_ref::<TableSource>() {
+            Some(table) => table.is_ordered(),
+            None => source.data_source().is::<MemorySourceConfig>(),
+        },
         None if plan.is::<RepartitionExec>() || plan.children().is_empty() => false,
         None => has_no_volatile(plan) && plan.children().into_iter().all(gives_the_same),
     }

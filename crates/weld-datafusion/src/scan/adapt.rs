@@ -206,8 +206,7 @@ fn constant_of(column: &ColumnStatistics, rows: Option<usize>, data_type: &DataT
     }
 }
 
-/// The column in another type that holds its values.
-pub(crate) fn as_type(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+fn as_type(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if column.data_type() == data_type {
         return Ok(Arc::clone(column));
     }

@@ -20,11 +20,8 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSource;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
+use super::Sharing;
 use super::prune::{Group, Groups};
-
-/// What the partitions of one run of a source share.
-#[derive(Debug, Default)]
-pub(crate) struct Sharing(OnceLock<Option<Arc<Queue>>>);
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -43,7 +40,7 @@ pub(super) enum Files {
 impl Files {
     /// The files of `partition`.
     pub(super) fn of(config: &FileScanConfig, partition: usize, options: &ConfigOptions, sharing: &Sharing) -> Files {
-        let shared = sharing.0.get_or_init(|| {
+        let shared = sharing.get(|| {
             // Its state is of a private type: only whether there is one can be asked.
             config.create_sibling_state(options)?;
             let files = whole(config.file_groups.iter().flat_map(FileGroup::iter).cloned());
@@ -53,8 +50,9 @@ impl Files {
                 begun: Mutex::default(),
             }))
         });
+        let shared = shared.and_then(|shared| Arc::clone(shared).downcast::<Queue>().ok());
         match (shared, config.file_groups.get(partition)) {
-            (Some(queue), _) => Files::Shared(Arc::clone(queue)),
+            (Some(queue), _) => Files::Shared(queue),
             (None, Some(group)) => Files::Own(group.files().to_vec().into()),
             (None, None) => Files::Own(VecDeque::new()),
         }

@@ -1,4 +1,5 @@
-//! The project's own Parquet scan, in the place of a `DataSourceExec` that feeds a pipeline.
+//! Sources that give compiled code their columns encoded: encoded tables in memory, and Parquet through the project's own scan,
+//! which takes the place of a `DataSourceExec` that feeds a pipeline.
 //!
 //! ```text
 //! WeldExec ── asks for partition p of ──► DataSourceExec(ParquetSource)     stays in the plan: statistics,
@@ -7,7 +8,7 @@
 //! ```
 //!
 //! Batches have the source's columns in narrower types than its schema says, which only compiled code may see: it
-//! reads each array by the array's own type. Below operators of DataFusion the scan gives the types of the schema (`exec`). What the scan does not cover leaves the whole source to DataFusion,
+//! reads each array by the array's own type. Below operators of DataFusion the types are those of the schema (`exec`). What the scan does not cover leaves the whole source to DataFusion,
 //! since its partitions share their files.
 
 mod adapt;
@@ -22,6 +23,7 @@ mod pools;
 mod predicate;
 mod prune;
 mod reader;
+mod source;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -44,14 +46,12 @@ use weld_plans::is_datafusions_reader;
 use self::columns::Columns;
 use self::files::Files;
 use self::local::LocalReaders;
-use crate::check;
-use crate::config::WeldOptions;
 use crate::lower::Unsupported;
 
-pub(crate) use self::adapt::{as_type, may_have_nulls};
+pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};
 pub(crate) use self::exec::{ScanExec, with_scans};
-pub(crate) use self::files::Sharing;
+pub(crate) use self::source::{EncodedSource, Sharing, execute, in_declared_types};
 
 /// What does not fit the table's type is an error, as in DataFusion's scan.
 const CAST: CastOptions<'static> = CastOptions { safe: false, format_options: FormatOptions::new() };
@@ -90,25 +90,6 @@ impl fmt::Display for DeclinedColumns {
             write!(f, "{}{name} by arrow-rs: {why}", if index > 0 { "; " } else { "" })?;
         }
         Ok(())
-    }
-}
-
-/// The stream of a partition of `source`, in narrow types where this scan covers it.
-pub(crate) fn execute(
-    source: &Arc<dyn ExecutionPlan>,
-    partition: usize,
-    context: Arc<TaskContext>,
-    enabled: bool,
-    sharing: &Sharing,
-    request: Request<'_>,
-) -> Result<SendableRecordBatchStream> {
-    match ParquetScan::of(source.as_ref()) {
-        Ok(scan) if enabled => scan.stream(partition, &context, sharing, request),
-        _ => {
-            let validate = WeldOptions::of(context.session_config().options()).validate_arrays;
-            let depth = validate.of(|| !check::is_of_datafusions_readers(source.as_ref()));
-            Ok(check::checked(source.execute(partition, context)?, source.schema(), depth))
-        }
     }
 }
 

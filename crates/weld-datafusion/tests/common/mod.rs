@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use parquet::arrow::ArrowWriter;
 use tpchgen::generators as rows;
-use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, pipelines, summary};
+use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, WeldTable, pipelines, summary};
 
 /// The same tables in both.
 pub(crate) struct Engines {
@@ -49,9 +49,13 @@ impl Engines {
         Engines { stock: session(config.clone(), false), weld: session(config, true) }
     }
 
-    /// An in-memory table of as many partitions as the sessions have.
+    /// An in-memory table of as many partitions as the sessions have; encoded for Weld, in small zones, if
+    /// `WELD_TEST_ENCODED=1`.
     pub(crate) fn table(&self, name: &str, batches: Vec<RecordBatch>) {
         let schema = batches[0].schema();
+        if std::env::var_os("WELD_TEST_ENCODED").is_some() {
+            return self.encoded_table(name, batches, 100);
+        }
         for context in [&self.stock, &self.weld] {
             let partitions = context.state().config().target_partitions();
             let mut parts = vec![Vec::new(); partitions];
@@ -61,6 +65,15 @@ impl Engines {
             let table = MemTable::try_new(schema.clone(), parts).expect("batches of one schema");
             context.register_table(name, Arc::new(table)).expect("a new name");
         }
+    }
+
+    /// The same, encoded for Weld, with zones of so many rows.
+    pub(crate) fn encoded_table(&self, name: &str, batches: Vec<RecordBatch>, zone_rows: usize) {
+        let schema = batches[0].schema();
+        let encoded = WeldTable::with_zone_rows(schema.clone(), batches.clone(), zone_rows).expect("one schema");
+        self.weld.register_table(name, Arc::new(encoded)).expect("a new name");
+        let memory = MemTable::try_new(schema, vec![batches]).expect("batches of one schema");
+        self.stock.register_table(name, Arc::new(memory)).expect("a new name");
     }
 
     /// A table from SQL, cut into batches of `batch_rows`.

@@ -7,6 +7,7 @@ mod common;
 mod aggregates;
 mod arrays;
 mod documented;
+mod encoded;
 mod entries;
 mod errors;
 mod evaluated;

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
-use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, summary};
+use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, WeldTable, summary};
 
 use super::files::{self, Writing};
 use super::settings::Settings;
@@ -23,10 +24,19 @@ const PATIENCE: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) tables: Vec<Table>,
-    /// How the tables are written to files; absent when they are in memory.
-    pub(crate) writing: Option<Writing>,
+    pub(crate) storage: Storage,
     pub(crate) settings: Settings,
     pub(crate) sql: String,
+}
+
+/// Where the tables are.
+#[derive(Clone, Debug)]
+pub(crate) enum Storage {
+    /// Record batches.
+    Memory,
+    /// Encoded, with zones of so many rows; stock has record batches.
+    Encoded(usize),
+    Parquet(Writing),
 }
 
 /// What became of a query on both engines.
@@ -53,7 +63,7 @@ impl Case {
     /// In sessions of its own.
     pub(crate) async fn verdict(&self) -> Verdict {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let engines = Engines::new(&self.tables, self.writing.as_ref(), folder.path()).await;
+        let engines = Engines::new(&self.tables, &self.storage, folder.path()).await;
         engines.verdict(self).await
     }
 
@@ -61,7 +71,11 @@ impl Case {
     pub(crate) fn describe(&self) -> String {
         let used = self.tables.iter().filter(|table| self.sql.contains(&format!(" {} AS ", table.name)));
         let shown: Vec<String> = used.map(Table::describe).collect();
-        let place = if self.writing.is_some() { "in Parquet" } else { "in memory" };
+        let place = match self.storage {
+            Storage::Memory => "in memory".to_owned(),
+            Storage::Encoded(zone_rows) => format!("encoded, zones of {zone_rows}"),
+            Storage::Parquet(_) => "in Parquet".to_owned(),
+        };
         format!("{}\n{place}; {}\n{}", self.sql, self.settings, shown.join("\n"))
     }
 }
@@ -76,23 +90,35 @@ fn session(weld: bool) -> SessionContext {
 }
 
 impl Engines {
-    pub(crate) async fn new(tables: &[Table], writing: Option<&Writing>, folder: &Path) -> Engines {
+    pub(crate) async fn new(tables: &[Table], storage: &Storage, folder: &Path) -> Engines {
         let engines = Engines { stock: session(false), weld: session(true) };
         for table in tables {
-            let path = folder.join(&table.name);
-            if let Some(writing) = writing {
-                files::write(writing, table, &path);
-            }
-            for context in [&engines.stock, &engines.weld] {
-                if writing.is_some() {
-                    let path = format!("{}/", path.to_str().expect("a temporary folder has a plain name"));
-                    let options = ParquetReadOptions::default();
-                    context.register_parquet(&table.name, &path, options).await.expect("the files just written");
-                } else {
-                    let mem = MemTable::try_new(table.batches[0].schema(), table.partitions()).expect("one schema");
-                    context.register_table(&table.name, Arc::new(mem)).expect("a new name");
+            let schema = table.batches[0].schema();
+            let memory = || -> Arc<dyn TableProvider> {
+                Arc::new(MemTable::try_new(schema.clone(), table.partitions()).expect("one schema"))
+            };
+            let register = |context: &SessionContext, provider| {
+                context.register_table(&table.name, provider).expect("a new name");
+            };
+            match storage {
+                Storage::Memory => [&engines.stock, &engines.weld].map(|context| register(context, memory())),
+                Storage::Encoded(zone_rows) => {
+                    let encoded = WeldTable::with_zone_rows(schema.clone(), table.batches.clone(), *zone_rows);
+                    register(&engines.weld, Arc::new(encoded.expect("one schema")));
+                    register(&engines.stock, memory());
+                    [(), ()]
                 }
-            }
+                Storage::Parquet(writing) => {
+                    let path = folder.join(&table.name);
+                    files::write(writing, table, &path);
+                    let path = format!("{}/", path.to_str().expect("a temporary folder has a plain name"));
+                    for context in [&engines.stock, &engines.weld] {
+                        let options = ParquetReadOptions::default();
+                        context.register_parquet(&table.name, &path, options).await.expect("the files just written");
+                    }
+                    [(), ()]
+                }
+            };
         }
         engines
     }

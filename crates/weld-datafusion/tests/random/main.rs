@@ -16,7 +16,7 @@ mod tables;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use case::{Case, Engines, Verdict};
+use case::{Case, Engines, Storage, Verdict};
 use files::Writing;
 use queries::Queries;
 use settings::Settings;
@@ -74,13 +74,17 @@ async fn try_seed(seed: u64, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let tables: Vec<Table> =
         ["a", "b", "c"][..1 + rng.below(3)].iter().map(|name| Table::new(&mut rng, name)).collect();
-    let writing = (!rng.one_in(2)).then(|| Writing(Rng::new(rng.number())));
+    let storage = match rng.below(4) {
+        0 => Storage::Memory,
+        1 => Storage::Encoded(rng.pick(&[1, 3, 10, 1000])),
+        _ => Storage::Parquet(Writing(Rng::new(rng.number()))),
+    };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let engines = Engines::new(&tables, writing.as_ref(), folder.path()).await;
+    let engines = Engines::new(&tables, &storage, folder.path()).await;
     for _ in 0..QUERIES_PER_SEED {
         let settings = Settings::new(&mut rng);
         let sql = Queries::new(&mut rng, &tables).query();
-        let case = Case { tables: tables.clone(), writing: writing.clone(), settings, sql };
+        let case = Case { tables: tables.clone(), storage: storage.clone(), settings, sql };
         tally.queries += 1;
         match engines.verdict(&case).await {
             Verdict::Same(summary) => {
@@ -124,7 +128,8 @@ async fn smallest(found: &Case, how: &str) -> String {
 
 /// Cases with less in them, those that take most away first.
 fn candidates(case: &Case) -> Box<dyn Iterator<Item = Case> + Send + '_> {
-    let memory = case.writing.is_some().then(|| Case { writing: None, ..case.clone() });
+    let is_elsewhere = !matches!(case.storage, Storage::Memory);
+    let memory = is_elsewhere.then(|| Case { storage: Storage::Memory, ..case.clone() });
     let settings = case.settings.fewer().into_iter().map(|settings| Case { settings, ..case.clone() });
     // In which order a window sees ties must stay decided.
     let edits = if case.sql.contains(" OVER (") { 0 } else { usize::MAX };

@@ -31,6 +31,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use weld_table::TableSource;
 
 use crate::expr::{all_exprs, is_volatile};
 
@@ -206,6 +207,9 @@ fn is_same_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> boo
         if let Some((a, b)) = a.downcast_ref::<MemorySourceConfig>().zip(b.downcast_ref::<MemorySourceConfig>()) {
             return a.projection() == b.projection();
         }
+        if let Some((a, b)) = a.downcast_ref::<TableSource>().zip(b.downcast_ref::<TableSource>()) {
+            return a.columns() == b.columns();
+        }
         let files = a.downcast_ref::<FileScanConfig>().zip(b.downcast_ref::<FileScanConfig>());
         return files.is_some_and(|(a, b)| a.file_source().projection() == b.file_source().projection());
     }
@@ -221,6 +225,9 @@ fn is_alike_source_exec(a: &DataSourceExec, b: &DataSourceExec) -> bool {
     let (a, b) = (a.data_source(), b.data_source());
     if let Some((a, b)) = a.downcast_ref::<MemorySourceConfig>().zip(b.downcast_ref::<MemorySourceConfig>()) {
         return is_same_memory(a, b);
+    }
+    if let Some((a, b)) = a.downcast_ref::<TableSource>().zip(b.downcast_ref::<TableSource>()) {
+        return a.has_same_rows(b);
     }
     let files = a.downcast_ref::<FileScanConfig>().zip(b.downcast_ref::<FileScanConfig>());
     files.is_some_and(|(a, b)| are_same_files(a, b))

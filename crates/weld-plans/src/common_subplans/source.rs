@@ -10,6 +10,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use weld_table::TableSource;
 
 /// Which columns of its table a source gives, if it could give others and all rows.
 pub(super) fn source_columns(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>> {
@@ -18,6 +19,9 @@ pub(super) fn source_columns(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>
         let all = || (0..memory.original_schema().fields().len()).collect();
         let can_change = plan.fetch().is_none() && memory.sort_information().is_empty();
         return can_change.then(|| memory.projection().clone().unwrap_or_else(all));
+    }
+    if let Some(table) = source.downcast_ref::<TableSource>() {
+        return plan.fetch().is_none().then(|| table.columns().to_vec());
     }
     let config = source.downcast_ref::<FileScanConfig>().filter(|config| config.limit.is_none())?;
     let parquet = config.file_source().downcast_ref::<ParquetSource>()?;
@@ -41,6 +45,9 @@ pub(super) fn with_source_columns(plan: &Arc<dyn ExecutionPlan>, columns: &[usiz
     if let Some(memory) = exec.data_source().downcast_ref::<MemorySourceConfig>() {
         let wide = MemorySourceConfig::try_new(memory.partitions(), memory.original_schema(), Some(columns.to_vec()))?;
         return Ok(DataSourceExec::from_data_source(wide.with_show_sizes(memory.show_sizes())));
+    }
+    if let Some(table) = exec.data_source().downcast_ref::<TableSource>() {
+        return Ok(DataSourceExec::from_data_source(table.with_columns(columns)?));
     }
     let Some(config) = exec.data_source().downcast_ref::<FileScanConfig>() else {
         return internal_err!("{} has no files", plan.name());

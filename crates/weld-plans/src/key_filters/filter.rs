@@ -121,6 +121,33 @@ impl KeyFilterExec {
     pub fn filters(&self) -> &[KeyFilter] {
         &self.filters
     }
+
+    /// Drops rows of `input`, which are those of a partition of its own input, with integers of any width in the columns that
+    /// the filters look at.
+    pub fn filtered(
+        &self,
+        input: SendableRecordBatchStream,
+        partition: usize,
+        context: &TaskContext,
+    ) -> SendableRecordBatchStream {
+        let schema = input.schema();
+        let batch_rows = context.session_config().batch_size();
+        // What is as good as full is not copied.
+        let coalescer =
+            BatchCoalescer::new(Arc::clone(&schema), batch_rows).with_biggest_coalesce_batch_size(Some(batch_rows / 2));
+        let rows = Rows {
+            input: Some(input),
+            coalescer,
+            filters: self.filters.clone(),
+            active: None,
+            input_rows: MetricBuilder::new(&self.metrics).counter("input_rows", partition),
+            paused: MetricBuilder::new(&self.metrics).counter("paused", partition),
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+        };
+        let rows =
+            stream::try_unfold(rows, |mut rows| async move { Ok(rows.next().await?.map(|batch| (batch, rows))) });
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
 }
 
 impl DisplayAs for KeyFilterExec {
@@ -192,23 +219,7 @@ impl ExecutionPlan for KeyFilterExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, Arc::clone(&context))?;
-        let schema = input.schema();
-        let batch_rows = context.session_config().batch_size();
-        // What is as good as full is not copied.
-        let coalescer =
-            BatchCoalescer::new(Arc::clone(&schema), batch_rows).with_biggest_coalesce_batch_size(Some(batch_rows / 2));
-        let rows = Rows {
-            input: Some(input),
-            coalescer,
-            filters: self.filters.clone(),
-            active: None,
-            input_rows: MetricBuilder::new(&self.metrics).counter("input_rows", partition),
-            paused: MetricBuilder::new(&self.metrics).counter("paused", partition),
-            baseline: BaselineMetrics::new(&self.metrics, partition),
-        };
-        let rows =
-            stream::try_unfold(rows, |mut rows| async move { Ok(rows.next().await?.map(|batch| (batch, rows))) });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        Ok(self.filtered(input, partition, &context))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

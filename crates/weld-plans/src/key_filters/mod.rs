@@ -30,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -38,6 +39,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use weld_table::TableSource;
 
 pub use self::collect::JoinKeysExec;
 pub use self::filter::{KeyFilter, KeyFilterExec};
@@ -325,8 +327,12 @@ impl Filter<'_> {
         }
     }
 
-    /// Whether a source has the filter that DataFusion's join makes of the same keys.
+    /// Whether a source drops rows by the filter that DataFusion's join makes of the same keys. An encoded table leaves out
+    /// zones alone.
     fn is_filtered_by_datafusion(&self, plan: &Arc<dyn ExecutionPlan>) -> bool {
+        if plan.downcast_ref::<DataSourceExec>().is_some_and(|exec| exec.data_source().is::<TableSource>()) {
+            return false;
+        }
         let produced = self.join.dynamic_expressions_produced();
         produced.first().and_then(|filter| filter.expression_id()).is_some_and(|id| has_filter(plan, id))
     }

@@ -1,5 +1,5 @@
-//! Filters among the predicates of a source that reads files: it prunes by the least and the greatest key, and readers that
-//! drop rows before they decode other columns find the set.
+//! Filters among the predicates of a source that reads files or an encoded table: it prunes by the least and the greatest key, and
+//! readers that drop rows before they decode other columns find the set.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::ExecutionPlan;
+use weld_table::TableSource;
 
 use crate::key_set::{KeySet, KeySetExpr};
 
@@ -35,7 +36,9 @@ pub(super) fn with_filter(
 ) -> Option<(Arc<dyn ExecutionPlan>, Arc<DynamicFilterPhysicalExpr>)> {
     // A limit counts rows that the filter would drop.
     let exec = plan.downcast_ref::<DataSourceExec>().filter(|exec| exec.fetch().is_none())?;
-    exec.data_source().downcast_ref::<FileScanConfig>()?;
+    if !exec.data_source().is::<FileScanConfig>() && !exec.data_source().is::<TableSource>() {
+        return None;
+    }
     let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(column)], lit(true)));
     let pushed: Arc<dyn PhysicalExpr> = Arc::<DynamicFilterPhysicalExpr>::clone(&filter);
     let source = exec.data_source().try_pushdown_filters(vec![pushed], config).ok()?.updated_node?;
