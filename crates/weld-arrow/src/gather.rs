@@ -26,7 +26,7 @@ pub struct Gather {
 impl Gather {
     /// Fails if the value is no vector of structs.
     pub fn new(rows: Value) -> Result<Gather> {
-        let starts = field_starts(&rows)?;
+        let starts = field_starts(rows.ty().element())?;
         let reader = RowsReader::new(rows.clone(), Arc::new(Schema::empty()), &[], Vec::new())?;
         Ok(Gather { rows, starts, reader })
     }

@@ -14,11 +14,12 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
-    SchemaRef, StringViewType, Utf8Type,
+    ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, Field, LargeBinaryType,
+    LargeUtf8Type, SchemaRef, StringViewType, Utf8Type,
 };
 use arrow::error::ArrowError;
 use weld_codegen::{ColumnView, Value};
+use weld_core::ty::Type;
 use weld_runtime::StringView;
 
 use crate::memory::{Owned, fixed_array, shared};
@@ -73,8 +74,10 @@ impl RowsReader {
             None => VecDeque::new(),
         };
         let rows = rows.field(0).unwrap_or(rows);
-        let mut nested = Vec::with_capacity(slots.len());
-        for (index, field) in schema.fields().iter().enumerate().take(slots.len()) {
+        let starts = field_starts(rows.ty().element())?;
+        let columns: Vec<(usize, bool)> = slots.iter().map(|slot| (starts[slot.field], slot.nullable)).collect();
+        let mut nested = Vec::with_capacity(columns.len());
+        for (index, field) in schema.fields().iter().enumerate().take(columns.len()) {
             nested.push(match moved.get(index).copied().flatten() {
                 Some(column) if is_taken(field.data_type()) => Some(Source::Batches(column)),
                 _ if !is_nested(field.data_type()) => None,
@@ -84,8 +87,27 @@ impl RowsReader {
                 },
             });
         }
-        let starts = field_starts(&rows)?;
-        let columns = slots.iter().map(|slot| (starts[slot.field], slot.nullable)).collect();
+        strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
+        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+    }
+
+    /// The same of rows that a numberer made: the number of each comes first. `slots` are those of the other columns.
+    pub fn numbered(
+        rows: Value,
+        schema: SchemaRef,
+        slots: &[Slot],
+        mut strings: Vec<Buffer>,
+        moved: &[Option<usize>],
+    ) -> Result<RowsReader> {
+        let row = rows.ty().element().and_then(|element| element.fields()).and_then(|fields| fields.get(1));
+        let starts = field_starts(row)?;
+        let others = slots.iter().map(|slot| (1 + starts[slot.field], slot.nullable));
+        let columns = std::iter::once((0, false)).chain(others).collect();
+        let source = |(field, moved): (&Arc<Field>, &Option<usize>)| match moved {
+            Some(column) if is_taken(field.data_type()) => Some(Source::Batches(*column)),
+            _ => None,
+        };
+        let nested = schema.fields().iter().zip(moved).map(source).collect();
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
         Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings, nested, batches: Vec::new() })
     }
@@ -343,8 +365,8 @@ fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<N
 }
 
 /// The first column of each field of a vector of structs.
-pub(crate) fn field_starts(rows: &Value) -> Result<Vec<usize>> {
-    let Some(fields) = rows.ty().element().and_then(|element| element.fields()) else {
+pub(crate) fn field_starts(row: Option<&Type>) -> Result<Vec<usize>> {
+    let Some(fields) = row.and_then(Type::fields) else {
         return Err(defect("a pipeline's result is no vector of structs"));
     };
     let columns = fields.iter().scan(0, |next, field| {

@@ -210,7 +210,7 @@ fn report(mut errors: Vec<Diagnostic>, source: &str, start: usize, part: &Part<'
 }
 
 const WORDS: &str = "let macro type true false bool i8 i16 i32 i64 i128 u8 u16 u32 u64 f32 f64 vec dict simd \
-    appender merger dictmerger groupbuilder groupmerger vecmerger for merge result if select iterate lookup optlookup \
+    appender merger dictmerger numberer groupbuilder groupmerger vecmerger for merge result if select iterate lookup optlookup \
     keyexists len slice sort tovec zip iter simditer fringeiter rangeiter nditer map filter flatten compare sum \
     min max pow exp log sqrt sin cos tan asin acos atan sinh cosh tanh erf serialize deserialize cudf broadcast assert \
     update :type :explain :time :load :help :quit";

@@ -106,12 +106,16 @@ pub fn has_dicts_of_bytes(ty: &Type) -> bool {
     }
 }
 
-/// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address.
+/// Where the rows of a numberer are in its state, behind the address of its table.
+pub(crate) const NUMBERED_ROWS: u64 = 8;
+
+/// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address, or this and those.
 fn builder_state(builder: &BuilderType) -> RowLayout {
     match builder {
         BuilderType::Merger { value, .. } => row(value),
         BuilderType::Appender(element) => RowLayout { size: 8 * (2 + columns(element).len() as u64), align: 8 },
         BuilderType::VecMerger { value, .. } => RowLayout { size: 8 * (1 + columns(value).len() as u64), align: 8 },
+        BuilderType::Numberer { row, .. } => RowLayout { size: 8 * (4 + columns(row).len() as u64), align: 8 },
         BuilderType::DictMerger { .. } | BuilderType::GroupBuilder { .. } => RowLayout { size: 8, align: 8 },
     }
 }

@@ -224,19 +224,24 @@ fn collect_slots(
 }
 
 impl StreamProgram {
-    /// The element type of the appender, if the program's result is what one appended: rows of scalars and strings, which
-    /// need nothing of the run's memory but their columns.
-    pub(crate) fn rows(&self) -> Option<(&Type, u64)> {
-        let ExprKind::Result(of) = &self.epilogue.kind else { return None };
-        match (&of.kind, &self.slots[..]) {
-            (ExprKind::Var(sym), [Slot { ty: BuilderType::Appender(element), offset, .. }])
-                if *sym == self.built
-                    && layout::columns(element).iter().all(|ty| ty.as_scalar().is_some() || ty.is_bytes()) =>
-            {
-                Some((element, *offset))
-            }
-            _ => None,
-        }
+    /// The element type of an appender and where its state is, if its rows may be taken out as they come: rows of scalars and
+    /// strings, which need nothing of the run's memory but their columns. Either the program's result is what the loop appended,
+    /// or it ends with the rows of a numberer, of which nothing else reads.
+    pub(crate) fn rows(&self) -> Option<(Type, u64)> {
+        let [Slot { ty, offset, .. }] = &self.slots[..] else { return None };
+        let is_built = |e: &Expr| matches!(e.kind, ExprKind::Var(sym) if sym == self.built);
+        let (element, offset) = match (ty, &self.epilogue.kind) {
+            (BuilderType::Appender(element), ExprKind::Result(of)) if is_built(of) => ((**element).clone(), *offset),
+            (BuilderType::Numberer { .. }, _) if ends_with_rows(&self.epilogue, self.built) => match ty.parts()?.1 {
+                BuilderType::Appender(element) => ((*element).clone(), *offset + layout::NUMBERED_ROWS),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        layout::columns(&element)
+            .iter()
+            .all(|ty| ty.as_scalar().is_some() || ty.is_bytes())
+            .then_some((element, offset))
     }
 
     /// What the entry points are made of.
@@ -286,11 +291,15 @@ impl StreamProgram {
         let copies_bytes = match &slot.ty {
             BuilderType::Appender(element) => self.rows().is_none() && layout::has_bytes(element),
             // Tables outlive the chunks that their keys and values come from.
-            BuilderType::DictMerger { key, .. } => layout::has_bytes(key),
+            BuilderType::DictMerger { key, .. } | BuilderType::Numberer { key, .. } => layout::has_bytes(key),
             BuilderType::GroupBuilder { key, value } => layout::has_bytes(key) || layout::has_bytes(value),
             BuilderType::Merger { .. } | BuilderType::VecMerger { .. } => false,
         };
-        Handle { copies_bytes, ..Handle::new(slot.ty.clone(), state, e.region) }
+        let copies_rows = match &slot.ty {
+            BuilderType::Numberer { row, .. } => self.rows().is_none() && layout::has_bytes(row),
+            _ => false,
+        };
+        Handle { copies_bytes, copies_rows, ..Handle::new(slot.ty.clone(), state, e.region) }
     }
 
     fn load_saved<'c>(&self, e: &mut Emitter<'c, '_>, state: PointerValue<'c>) -> Res<()> {
@@ -300,6 +309,31 @@ impl StreamProgram {
         }
         Ok(())
     }
+}
+
+/// Whether an epilogue is a struct of which the last field is the rows of the numberer `built`, which are read nowhere else.
+fn ends_with_rows(epilogue: &Expr, built: Sym) -> bool {
+    let (bindings, body) = match &epilogue.kind {
+        ExprKind::Let { bindings, body } => (&bindings[..], &**body),
+        _ => (&[][..], epilogue),
+    };
+    let is_result =
+        |e: &Expr| matches!(&e.kind, ExprKind::Result(of) if matches!(of.kind, ExprKind::Var(sym) if sym == built));
+    let Some(numbered) = bindings.iter().find(|binding| is_result(&binding.value)).map(|binding| binding.sym) else {
+        return false;
+    };
+    let ExprKind::Struct(fields) = &body.kind else { return false };
+    let is_rows = |e: &Expr| matches!(&e.kind, ExprKind::Field(of, 1) if matches!(of.kind, ExprKind::Var(sym) if sym == numbered));
+    let mut groups = 0;
+    epilogue.walk(&mut |e| {
+        let reads_groups =
+            matches!(&e.kind, ExprKind::Field(of, 0) if matches!(of.kind, ExprKind::Var(sym) if sym == numbered));
+        groups += usize::from(reads_groups);
+    });
+    fields.last().is_some_and(is_rows)
+        && epilogue.count_uses(built) == 1
+        && bindings.iter().map(|binding| binding.value.count_uses(numbered)).sum::<usize>() + body.count_uses(numbered)
+            == groups + 1
 }
 
 /// Loads the arguments, all but the stream.

@@ -119,6 +119,8 @@ pub enum BuilderType {
     Merger { value: Arc<Type>, op: MergeOp },
     /// Makes a `dict[K,V]`.
     DictMerger { key: Arc<Type>, value: Arc<Type>, op: MergeOp },
+    /// Makes a `{dict[K,V], vec[{i64,R}]}`: each merge's `R` with the place of its key's entry in `tovec` of the dictionary.
+    Numberer { key: Arc<Type>, value: Arc<Type>, op: MergeOp, row: Arc<Type> },
     /// Makes a `dict[K,vec[V]]`.
     GroupBuilder { key: Arc<Type>, value: Arc<Type> },
     /// Makes a `vec[T]` from an initial one.
@@ -233,6 +235,9 @@ impl BuilderType {
             BuilderType::DictMerger { key, value, .. } | BuilderType::GroupBuilder { key, value } => {
                 Type::structure([(**key).clone(), (**value).clone()])
             }
+            BuilderType::Numberer { key, value, row, .. } => {
+                Type::structure([(**key).clone(), (**value).clone(), (**row).clone()])
+            }
             BuilderType::VecMerger { value, .. } => Type::structure([Type::I64, (**value).clone()]),
         }
     }
@@ -245,8 +250,23 @@ impl BuilderType {
             }
             BuilderType::Merger { value, .. } => (**value).clone(),
             BuilderType::DictMerger { key, value, .. } => Type::Dict(key.clone(), value.clone()),
+            BuilderType::Numberer { key, value, row, .. } => {
+                let rows = Type::vec(BuilderType::numbered(row));
+                Type::structure([Type::Dict(key.clone(), value.clone()), rows])
+            }
             BuilderType::GroupBuilder { key, value } => Type::Dict(key.clone(), Arc::new(Type::Vec(value.clone()))),
         }
+    }
+
+    /// The builders that a numberer is: a dictmerger, and an appender of the rows with the numbers of their keys.
+    pub fn parts(&self) -> Option<(BuilderType, BuilderType)> {
+        let BuilderType::Numberer { key, value, op, row } = self else { return None };
+        let dict = BuilderType::DictMerger { key: key.clone(), value: value.clone(), op: op.clone() };
+        Some((dict, BuilderType::Appender(Arc::new(BuilderType::numbered(row)))))
+    }
+
+    fn numbered(row: &Type) -> Type {
+        Type::structure([Type::I64, row.clone()])
     }
 }
 
@@ -284,6 +304,7 @@ impl fmt::Display for BuilderType {
             BuilderType::Appender(element) => write!(f, "appender[{element}]"),
             BuilderType::Merger { value, op } => write!(f, "merger[{value},{op}]"),
             BuilderType::DictMerger { key, value, op } => write!(f, "dictmerger[{key},{value},{op}]"),
+            BuilderType::Numberer { key, value, op, row } => write!(f, "numberer[{key},{value},{op},{row}]"),
             BuilderType::GroupBuilder { key, value } => write!(f, "groupbuilder[{key},{value}]"),
             BuilderType::VecMerger { value, op } => write!(f, "vecmerger[{value},{op}]"),
         }

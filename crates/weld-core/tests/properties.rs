@@ -70,6 +70,7 @@ const WORDS: &[&str] = &[
     "appender",
     "merger",
     "dictmerger",
+    "numberer",
     "groupbuilder",
     "vecmerger",
     "vec",

@@ -27,6 +27,7 @@ use weld_window::WindowExec;
 use crate::code::Code;
 use crate::exec::WeldExec;
 use crate::gate::FEW_ROWS_REASON;
+use crate::lower::accumulated::Accumulating;
 use crate::lower::pipeline::Output;
 use crate::rule::foreign::EvaluateExec;
 use crate::scan::ScanExec;
@@ -50,6 +51,8 @@ pub struct Summary {
     pub declined: Vec<Declined>,
     /// The expressions that DataFusion evaluates for compiled operators.
     pub evaluated: Vec<String>,
+    /// The aggregates that DataFusion's accumulators compute, of rows whose groups compiled operators have found.
+    pub accumulated: Vec<String>,
     /// Spent on the plan's programs in the optimizer and in LLVM, whether for this query or an earlier one. Several pipelines
     /// may be of one program.
     pub compile_time: Duration,
@@ -83,6 +86,15 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
     if plan.name() == DeclinedExec::NAME { None } else { plan.downcast_ref() }
 }
 
+/// The aggregates of a pipeline that are not compiled.
+fn accumulated(exec: &WeldExec) -> impl Iterator<Item = &str> {
+    let accumulated = match &exec.inner.pipeline.kernel.output {
+        Output::Groups { accumulated, .. } => accumulated.as_ref(),
+        Output::Rows(_) | Output::Table(_) => None,
+    };
+    accumulated.into_iter().flat_map(|accumulated| accumulated.calls.iter().map(Accumulating::name))
+}
+
 /// The node that evaluates expressions, if this is one: it passes for a projection.
 fn evaluated(plan: &dyn ExecutionPlan) -> Option<&EvaluateExec> {
     (plan as &dyn Any).downcast_ref()
@@ -98,7 +110,10 @@ impl Summary {
             failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
             match &failed {
-                None => self.operators_compiled += exec.fused().len(),
+                None => {
+                    self.operators_compiled += exec.fused().len();
+                    self.accumulated.extend(accumulated(exec).map(str::to_owned));
+                }
                 Some(reason) => self.declined.extend(
                     exec.fused()
                         .iter()
@@ -152,6 +167,10 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if let Some(scan) = crate::scan::describe(exec.inner.source().as_ref(), pipeline.scan, &exec.inner.declined_columns)
     {
         write!(f, ", scan={scan}")?;
+    }
+    let accumulated: Vec<&str> = accumulated(exec).collect();
+    if !accumulated.is_empty() {
+        write!(f, ", accumulated by DataFusion: {}", accumulated.join(", "))?;
     }
     if let Some(fetch) = pipeline.fetch {
         write!(f, ", fetch={fetch}")?;

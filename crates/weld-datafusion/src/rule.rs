@@ -183,6 +183,20 @@ struct Built {
     per_partition: bool,
 }
 
+/// What operators a chain takes beside filters and projections.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// Aggregates: not below joins, whose tables are combined before anything is grouped, nor where the rows of groups are to be
+    /// given to accumulators as they come.
+    groups: bool,
+    /// Joins: not where the order of rows counts.
+    joins: bool,
+}
+
+impl Takes {
+    const ALL: Takes = Takes { groups: true, joins: true };
+}
+
 /// An operator that lowers: its step and what comes before it.
 struct Taken {
     step: Step,
@@ -311,8 +325,12 @@ impl Rewriter {
             Ok(started) => started,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
-        let groups = !matches!(sink, Sink::Join { .. });
-        let stopped = self.extend(&mut chain, groups)?;
+        let taken = match &sink {
+            Sink::Join { .. } => Takes { groups: false, ..Takes::ALL },
+            Sink::Aggregate(aggregate) => Takes { groups: !aggregate.accumulates(), joins: !aggregate.is_ordered() },
+            _ => Takes::ALL,
+        };
+        let stopped = self.extend(&mut chain, taken)?;
         if chain.fused.is_empty() {
             return Ok(Err(stopped));
         }
@@ -324,12 +342,9 @@ impl Rewriter {
 
     fn aggregate(&self, exec: &AggregateExec, keep_partitioning: bool) -> lower::Result<(Sink, Chain)> {
         enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
-        let aggregate = Aggregate::of(exec)?;
+        let aggregate = Aggregate::checked(exec)?;
         let exprs: Vec<_> = aggregate.exprs().cloned().collect();
         let sink = Sink::Aggregate(aggregate);
-        if !exec.input().schema().fields().is_empty() {
-            sink.check(&exec.input().schema())?;
-        }
         let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
         chain.relies = relies(exec.mode());
         chain.fused.push(fused(exec));
@@ -337,18 +352,17 @@ impl Rewriter {
         Ok((sink, chain))
     }
 
-    /// Takes operators into the chain as long as they lower; gives the reason for which the next does not. `groups` if
-    /// an aggregate may be among them: the tables of joins are combined before anything is grouped.
-    fn extend(&mut self, chain: &mut Chain, groups: bool) -> Result<Unsupported> {
+    /// Takes operators into the chain as long as they lower; gives the reason for which the next does not.
+    fn extend(&mut self, chain: &mut Chain, takes: Takes) -> Result<Unsupported> {
         loop {
             let node = Arc::clone(&chain.source);
             let taken = if let Some(filter) = node.downcast_ref::<FilterExec>() {
                 self.filter(filter, chain)
             } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
                 self.projection(projection, chain)
-            } else if let Some(join) = self.recognised(&node) {
+            } else if let Some(join) = self.recognised(&node).filter(|_| takes.joins) {
                 self.join(join, chain)?
-            } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|_| groups) {
+            } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|_| takes.groups) {
                 self.groups(aggregate, chain)
             } else {
                 Err(Unsupported::new(node.name(), "no lowering for this operator"))
@@ -410,7 +424,7 @@ impl Rewriter {
         let joins = chain.steps.iter().any(|step| matches!(step, Step::Probe { .. }));
         enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
         let aggregate = Aggregate::of(exec)?;
-        if joins || aggregate.partial || aggregate.group.is_empty() {
+        if joins || aggregate.partial || aggregate.group.is_empty() || aggregate.accumulates() {
             return Err(Unsupported::new("AggregateExec", "ends a pipeline of its own"));
         }
         chain.exprs.extend(aggregate.exprs().cloned());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weld_codegen::{Chunk, Column, CompileError, Compiled, OptLevel, Options, Stream, Tiers, Value as Native, compile};
 use weld_core::interp::Value;
 use weld_core::ir::{ExprKind, Iter, Program};
+use weld_core::ty::Type;
 use weld_core::{RuntimeError, opt};
 use weld_runtime::Context;
 
@@ -47,13 +48,18 @@ impl ByChunks {
             Err(CompileError::Unsupported { .. }) => return None,
             compiled => compiled.unwrap_or_else(|error| panic!("{error}")),
         };
+        // Rows of two runs that were taken have numbers of two dictionaries.
+        if self.combined && compiled.streams_rows() && program.body.ty.element().is_none() {
+            return None;
+        }
         let others = args.iter().zip(&program.params).filter(|(_, param)| !param.stream);
         let others: Result<Vec<Native>, RuntimeError> =
             others.map(|(arg, param)| Native::from_interp(&param.ty, arg)).collect();
         let others = others.ok()?;
         let half = if self.combined { rows.len() / 2 } else { rows.len() };
         let ty = &program.params[at].ty;
-        Some(run(&compiled, &others, [&rows[..half], &rows[half..]], ty, self.combined))
+        let body = &program.body.ty;
+        Some(run(&compiled, &others, [&rows[..half], &rows[half..]], (ty, body), self.combined))
     }
 }
 
@@ -61,7 +67,7 @@ fn run(
     compiled: &Arc<Compiled>,
     args: &[Native],
     halves: [&[Value]; 2],
-    ty: &weld_core::ty::Type,
+    (ty, body): (&Type, &Type),
     combined: bool,
 ) -> Result<Value, RuntimeError> {
     let start = || compiled.stream(Arc::new(Context::unlimited()), args.to_vec());
@@ -69,7 +75,13 @@ fn run(
     if let Some(rows) = process(&mut stream, halves[0], ty)? {
         let mut all = rows;
         all.extend(process(&mut stream, halves[1], ty)?.unwrap_or_default());
-        return Ok(Value::vec(all));
+        if body.element().is_some() {
+            return Ok(Value::vec(all));
+        }
+        // The rows of a numberer are the last field.
+        let Value::Struct(fields) = stream.finish()?.to_interp()? else { panic!("rows of no numberer") };
+        let others = fields.iter().take(fields.len() - 1).cloned();
+        return Ok(Value::structure(others.chain([Value::vec(all)])));
     }
     if combined {
         let mut other = start()?;
@@ -80,7 +92,7 @@ fn run(
 }
 
 /// Gives rows to a stream, chunk by chunk. What it appends, if that comes chunk by chunk too.
-fn process(stream: &mut Stream, rows: &[Value], ty: &weld_core::ty::Type) -> Result<Option<Vec<Value>>, RuntimeError> {
+fn process(stream: &mut Stream, rows: &[Value], ty: &Type) -> Result<Option<Vec<Value>>, RuntimeError> {
     let mut appended = None;
     let mut rest = rows;
     for size in ROWS.iter().cycle() {

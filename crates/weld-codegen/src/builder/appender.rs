@@ -94,7 +94,7 @@ impl<'c> Builders<'c, '_> {
         self.offset(state, 16 + 8 * column as u64)
     }
 
-    fn appender_columns(&self, state: PointerValue<'c>, element: &Type) -> Res<Vec<PointerValue<'c>>> {
+    pub(super) fn appender_columns(&self, state: PointerValue<'c>, element: &Type) -> Res<Vec<PointerValue<'c>>> {
         (0..layout::columns(element).len()).map(|i| self.load_ptr(self.column_slot(state, i)?)).collect()
     }
 

@@ -64,6 +64,7 @@ impl<'c> Builders<'c, '_> {
                 self.copy_state(builder, y.state, state)?;
                 Ok(Val::Builder(Rc::new(Handle {
                     copies_bytes: x.copies_bytes || y.copies_bytes,
+                    copies_rows: x.copies_rows || y.copies_rows,
                     ..Handle::new(builder.clone(), state, self.inner_region(x.region, y.region))
                 })))
             }

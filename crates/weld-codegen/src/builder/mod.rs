@@ -8,6 +8,7 @@ mod dict_merger;
 mod group_builder;
 mod join;
 mod merger;
+mod numberer;
 mod serialize;
 mod struct_op;
 mod vec_merger;
@@ -95,7 +96,10 @@ impl<'c> Builders<'c, '_> {
         span: Span,
     ) -> Res<Val<'c>> {
         let state = self.alloca(layout::row(&Type::Builder(ty.clone())).size, "builder")?;
-        let region = self.region_for(&ty.result_type());
+        let region = match ty.parts() {
+            Some((table, rows)) => self.region_for_all(&[&table.result_type(), &rows.result_type()]),
+            None => self.region_for(&ty.result_type()),
+        };
         let hint = match (ty, arg) {
             (BuilderType::Appender(_), Some(hint)) => Some(hint.clone().into_int()?),
             _ => None,
@@ -118,6 +122,7 @@ impl<'c> Builders<'c, '_> {
             BuilderType::Merger { value, op } => self.start_merger(handle, value, op, arg),
             BuilderType::VecMerger { value, .. } => self.start_vec_merger(handle, value, arg, own, span),
             BuilderType::DictMerger { key, value, op } => self.start_dict_merger(handle, key, value, op, span),
+            BuilderType::Numberer { .. } => self.start_numberer(handle, span),
             BuilderType::GroupBuilder { key, value } => self.start_group_builder(handle, key, value, span),
         }
     }
@@ -145,6 +150,7 @@ impl<'c> Builders<'c, '_> {
             BuilderType::Merger { value: ty, op } => self.merge_merger(handle, ty, op, value, span),
             BuilderType::VecMerger { value: ty, op } => self.merge_vec_merger(handle, ty, op, value, span),
             BuilderType::DictMerger { key, value: ty, op } => self.merge_dict_merger(handle, key, ty, op, value, span),
+            BuilderType::Numberer { .. } => self.merge_numberer(handle, value, span),
             BuilderType::GroupBuilder { key, value: ty } => self.merge_group_builder(handle, key, ty, value, span),
         }
     }
@@ -161,6 +167,7 @@ impl<'c> Builders<'c, '_> {
             BuilderType::Merger { value, .. } => self.load_row(value, handle.state, false),
             BuilderType::VecMerger { value, .. } => self.result_vec_merger(&handle, value),
             BuilderType::DictMerger { key, value, op } => self.result_dict_merger(&handle, key, value, op, span),
+            BuilderType::Numberer { .. } => self.result_numberer(&handle, span),
             BuilderType::GroupBuilder { key, value } => self.result_group_builder(&handle, key, value, span),
         }
     }
@@ -175,6 +182,7 @@ impl<'c> Builders<'c, '_> {
             }
             BuilderType::VecMerger { value, op } => self.combine_vec_merger(handle, value, op, other, span),
             BuilderType::DictMerger { key, value, op } => self.combine_dict_merger(handle, key, value, op, other, span),
+            BuilderType::Numberer { .. } => self.combine_numberer(handle, other, span),
             BuilderType::GroupBuilder { key, value } => self.combine_group_builder(handle, key, value, other, span),
         }
     }
@@ -210,6 +218,10 @@ impl<'c> Builders<'c, '_> {
             }
             BuilderType::Appender(element) => self.copy_words(from, to, 2, layout::columns(element).len()),
             BuilderType::VecMerger { value, .. } => self.copy_words(from, to, 1, layout::columns(value).len()),
+            BuilderType::Numberer { row, .. } => {
+                self.copy_words(from, to, 0, 1)?;
+                self.copy_words(self.offset(from, 8)?, self.offset(to, 8)?, 2, 1 + layout::columns(row).len())
+            }
             BuilderType::DictMerger { .. } | BuilderType::GroupBuilder { .. } => self.copy_words(from, to, 0, 1),
         }
     }

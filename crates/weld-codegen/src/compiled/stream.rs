@@ -212,12 +212,14 @@ impl Stream {
         result
     }
 
-    /// Rows appended since the last call, for a program whose body is `result` of an appender loop over the stream.
-    /// `None` for other programs. Long strings point into the chunks since then, or into arguments. The run's pool does not
+    /// Rows appended since the last call, for a program whose body is `result` of an appender loop over the stream, or a struct that
+    /// ends with the rows of a numberer that such a loop fills; its result has only the rows that were not taken. `None` for other
+    /// programs. Long strings point into the chunks since then, or into arguments. The run's pool does not
     /// count them any more.
     pub fn rows(&mut self) -> Option<Rows> {
         let compiled = self.compiled.clone();
         let (element, offset) = compiled.stream.as_ref()?.rows()?;
+        let element = &element;
         if self.failed.is_some() {
             return None;
         }

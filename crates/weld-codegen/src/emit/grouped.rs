@@ -55,8 +55,10 @@ impl<'c> Grouped<'_, 'c> {
     /// Those of keys and values, and how values are merged.
     fn types(&self) -> Res<(&Type, &Type, &MergeOp)> {
         match &self.handle.ty {
-            BuilderType::DictMerger { key, value, op } => Ok((key, value, op)),
-            _ => Err(internal("groups in a builder that is no dictmerger")),
+            BuilderType::DictMerger { key, value, op } | BuilderType::Numberer { key, value, op, .. } => {
+                Ok((key, value, op))
+            }
+            _ => Err(internal("groups in a builder that makes no dictionary")),
         }
     }
 
@@ -189,6 +191,14 @@ impl<'c> Emitter<'c, '_> {
         if let Some(few) = &plan.few {
             let groups = self.load_i64(self.offset(table, DictOffsets::LEN as u64)?)?;
             self.merge_strip_of_few(few, grouped, &Strip { start, size, groups, is_spread }, &at, each)?;
+            if plan.row.is_some() {
+                self.gather_loop(size, |e, j| {
+                    e.bind_row(grouped, start, j)?;
+                    plan.bindings.iter().try_for_each(|binding| e.bind(binding))?;
+                    let number = e.load(i32, e.element_ptr(i32.into(), *numbers, j)?)?.into_int_value();
+                    e.append_row(grouped, number)
+                })?;
+            }
             self.branch(done)?;
         } else {
             self.branch(each)?;
@@ -200,13 +210,21 @@ impl<'c> Emitter<'c, '_> {
                 e.bind(binding)?;
             }
             let number = e.load(i32, e.element_ptr(i32.into(), *numbers, j)?)?.into_int_value();
-            let number = e.to_i64(number)?;
-            let at = at(e, number)?;
-            e.merge_expr_at(ty, op, (at, table), plan.value, site.span)
+            let at = at(e, e.to_i64(number)?)?;
+            e.merge_expr_at(ty, op, (at, table), plan.value, site.span)?;
+            e.append_row(grouped, number)
         })?;
         self.branch(done)?;
         self.at(done);
         Ok(())
+    }
+
+    /// Appends the row that is bound, if the builder is a numberer.
+    fn append_row(&mut self, grouped: &Grouped<'_, 'c>, number: IntValue<'c>) -> Res<()> {
+        let Some(row) = grouped.plan.row else { return Ok(()) };
+        let row = self.emit(row)?;
+        let number = self.to_i64(number)?;
+        self.append_numbered(grouped.handle, number, &row, grouped.site.span)
     }
 
     /// Binds the loop's own symbols for row `j` of the strip at `start`.

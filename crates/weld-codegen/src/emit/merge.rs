@@ -7,6 +7,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::MergeOp;
 use weld_core::ty::{BuilderType, Type};
+use weld_runtime::DictOffsets;
 
 use super::{Emitter, Handle, Res, Val};
 use crate::layout;
@@ -23,6 +24,17 @@ impl<'c> Emitter<'c, '_> {
                 let known = self.known_hash(&entry[0]);
                 let at = self.value_of_key(&handle, (key, ty, op), (&key_value, known), span)?;
                 self.merge_expr_at(ty, op, at, &entry[1], span)?;
+            }
+            (BuilderType::Numberer { key, value: ty, op, .. }, ExprKind::Struct(entry)) if entry.len() == 3 => {
+                let key_value = self.emit(&entry[0])?;
+                let known = self.known_hash(&entry[0]);
+                let number = self.row_of_key(&handle, (key, ty, op), (&key_value, known), span)?;
+                let table = self.load_ptr(handle.state)?;
+                let rows = self.load_ptr(self.offset(table, DictOffsets::ROWS as u64)?)?;
+                let at = self.merged_value_ptr(rows, key, ty, number)?;
+                self.merge_expr_at(ty, op, (at, table), &entry[1], span)?;
+                let row = self.emit(&entry[2])?;
+                self.append_numbered(&handle, number, &row, span)?;
             }
             _ => {
                 let value = self.emit(value)?;

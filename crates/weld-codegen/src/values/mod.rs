@@ -106,8 +106,14 @@ impl<'c, 'u> Values<'c, 'u> {
     /// The region for a new object whose value has this type: the innermost scratch memory that neither it nor a value
     /// inside of its memory can leave.
     pub(crate) fn region_for(&mut self, ty: &Type) -> PointerValue<'c> {
-        let mut kept = vec![ty];
-        if let Type::Dict(key, value) = ty {
+        self.region_for_all(&[ty])
+    }
+
+    /// The same for an object that makes a value of each of these types.
+    pub(crate) fn region_for_all(&mut self, types: &[&Type]) -> PointerValue<'c> {
+        let mut kept = types.to_vec();
+        for ty in types {
+            let Type::Dict(key, value) = ty else { continue };
             // The values of groups lie in the table's columns, and copies of keys that are vectors in its arena.
             kept.extend(value.element().map(|_| &**value));
             vectors(key, &mut kept);

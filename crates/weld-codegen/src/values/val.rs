@@ -107,6 +107,8 @@ pub(crate) struct Handle<'c> {
     pub(crate) hint: Option<IntValue<'c>>,
     /// The builder outlives the chunks of a stream, so the bytes of strings that it keeps must be copied.
     pub(crate) copies_bytes: bool,
+    /// The same of the rows of a numberer.
+    pub(crate) copies_rows: bool,
 }
 
 impl<'c> Handle<'c> {
@@ -120,6 +122,7 @@ impl<'c> Handle<'c> {
             filled: RefCell::default(),
             hint: None,
             copies_bytes: false,
+            copies_rows: false,
         }
     }
 }

@@ -59,6 +59,13 @@ pub(crate) enum State {
         entries: BTreeMap<Key, Value>,
         charge: Charge,
     },
+    Numberer {
+        /// The dictmerger that it holds.
+        entries: Box<State>,
+        /// The key and the row of each merge.
+        rows: Vec<(Key, Value)>,
+        charge: Charge,
+    },
     GroupBuilder {
         groups: BTreeMap<Key, (Vec<Value>, Charge)>,
         charge: Charge,
@@ -88,6 +95,11 @@ impl State {
                 let unit = identity_value(op, value).ok_or(BROKEN)?;
                 State::DictMerger { op: op.clone(), unit, entries: BTreeMap::new(), charge }
             }
+            BuilderType::Numberer { .. } => {
+                let (dict, _) = ty.parts().ok_or(BROKEN)?;
+                let entries = Box::new(State::new(&dict, None, charge.sibling())?);
+                State::Numberer { entries, rows: Vec::new(), charge }
+            }
             BuilderType::GroupBuilder { .. } => State::GroupBuilder { groups: BTreeMap::new(), charge },
             BuilderType::VecMerger { op, .. } => {
                 let Some(Value::Vec(initial)) = arg else { return Err(BROKEN) };
@@ -116,6 +128,13 @@ impl State {
                         entries.insert(key, entry);
                     }
                 }
+            }
+            State::Numberer { entries, rows, charge } => {
+                let Value::Struct(parts) = &merged else { return Err(BROKEN) };
+                let [key, value, row] = &**parts else { return Err(BROKEN) };
+                charge.grow(ENTRY_BYTES + row.footprint())?;
+                entries.merge(Value::structure([key.clone(), value.clone()]))?;
+                rows.push((Key::new(key), row.clone()));
             }
             State::GroupBuilder { groups, charge } => {
                 let (key, merged) = pair(&merged)?;
@@ -147,6 +166,16 @@ impl State {
             }
             State::Merger { value, .. } => value,
             State::DictMerger { entries, charge, .. } => Value::Dict(Dictionary::charged(entries, charge)),
+            State::Numberer { mut entries, rows, charge } => {
+                let State::DictMerger { entries: known, .. } = &*entries else { return Err(BROKEN) };
+                let numbers: BTreeMap<Key, i64> = known.keys().cloned().zip(0..).collect();
+                let row = |(key, row): (Key, Value)| {
+                    let number = numbers.get(&key).ok_or(BROKEN)?;
+                    Ok(Value::structure([Value::i64(*number), row]))
+                };
+                let rows = rows.into_iter().map(row).collect::<Result<Vec<_>, Failure>>()?;
+                Value::structure([entries.finish()?, Value::Vec(Vector::charged(rows, charge))])
+            }
             State::GroupBuilder { groups, charge } => {
                 let entries = groups
                     .into_iter()

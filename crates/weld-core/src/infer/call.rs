@@ -349,7 +349,7 @@ impl<'a> Infer<'a> {
             Con::Appender => Types::I64,
             Con::Merger(_) => parts[0],
             Con::VecMerger(_) => self.con(span, Con::Vec, &parts),
-            Con::DictMerger(_) | Con::GroupBuilder => {
+            Con::DictMerger(_) | Con::Numberer(_) | Con::GroupBuilder => {
                 let args = args.unwrap_or_default();
                 if !args.is_empty() {
                     return self.wrong_count(&name, "no", args.len(), span);

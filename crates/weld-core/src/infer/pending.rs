@@ -150,6 +150,12 @@ impl Infer<'_> {
                     Shape::Con(Con::Appender | Con::VecMerger(_), parts) => self.con(span, Con::Vec, &parts),
                     Shape::Con(Con::Merger(_), parts) => parts[0],
                     Shape::Con(Con::DictMerger(_), parts) => self.con(span, Con::Dict, &parts),
+                    Shape::Con(Con::Numberer(_), parts) => {
+                        let dict = self.con(span, Con::Dict, &parts[..2]);
+                        let row = self.con(span, Con::Struct, &[Types::I64, parts[2]]);
+                        let rows = self.con(span, Con::Vec, &[row]);
+                        self.con(span, Con::Struct, &[dict, rows])
+                    }
                     Shape::Con(Con::GroupBuilder, parts) => {
                         let group = self.con(span, Con::Vec, &parts[1..]);
                         self.con(span, Con::Dict, &[parts[0], group])
@@ -197,7 +203,9 @@ impl Infer<'_> {
     fn merge_exact(&mut self, builder: Ty, value: Ty, span: Span, hint: Option<String>) {
         let wanted = match self.types.shape(builder) {
             Shape::Con(Con::Appender | Con::Merger(_), parts) => parts[0],
-            Shape::Con(Con::DictMerger(_) | Con::GroupBuilder, parts) => self.con(span, Con::Struct, &parts),
+            Shape::Con(Con::DictMerger(_) | Con::Numberer(_) | Con::GroupBuilder, parts) => {
+                self.con(span, Con::Struct, &parts)
+            }
             Shape::Con(Con::VecMerger(_), parts) => self.con(span, Con::Struct, &[Types::I64, parts[0]]),
             Shape::Con(..) => {
                 let message = format!("`merge` needs a builder, not {}", self.types.show(builder));

@@ -57,6 +57,9 @@ impl<'a> Infer<'a> {
             TypeKind::DictMerger(key, value, op) => {
                 (Con::DictMerger(op.clone()), vec![part(self, key), part(self, value)])
             }
+            TypeKind::Numberer(key, value, op, row) => {
+                (Con::Numberer(op.clone()), vec![part(self, key), part(self, value), part(self, row)])
+            }
         };
         if con == Con::Simd
             && !matches!(self.types.shape(parts[0]), super::types::Shape::Con(Con::Scalar(_), _))

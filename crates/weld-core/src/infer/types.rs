@@ -25,6 +25,7 @@ pub(super) enum Con {
     Appender,
     Merger(MergeOp),
     DictMerger(MergeOp),
+    Numberer(MergeOp),
     GroupBuilder,
     VecMerger(MergeOp),
 }
@@ -221,6 +222,9 @@ impl Types {
                 BuilderType::DictMerger { key, value, op } => {
                     (Con::DictMerger(op.clone()), vec![self.import(key), self.import(value)])
                 }
+                BuilderType::Numberer { key, value, op, row } => {
+                    (Con::Numberer(op.clone()), vec![self.import(key), self.import(value), self.import(row)])
+                }
                 BuilderType::GroupBuilder { key, value } => {
                     (Con::GroupBuilder, vec![self.import(key), self.import(value)])
                 }
@@ -248,6 +252,9 @@ impl Types {
             Con::Appender => Type::Builder(BuilderType::Appender(next()?)),
             Con::Merger(op) => Type::Builder(BuilderType::Merger { value: next()?, op }),
             Con::DictMerger(op) => Type::Builder(BuilderType::DictMerger { key: next()?, value: next()?, op }),
+            Con::Numberer(op) => {
+                Type::Builder(BuilderType::Numberer { key: next()?, value: next()?, op, row: next()? })
+            }
             Con::GroupBuilder => Type::Builder(BuilderType::GroupBuilder { key: next()?, value: next()? }),
             Con::VecMerger(op) => Type::Builder(BuilderType::VecMerger { value: next()?, op }),
         };
@@ -273,7 +280,7 @@ impl Types {
             Shape::Con(con, parts) => (con, parts),
             Shape::Unknown | Shape::Error => return out.push('?'),
         };
-        let (name, op) = match &con {
+        let (name, mut op) = match &con {
             Con::Scalar(kind) => return out.push_str(kind.name()),
             Con::Simd => ("simd", None),
             Con::Vec => ("vec", None),
@@ -282,12 +289,18 @@ impl Types {
             Con::Appender => ("appender", None),
             Con::Merger(op) => ("merger", Some(op)),
             Con::DictMerger(op) => ("dictmerger", Some(op)),
+            Con::Numberer(op) => ("numberer", Some(op)),
             Con::GroupBuilder => ("groupbuilder", None),
             Con::VecMerger(op) => ("vecmerger", Some(op)),
         };
         out.push_str(name);
         out.push(if con == Con::Struct { '{' } else { '[' });
+        // The row of a numberer stands behind the op.
+        let before_op = if matches!(con, Con::Numberer(_)) { 2 } else { parts.len() };
         for (i, part) in parts.iter().enumerate() {
+            if let Some(op) = op.take_if(|_| i == before_op) {
+                let _ = write!(out, ",{op}");
+            }
             if i > 0 {
                 out.push(',');
             }

@@ -367,6 +367,11 @@ pub fn dict_merger(key: Type, value: Type, op: MergeOp) -> Expr {
     builder(BuilderType::DictMerger { key: Arc::new(key), value: Arc::new(value), op })
 }
 
+/// An empty `numberer[K,V,op,R]`.
+pub fn numberer(key: Type, value: Type, op: MergeOp, row: Type) -> Expr {
+    builder(BuilderType::Numberer { key: Arc::new(key), value: Arc::new(value), op, row: Arc::new(row) })
+}
+
 /// An empty `groupbuilder[K,V]`.
 pub fn group_builder(key: Type, value: Type) -> Expr {
     builder(BuilderType::GroupBuilder { key: Arc::new(key), value: Arc::new(value) })

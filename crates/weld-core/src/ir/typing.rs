@@ -228,6 +228,11 @@ pub fn builder_type(builder: &BuilderType) -> Result<(), String> {
             dict_key(key)?;
             merge_op(op, value)
         }
+        BuilderType::Numberer { key, value, op, row } => {
+            dict_key(key)?;
+            merge_op(op, value)?;
+            storable("the row of a numberer", row)
+        }
         BuilderType::GroupBuilder { key, value } => {
             dict_key(key)?;
             storable("the value of a groupbuilder", value)

@@ -112,7 +112,7 @@ fn held(builder: &Type) -> Option<(&[Type], Shape)> {
         BuilderType::Appender(element) => (element, Shape::List),
         BuilderType::DictMerger { value, .. } => (value, Shape::Dict(Leaf::Value)),
         BuilderType::GroupBuilder { value, .. } => (value, Shape::Dict(Leaf::List)),
-        BuilderType::VecMerger { .. } => return None,
+        BuilderType::Numberer { .. } | BuilderType::VecMerger { .. } => return None,
     };
     value.fields().filter(|fields| fields.len() > 1).map(|fields| (fields, shape))
 }
@@ -305,7 +305,7 @@ fn shrunk_builder(ty: &Type, kept: &[usize]) -> Option<BuilderType> {
             BuilderType::DictMerger { key: key.clone(), value: value(v), op: op(o) }
         }
         BuilderType::GroupBuilder { key, value: v } => BuilderType::GroupBuilder { key: key.clone(), value: value(v) },
-        BuilderType::VecMerger { .. } => return None,
+        BuilderType::Numberer { .. } | BuilderType::VecMerger { .. } => return None,
     })
 }
 

@@ -78,6 +78,7 @@ pub(super) fn form_of_type(word: &str) -> Option<&'static str> {
         "merger" => "it is written `merger[T,op]`",
         "vecmerger" => "it is written `vecmerger[T,op]`",
         "dictmerger" => "it is written `dictmerger[K,V,op]`",
+        "numberer" => "it is written `numberer[K,V,op,R]`",
         "groupbuilder" | "groupmerger" => "it is written `groupbuilder[K,V]`",
         _ => return None,
     })

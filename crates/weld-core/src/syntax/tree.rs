@@ -158,6 +158,8 @@ pub enum TypeKind {
     Merger(Box<TypeExpr>, MergeOp),
     /// `dictmerger[K,V,op]`
     DictMerger(Box<TypeExpr>, Box<TypeExpr>, MergeOp),
+    /// `numberer[K,V,op,R]`
+    Numberer(Box<TypeExpr>, Box<TypeExpr>, MergeOp, Box<TypeExpr>),
     /// `groupbuilder[K,V]`
     GroupBuilder(Box<TypeExpr>, Box<TypeExpr>),
     /// `vecmerger[T,op]`

@@ -78,6 +78,10 @@ impl Parser<'_> {
             "appender" => TypeKind::Appender(first),
             "dict" => TypeKind::Dict(first, self.second_type()),
             "groupbuilder" | "groupmerger" => TypeKind::GroupBuilder(first, self.second_type()),
+            "numberer" => {
+                let (value, op) = (self.second_type(), self.second_op());
+                TypeKind::Numberer(first, value, op, self.second_type())
+            }
             "merger" => TypeKind::Merger(first, self.second_op()),
             "vecmerger" => TypeKind::VecMerger(first, self.second_op()),
             _ => {

@@ -14,7 +14,7 @@ pub(crate) fn is_type_word(word: &str) -> bool {
 }
 
 pub(crate) fn is_builder_word(word: &str) -> bool {
-    matches!(word, "appender" | "merger" | "dictmerger" | "groupbuilder" | "groupmerger" | "vecmerger")
+    matches!(word, "appender" | "merger" | "dictmerger" | "numberer" | "groupbuilder" | "groupmerger" | "vecmerger")
 }
 
 pub(crate) fn scalar(word: &str) -> Option<ScalarKind> {

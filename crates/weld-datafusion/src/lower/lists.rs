@@ -199,6 +199,15 @@ pub(crate) fn given(lowering: &mut Lowering, rows: &Rows) -> Result<(Expr, Vec<S
     Ok((body, slots_given))
 }
 
+/// What rows that come out have of a value that [`lower_given`] gives: the number of its row in place of one that is moved.
+pub(super) fn given_value(sql: Sql) -> Result<Sql> {
+    let Some(parts) = sql.value.ty.fields().map(<[Type]>::len) else { return Ok(sql) };
+    if is_list(&sql.value.ty) && parts == 2 {
+        return Err(Unsupported::new("aggregate", "of a list that a function makes"));
+    }
+    Ok(Sql { value: ir::field(sql.value, parts - 1), ..sql })
+}
+
 /// A list's length as rows have it: that of an absent one is zero already.
 fn stored_length(length: Expr, valid: Option<Expr>) -> (Expr, bool) {
     match valid {

@@ -9,6 +9,7 @@
 //! and the next operator loops over `filtered`. Nothing is fused here: that is the optimizer's work. What has no
 //! lowering is the value [`Unsupported`], and the operator stays with DataFusion.
 
+pub(crate) mod accumulated;
 pub(crate) mod aggregate;
 pub(crate) mod cast;
 pub(crate) mod date;

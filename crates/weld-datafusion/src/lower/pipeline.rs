@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use weld_core::ir::Program;
+use weld_core::ir::{Program, build as ir};
 use weld_core::ty::Type;
 use weld_frontend::Source;
 
+use super::accumulated::Accumulated;
 use super::aggregate::Aggregate;
 use super::join::preserve::AtEnd;
 use super::join::{Join, Table};
@@ -98,6 +99,8 @@ pub(crate) enum Output {
     Groups {
         slots: Vec<Slot>,
         partial: bool,
+        /// What accumulators of DataFusion's are given while the rows come.
+        accumulated: Option<Arc<Accumulated>>,
     },
     Table(Table),
 }
@@ -237,12 +240,19 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         let below = step.needed(needed.last().expect("the sink's"));
         needed.push(below);
     }
-    let moved = match sink {
+    let mut moved = match sink {
         Sink::Rows => lists::moved(steps, columns),
+        Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) if aggregate.accumulates() => {
+            lists::moved(steps, columns)
+        }
         _ => Vec::new(),
     };
+    let given = match sink {
+        Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => aggregate.moved(&moved)?,
+        _ => moved.clone(),
+    };
     let mut lowering = Lowering::default();
-    let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"), &moved)?;
+    let (mut rows, inputs) = source(&mut lowering, input, &needed.pop().expect("the source's"), &given)?;
     for step in steps {
         rows = step.lower(&mut lowering, &rows, &needed.pop().expect("one a step"))?;
     }
@@ -253,17 +263,31 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         Sink::Rows => {
             all_columns(&rows)?;
             let (body, slots) = lists::given(&mut lowering, &rows)?;
-            let output = if grouped { Output::Groups { slots, partial: false } } else { Output::Rows(slots) };
+            let output = match grouped {
+                true => Output::Groups { slots, partial: false, accumulated: None },
+                false => Output::Rows(slots),
+            };
             (body, output)
         }
         Sink::Aggregate(aggregate) => {
-            let rows = aggregate.lower(&mut lowering, &rows)?;
             let partial = aggregate.partial && !aggregate.group.is_empty() && !grouped;
-            let output = Output::Groups { slots: slots(&rows)?, partial };
-            (rows.data, output)
+            let (data, rows, accumulated) = match aggregate.accumulates() {
+                true if grouped => return Err(Unsupported::new("AggregateExec", "accumulators of groups of groups")),
+                true => {
+                    let (rows, numbered, accumulated) = aggregate.lower_accumulating(&mut lowering, &rows, &moved)?;
+                    (ir::strct([rows.data.clone(), numbered]), rows, Some(Arc::new(accumulated)))
+                }
+                false => {
+                    let rows = aggregate.lower(&mut lowering, &rows)?;
+                    (rows.data.clone(), rows, None)
+                }
+            };
+            moved.clear();
+            (data, Output::Groups { slots: slots(&rows)?, partial, accumulated })
         }
         Sink::Ungrouped(aggregate) => {
             let rows = aggregate.lower_ungrouped(&mut lowering, &rows)?;
+            moved = aggregate.moved_of_states(&moved)?;
             let output = Output::Rows(slots(&rows)?);
             (rows.data, output)
         }
@@ -313,7 +337,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
 }
 
 /// The stream parameter: a struct of the needed columns. Some of them only pass through (`moved`).
-fn source(
+pub(super) fn source(
     lowering: &mut Lowering,
     schema: &Schema,
     needed: &[bool],

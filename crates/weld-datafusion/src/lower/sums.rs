@@ -88,7 +88,7 @@ mod tests {
         let checked = Arc::new(BinaryExpr::new(n(), Operator::Plus, lit(1_i64)).with_fail_on_overflow(true));
         let filtered = binary(n(), Operator::Plus, lit(4_i64));
         let mut calls = [n(), moved, alone.clone(), float(), float(), checked.clone(), filtered.clone()]
-            .map(|arg| Call { function: Function::Sum, args: vec![arg], filter: None, offset: 0 });
+            .map(|arg| Call { function: Function::Sum, args: vec![arg], filter: None, offset: 0, output: 0..1 });
         calls[6].filter = Some(binary(n(), Operator::Gt, lit(0_i64)));
         share(&mut calls, &schema);
         let expected: [(Arc<dyn PhysicalExpr>, i64); 7] =

@@ -15,7 +15,7 @@ use crate::code::Code;
 use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::gate::{self, Gate};
 use crate::lower::lists::list;
-use crate::lower::pipeline::Kernel;
+use crate::lower::pipeline::{Kernel, Output};
 use crate::scan::EncodedSource;
 
 /// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
@@ -61,12 +61,18 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
 fn known(inner: &Inner) -> Option<Arc<Code>> {
     let pipeline = &inner.pipeline;
     let is_ready = |code: &Code| match layouts(inner, &pipeline.kernel) {
+        _ if !gives_rows(&pipeline.kernel, code) => false,
         Some(layouts) => code.compiled.is_prepared(&layouts),
         None => true,
     };
     let code = pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan, is_ready)?;
     MetricBuilder::new(&inner.metrics).counter("cache_hits", 0).add(1);
     Some(code)
+}
+
+/// Whether code gives rows as they come, where accumulators need them. Code that was not fused does not.
+fn gives_rows(kernel: &Kernel, code: &Code) -> bool {
+    !matches!(kernel.output, Output::Groups { accumulated: Some(_), .. }) || code.compiled.streams_rows()
 }
 
 /// The first pipelines on every path down the plan.
@@ -93,6 +99,9 @@ pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
     let (code, new) = pipeline.code(kernel)?;
+    if !gives_rows(kernel, &code) {
+        return Err("its accumulators would get no rows before all have come".to_owned());
+    }
     prepare(inner, kernel, code, new)
 }
 

@@ -86,6 +86,9 @@ impl Run {
                 if self.memory.used() < PROBED_BYTES_MIN {
                     return Ok(());
                 }
+                if self.accumulation.is_some() {
+                    return self.adapt_accumulating(input_rows).await;
+                }
                 let output = kernel.output.clone();
                 let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else {
                     self.grouping = Grouping::Always;
@@ -111,13 +114,7 @@ impl Run {
                     return Ok(());
                 }
                 let share = rows as f64 / batch_rows as f64;
-                let (groups, rows) = (groups as f64, share * input_rows as f64);
-                let rows_at_end = share * self.rows_expected(input_rows);
-                let keys_max = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
-                let keys_max = keys_max.unwrap_or(f64::INFINITY);
-                if groups > self.ratio_max * rows
-                    && ratio_of_tables(groups, rows, rows_at_end, groups_max, keys_max) > RATIO_AT_END_MAX
-                {
+                if !self.pays(groups as f64, share * input_rows as f64, groups_max, input_rows) {
                     self.leave_out(code);
                     return Ok(());
                 }
@@ -126,6 +123,34 @@ impl Run {
                 self.open(&code, output)
             }
         }
+    }
+
+    /// Leaves grouping out or not, for good. What accumulators were given tells how many rows the groups have, so that these need
+    /// not be handed out for it: their states may be large.
+    async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
+        self.grouping = Grouping::Always;
+        let (Some(accumulation), Some(kernel)) = (&self.accumulation, &self.inner.pipeline.kernel.ungrouped) else {
+            return Ok(());
+        };
+        let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
+        let groups_max = groups * self.partial_bytes_max as f64 / self.memory.used() as f64;
+        if self.pays(groups, rows, groups_max, input_rows) {
+            return Ok(());
+        }
+        let output = kernel.output.clone();
+        let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(()) };
+        self.finish()?;
+        self.leave_out(Arc::clone(&code));
+        self.open(&code, output)
+    }
+
+    /// Whether so many groups of so many rows, which come of these rows of the input, are few enough.
+    fn pays(&self, groups: f64, rows: f64, groups_max: f64, input_rows: usize) -> bool {
+        let rows_at_end = rows / input_rows as f64 * self.rows_expected(input_rows);
+        let keys_max = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
+        let keys_max = keys_max.unwrap_or(f64::INFINITY);
+        groups <= self.ratio_max * rows
+            || ratio_of_tables(groups, rows, rows_at_end, groups_max, keys_max) <= RATIO_AT_END_MAX
     }
 
     /// Takes note of rows of the input that the table has.

@@ -7,6 +7,7 @@
 //! ```
 //! Dropping a stream raises the cancellation flag of its run.
 
+mod accumulation;
 mod compile;
 mod constants;
 mod failure;

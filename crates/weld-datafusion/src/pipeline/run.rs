@@ -21,6 +21,7 @@ use weld_codegen::{Stream, Value};
 use weld_frontend::Source;
 use weld_runtime::Context;
 
+use super::accumulation::Accumulation;
 use super::constants::constant;
 use super::failure::{Failure, guard, run};
 use super::grouping::Grouping;
@@ -32,6 +33,7 @@ use super::table::{BuildTable, CancelOnDrop, args};
 use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
+use crate::lower::accumulated::Accumulated;
 use crate::lower::lists::is_taken;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
@@ -78,6 +80,8 @@ pub(super) struct Run {
     rows_left: usize,
     pub(super) partial_bytes_max: usize,
     pub(super) grouping: Grouping,
+    /// DataFusion's accumulators of groups, where there are calls that are not compiled.
+    pub(super) accumulation: Option<Accumulation>,
     /// Where rows are collected to be grouped range by range of their keys' hashes.
     radix: Option<Radix>,
     /// Of groups to rows: above it, grouping does not pay.
@@ -126,6 +130,7 @@ impl Run {
         let name = format!("WeldExec[{partition}]");
         let kernel = &inner.pipeline.kernel;
         let memory = memory_of(&name, context, &kernel.output);
+        let accumulation = Accumulation::new(&name, &kernel.output, context)?;
         let stream = open(code, args.values.clone(), &memory, &cancel, &kernel.source)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
@@ -161,6 +166,7 @@ impl Run {
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
             partial_bytes_max: partial_bytes_max(inner, context),
             grouping: Grouping::new(kernel),
+            accumulation,
             radix: Radix::new(inner, partition, context),
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
@@ -197,6 +203,9 @@ impl Run {
                     let rows = self.process(batch).await?;
                     self.adapt(rows).await?;
                 }
+                Next::HandOut if self.accumulation.is_some() && matches!(self.output, Output::Groups { .. }) => {
+                    self.accumulate()?;
+                }
                 Next::HandOut => self.take_rows()?,
                 Next::Finish if self.settle() => {}
                 Next::Finish => {
@@ -215,6 +224,10 @@ impl Run {
         let rows_max = self.batch_rows_max.min(self.rows_left);
         let Some(reader) = self.reader.as_mut().filter(|_| rows_max > 0) else { return Ok(None) };
         if let Some(batch) = guard(|| Ok(reader.next_batch(rows_max)?))? {
+            let batch = match &mut self.accumulation {
+                Some(accumulation) => guard(|| Ok(accumulation.complete(&batch, &self.schema)?))?,
+                None => batch,
+            };
             self.give()?;
             self.rows_left -= batch.num_rows();
             return Ok(Some(batch.record_output(&self.metrics.baseline)));
@@ -223,6 +236,7 @@ impl Run {
         if let Some(memory) = self.finished.take() {
             memory.release();
         }
+        self.accumulation.iter_mut().for_each(Accumulation::release);
         Ok(None)
     }
 
@@ -447,13 +461,55 @@ impl Run {
                 let enough = pending_now >= self.batch_rows_max.min(self.rows_left);
                 if enough || self.held.len() >= self.held_max { self.take_rows() } else { Ok(()) }
             }
-            Output::Groups { partial: true, .. }
-                if self.memory.used() > self.partial_bytes_max || self.memory.excess() > 0 =>
-            {
-                self.empty_table()
+            Output::Groups { partial, .. } => {
+                let partial = *partial;
+                let refused = self.hold_for_accumulators((slice, columns), pending_now)?;
+                let is_full = self.memory.used() > self.partial_bytes_max || self.memory.excess() > 0;
+                match refused {
+                    Some(failure) if !partial => Err(failure),
+                    None if !partial || !is_full => Ok(()),
+                    _ => self.empty_table(),
+                }
             }
-            Output::Groups { .. } | Output::Table(_) => Ok(()),
+            Output::Table(_) => Ok(()),
         }
+    }
+
+    /// Holds a slice for the accumulators, if there are some, and gives them the `pending` rows if those are enough. What the pool
+    /// says if it refuses them the memory that they have taken.
+    fn hold_for_accumulators(
+        &mut self,
+        (slice, columns): (&RecordBatch, BatchColumns),
+        pending: usize,
+    ) -> Result<Option<Failure>, Failure> {
+        if self.accumulation.is_none() {
+            return Ok(None);
+        }
+        self.held.push((slice.clone(), columns));
+        if pending < self.batch_rows_max && self.held.len() < self.held_max {
+            return Ok(None);
+        }
+        self.accumulate()?;
+        let granted = self.accumulation.as_mut().map_or(Ok(()), Accumulation::reserve);
+        Ok(granted.err().map(|error| Failure::Refused(Arc::new(error))))
+    }
+
+    /// Gives the rows that have come so far to the accumulators.
+    fn accumulate(&mut self) -> Result<(), Failure> {
+        let (Some(stream), Some(accumulation)) = (&mut self.stream, &mut self.accumulation) else { return Ok(()) };
+        let (held, first) = (std::mem::take(&mut self.held), self.held_number);
+        self.held_number = self.row_number;
+        guard(|| {
+            let rows = stream.rows().ok_or_else(|| internal_datafusion_err!("groups without numbers of their rows"))?;
+            let Accumulated { numbered: schema, slots, moved, .. } = &*accumulation.of;
+            let (schema, rows) = (Arc::clone(schema), rows.value().clone());
+            let batches = numbered(&held, first, &schema, moved);
+            let mut reader = RowsReader::numbered(rows, schema, slots, string_buffers(&held), moved)?.over(batches);
+            while let Some(batch) = reader.next_batch(usize::MAX)? {
+                accumulation.add(batch)?;
+            }
+            Ok(())
+        })
     }
 
     /// Makes the rows that have come so far ready to be handed out.
@@ -477,25 +533,15 @@ impl Run {
                     return Ok(None);
                 }
             }
-            let moved = &self.inner.pipeline.kernel.moved;
-            let reader = RowsReader::moving(rows, Arc::clone(&self.schema), slots, strings, moved)?;
-            Ok(Some(reader.over(self.numbered())))
+            let kernel = &self.inner.pipeline.kernel;
+            let (schema, moved) = match (&self.accumulation, &self.output, &kernel.ungrouped) {
+                (Some(accumulation), Output::Rows(_), Some(ungrouped)) => (&accumulation.of.states, &ungrouped.moved),
+                (Some(accumulation), ..) => (&accumulation.of.groups, &kernel.moved),
+                (None, ..) => (&self.schema, &kernel.moved),
+            };
+            let reader = RowsReader::moving(rows, Arc::clone(schema), slots, strings, moved)?;
+            Ok(Some(reader.over(numbered(&self.held, self.held_number, schema, moved))))
         })
-    }
-
-    /// What is held, by the numbers of its rows; nothing where no column is moved.
-    fn numbered(&self) -> Numbered {
-        let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_taken(field.data_type());
-        if !self.schema.fields().iter().zip(&self.inner.pipeline.kernel.moved).any(is_moved) {
-            return Vec::new();
-        }
-        let mut next = self.held_number;
-        let numbered = self.held.iter().map(|(batch, _)| {
-            let first = next;
-            next += batch.num_rows() as u64;
-            (first, batch.clone())
-        });
-        numbered.collect()
     }
 
     fn marks(&self) -> Option<&Marks> {
@@ -545,6 +591,10 @@ impl Run {
     }
 
     fn finish_within(&mut self, excess: usize) -> Result<(), Failure> {
+        if self.accumulation.is_some() && matches!(self.output, Output::Groups { .. }) {
+            self.accumulate()?;
+            self.accumulation.as_mut().map_or(Ok(()), |accumulation| guard(|| Ok(accumulation.finish()?)))?;
+        }
         let Some(stream) = self.stream.take() else { return Ok(()) };
         self.memory.allow_excess(excess);
         let slots = match &self.output {
@@ -585,6 +635,21 @@ fn open(
 ) -> Result<Stream, Failure> {
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
     run(source, || code.compiled.stream(run_context, args))
+}
+
+/// What is held, by the numbers of its rows, of which `first` is the first; nothing where no column is moved.
+fn numbered(held: &[(RecordBatch, BatchColumns)], first: u64, schema: &SchemaRef, moved: &[Option<usize>]) -> Numbered {
+    let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_taken(field.data_type());
+    if !schema.fields().iter().zip(moved).any(is_moved) {
+        return Vec::new();
+    }
+    let mut next = first;
+    let numbered = held.iter().map(|(batch, _)| {
+        let first = next;
+        next += batch.num_rows() as u64;
+        (first, batch.clone())
+    });
+    numbered.collect()
 }
 
 /// The buffers that long strings of rows made of these batches may point into.

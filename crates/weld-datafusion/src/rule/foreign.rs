@@ -22,7 +22,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::projection::ProjectionExpr;
-use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, conjunction, split_conjunction};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
@@ -37,7 +37,6 @@ use crate::config::WeldOptions;
 use crate::lower;
 use crate::lower::aggregate::Aggregate;
 use crate::lower::foreign::{Foreign, has_subquery, lowers};
-use crate::lower::pipeline::Sink;
 use crate::lower::{Unsupported, size};
 
 /// The plan with expressions that have no lowering below the operators that read them, where these compile then.
@@ -146,14 +145,15 @@ fn below_aggregate(aggregate: &AggregateExec) -> Made {
     let merges =
         !matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned);
     let schema = aggregate.input().schema();
-    let compiles = |aggregate: &AggregateExec| {
-        Aggregate::of(aggregate).and_then(|sink| Sink::Aggregate(sink).check(&aggregate.input().schema()))
-    };
-    if merges || schema.fields().is_empty() || Aggregate::of(aggregate).is_err() || compiles(aggregate).is_ok() {
+    if merges
+        || schema.fields().is_empty()
+        || Aggregate::of(aggregate).is_err()
+        || Aggregate::checked(aggregate).is_ok()
+    {
         return Ok(None);
     }
     let Ok((foreign, made)) = over_columns(aggregate)? else { return Ok(None) };
-    if foreign.exprs().is_empty() || compiles(&made).is_err() {
+    if foreign.exprs().is_empty() || Aggregate::checked(&made).is_err() {
         return Ok(None);
     }
     Ok(Some(Arc::new(made)))
@@ -173,10 +173,14 @@ fn over_columns(aggregate: &AggregateExec) -> Result<lower::Result<(Foreign, Agg
         for (call, filter) in aggregate.aggr_expr().iter().zip(aggregate.filter_expr()) {
             // Without groups an argument is evaluated for the rows that the filter passes.
             let lazy = whole && filter.is_some();
-            let arg = |arg: &Arc<dyn PhysicalExpr>| {
-                if lazy { lowers(&schema, arg).map(|()| Arc::clone(arg)) } else { take(arg) }
+            let arg = |arg: &Arc<dyn PhysicalExpr>| match arg {
+                // Accumulators are given columns of any type.
+                column if column.is::<Column>() => Ok(Arc::clone(column)),
+                arg if lazy => lowers(&schema, arg).map(|()| Arc::clone(arg)),
+                arg => take(arg),
             };
-            calls.push(call.expressions().iter().map(arg).collect::<lower::Result<Vec<_>>>()?);
+            let ordering = call.order_bys().iter().map(|order| &order.expr);
+            calls.push(call.expressions().iter().chain(ordering).map(arg).collect::<lower::Result<Vec<_>>>()?);
         }
         let filters = aggregate.filter_expr().iter().map(|filter| filter.as_ref().map(&mut take).transpose());
         let filters = filters.collect::<lower::Result<Vec<_>>>()?;
@@ -200,20 +204,27 @@ fn over_columns(aggregate: &AggregateExec) -> Result<lower::Result<(Foreign, Agg
     Ok(Ok((foreign, made)))
 }
 
+/// `args` are its arguments and those of its ORDER BY.
 fn with_arguments(
     call: &Arc<AggregateFunctionExpr>,
-    args: Vec<Arc<dyn PhysicalExpr>>,
+    mut args: Vec<Arc<dyn PhysicalExpr>>,
     input: &dyn ExecutionPlan,
 ) -> Result<Arc<AggregateFunctionExpr>> {
-    if args == call.expressions() {
+    let known = call.expressions();
+    let ordering = args.split_off(known.len());
+    if args == known && call.order_bys().iter().map(|order| &order.expr).eq(&ordering) {
         return Ok(Arc::clone(call));
     }
+    let ordering = call.order_bys().iter().zip(ordering);
+    let ordering = ordering.map(|(order, expr)| PhysicalSortExpr { expr, options: order.options }).collect();
     let made = AggregateExprBuilder::new(Arc::new(call.fun().clone()), args)
+        .order_by(ordering)
         .schema(input.schema())
         .alias(call.name())
         .human_display(call.human_display().unwrap_or_default())
         .with_ignore_nulls(call.ignore_nulls())
         .with_distinct(call.is_distinct())
+        .with_reversed(call.is_reversed())
         .build()?;
     if made.field() != call.field() || made.state_fields()? != call.state_fields()? {
         return internal_err!("{} is another aggregate over columns", call.name());

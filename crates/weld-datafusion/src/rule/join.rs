@@ -11,7 +11,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_plans::{JoinKeys, JoinKeysExec};
 
-use super::{Built, Chain, Rewriter, Taken, enabled, fused, merges};
+use super::{Built, Chain, Rewriter, Taken, Takes, enabled, fused, merges};
 use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, WeldExec};
 use crate::lower::join::Table;
@@ -161,7 +161,7 @@ impl Rewriter {
         }
         let mut chain = Chain::new(input, &sink, per_partition);
         chain.relies = keeps_input && node.mode != PartitionMode::Auto;
-        self.extend(&mut chain, false)?;
+        self.extend(&mut chain, Takes { groups: false, ..Takes::ALL })?;
         let feeds = filter.map(|filter| DynamicFilter {
             filter,
             probe_keys: node.join.probe_keys().to_vec(),

@@ -16,7 +16,9 @@ A test of `weld-datafusion` writes this file (`weld-datafusion/tests/edges/docum
 but sorts and window functions over sorted rows, which have operators of the project's own that are not compiled (`weld-sort`,
 `weld-window`).
 An expression without a lowering of its own does not keep an operator from being compiled: DataFusion evaluates it below the
-operator (`EvaluateExec` in EXPLAIN), if its result has a type that compiles. `weld.*` settings switch kinds of operators off.
+operator (`EvaluateExec` in EXPLAIN), if its result has a type that compiles. An aggregate function without a lowering does not keep
+groups from being compiled: DataFusion's accumulators are given its arguments and the group of each row; that is `groups` below.
+`weld.*` settings switch kinds of operators off.
 ";
 
 fn types() -> Vec<DataType> {
@@ -52,8 +54,15 @@ async fn compiles(engines: &Engines, sql: &str) -> Option<bool> {
     Some(!others && summary.operators_compiled > 0)
 }
 
+/// Whether a query's aggregates are left to DataFusion's accumulators.
+async fn accumulates(engines: &Engines, sql: &str) -> bool {
+    let Ok(frame) = engines.weld.sql(sql).await else { return false };
+    frame.create_physical_plan().await.is_ok_and(|plan| !summary(&plan).accumulated.is_empty())
+}
+
 async fn mark(engines: &Engines, sql: &str) -> &'static str {
     match compiles(engines, sql).await {
+        Some(true) if accumulates(engines, sql).await => "groups",
         Some(true) => "yes",
         Some(false) => "",
         None => "n/a",
@@ -125,9 +134,15 @@ async fn aggregates(text: &mut String) {
         "stddev(a)",
         "var_pop(a)",
         "corr(a, b)",
+        "regr_slope(a, b)",
         "median(a)",
+        "percentile_cont(a, 0.5)",
+        "approx_percentile_cont(a, 0.5)",
         "first_value(a)",
+        "first_value(a ORDER BY b)",
+        "nth_value(a, 2)",
         "array_agg(a)",
+        "array_agg(a ORDER BY b)",
         "bool_and(a > b)",
         "bool_or(a > b)",
         "bit_and(a)",

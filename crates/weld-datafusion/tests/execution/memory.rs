@@ -53,6 +53,17 @@ async fn few_groups_need_little() {
     sweep(2, "SELECT g, count(DISTINCT s) FROM t GROUP BY g", &LIMITS).await;
 }
 
+/// Accumulators of DataFusion's take most of the memory here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn accumulators_beside_groups() {
+    for partitions in [1, 2] {
+        sweep(partitions, "SELECT g, median(k), count(*), sum(k) FROM t GROUP BY g", &LIMITS).await;
+        sweep(partitions, "SELECT k, median(g), min(s) FROM t GROUP BY k", &LIMITS).await;
+        sweep(partitions, "SELECT g % 100, count(DISTINCT s), stddev(k) FROM t GROUP BY g % 100", &LIMITS).await;
+    }
+    sweep(1, "SELECT g, array_agg(s), max(k) FROM t GROUP BY g", &LIMITS).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_fail_as_stock_does() {
     sweep(2, "SELECT count(*), sum(a.g) FROM t a JOIN t b ON a.k = b.k", &LIMITS).await;

@@ -417,7 +417,7 @@ impl<'a> Queries<'a> {
         let text = self.column(columns, Kind::Text);
         let any = self.rng.pick(&[Kind::Int, Kind::Decimal, Kind::Date, Kind::Text]);
         let ordered = self.column(columns, any);
-        let (call, kind) = match self.rng.below(14) {
+        let (call, kind) = match self.rng.below(20) {
             0 => (format!("bool_and({bool})"), Kind::Bool),
             1 => (format!("bool_or({bool})"), Kind::Bool),
             2 | 3 => {
@@ -435,6 +435,27 @@ impl<'a> Queries<'a> {
                 (format!("round({name}({one}, {other}), 4)"), Kind::Float)
             }
             7 => (format!("median({})", self.column(columns, Kind::Int)), Kind::Int),
+            14 => {
+                let kind = self.rng.pick(&[Kind::Int, Kind::Decimal]);
+                (format!("median({})", self.expr(columns, kind, depth)), kind)
+            }
+            15 => {
+                let (one, other) = (self.small(columns), self.small(columns));
+                let name = self.rng.pick(&["regr_count", "regr_sxx", "regr_avgx", "regr_slope"]);
+                (format!("round(CAST({name}({one}, {other}) AS DOUBLE), 4)"), Kind::Float)
+            }
+            16 => (format!("cardinality(array_agg({}))", self.expr(columns, any, depth)), Kind::Int),
+            // Of equal values, so that their order does not show.
+            17 => {
+                let (constant, kind) = (self.rng.pick(&["'x'", "7", "DATE '2000-02-29'"]), Kind::Text);
+                (format!("CAST({}({constant}) AS VARCHAR)", self.rng.pick(&["first_value", "last_value"])), kind)
+            }
+            18 => {
+                let share = self.rng.pick(&["0", "0.25", "0.5", "1"]);
+                let value = self.small(columns);
+                (format!("percentile_cont(CAST({value} AS DOUBLE), {share})"), Kind::Float)
+            }
+            19 => (format!("string_agg(DISTINCT {text}, ',' ORDER BY {text})"), Kind::Text),
             8 => (format!("string_agg({text}, ',' ORDER BY {text})"), Kind::Text),
             9 => {
                 let direction = self.rng.pick(&["", " DESC", " NULLS FIRST"]);

@@ -96,7 +96,13 @@ pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, inputs: &Input
     for field in &builder {
         ty = ty.fields()?.get(*field)?;
     }
-    let Type::Builder(BuilderType::DictMerger { key: key_ty, value: value_ty, .. }) = ty else { return None };
+    let Type::Builder(
+        BuilderType::DictMerger { key: key_ty, value: value_ty, .. }
+        | BuilderType::Numberer { key: key_ty, value: value_ty, .. },
+    ) = ty
+    else {
+        return None;
+    };
     let key = EarlyKey { key, bindings: needed(key, &bindings)? };
     if key.uses(params.index) || !key.uses(params.element) || key.uses(params.builder) {
         return None;
@@ -153,7 +159,11 @@ fn merged_key(body: &Expr, b: Sym) -> Option<(Vec<usize>, &Expr)> {
     match &body.kind {
         ExprKind::Merge { builder, value } => {
             let ExprKind::Struct(entry) = &value.kind else { return None };
-            let Type::Builder(BuilderType::DictMerger { .. }) = &builder.ty else { return None };
+            let entry_fields = match &builder.ty {
+                Type::Builder(BuilderType::DictMerger { .. }) => 2,
+                Type::Builder(BuilderType::Numberer { .. }) => 3,
+                _ => return None,
+            };
             let mut path = Vec::new();
             let mut at = &**builder;
             while let ExprKind::Field(of, index) = &at.kind {
@@ -162,7 +172,7 @@ fn merged_key(body: &Expr, b: Sym) -> Option<(Vec<usize>, &Expr)> {
             }
             path.reverse();
             let is_b = matches!(&at.kind, ExprKind::Var(sym) if *sym == b);
-            (is_b && entry.len() == 2).then(|| (path, &entry[0]))
+            (is_b && entry.len() == entry_fields).then(|| (path, &entry[0]))
         }
         ExprKind::Struct(fields) => fields.iter().find_map(|field| merged_key(field, b)),
         _ => None,

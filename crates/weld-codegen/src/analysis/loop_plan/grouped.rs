@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A strip's keys are looked for first, its values are merged then. That pays where there are enough values for a key's search
-//! and the merge of the row before to be in each other's way, or where the key is found by dictionary codes.
+//! and the merge of the row before to be in each other's way, or where the key is found by dictionary codes. A numberer appends its
+//! rows with the values.
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, build};
 use weld_core::op::MergeOp;
@@ -35,6 +36,8 @@ pub(crate) struct Grouped<'e> {
     /// The key with those bindings that it needs.
     pub(crate) key_alone: Expr,
     pub(crate) value: &'e Expr,
+    /// What a numberer appends.
+    pub(crate) row: Option<&'e Expr>,
     pub(crate) rows: Rows<'e>,
     /// How the values of a strip are merged if it belongs to few groups.
     pub(crate) few: Option<FewGroups<'e>>,
@@ -66,16 +69,22 @@ struct Parts<'e> {
     bindings: &'e [Binding],
     key: &'e Expr,
     value: &'e Expr,
+    row: Option<&'e Expr>,
 }
 
 pub(super) fn find<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>) -> Option<Grouped<'e>> {
-    let Type::Builder(BuilderType::DictMerger { value: ty, op, .. }) = params.builder_ty else { return None };
+    let Type::Builder(BuilderType::DictMerger { value: ty, op, .. } | BuilderType::Numberer { value: ty, op, .. }) =
+        params.builder_ty
+    else {
+        return None;
+    };
     let parts = parts(func, params)?;
     let key_alone = parts.key_alone()?;
-    let fields = match &parts.value.kind {
+    let fields_of = |value: &Expr| match &value.kind {
         ExprKind::Struct(fields) => fields.len(),
         _ => 1,
     };
+    let fields = fields_of(parts.value) + parts.row.map_or(0, fields_of);
     let rows = parts.rows(params);
     let chunk = match &rows {
         Rows::Elements => inputs.chunk.map(<[_]>::to_vec),
@@ -96,9 +105,9 @@ pub(super) fn find<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
         Some(codes) => KeySearch::Codes(codes),
         None => hash_ahead(func, params, inputs).map_or(KeySearch::Hashed, KeySearch::HashedAhead),
     };
-    let Parts { bindings, key, value } = parts;
+    let Parts { bindings, key, value, row } = parts;
     let strip = inputs.machine.l2_bytes / ROW_BYTES;
-    Some(Grouped { bindings, key, key_alone, value, rows, few, search, strip })
+    Some(Grouped { bindings, key, key_alone, value, row, rows, few, search, strip })
 }
 
 fn parts<'e>(func: &'e Func, params: &Params<'_>) -> Option<Parts<'e>> {
@@ -108,7 +117,11 @@ fn parts<'e>(func: &'e Func, params: &Params<'_>) -> Option<Parts<'e>> {
     };
     let ExprKind::Merge { builder: target, value } = &body.kind else { return None };
     let ExprKind::Struct(entry) = &value.kind else { return None };
-    let [key, value] = &entry[..] else { return None };
+    let (key, value, row) = match &entry[..] {
+        [key, value] => (key, value, None),
+        [key, value, row] => (key, value, Some(row)),
+        _ => return None,
+    };
     let is_builder = matches!(target.kind, ExprKind::Var(sym) if sym == params.builder);
     // Lookups have their memory fetched ahead in one loop.
     let is_flat = !allocates(&func.body)
@@ -117,7 +130,7 @@ fn parts<'e>(func: &'e Func, params: &Params<'_>) -> Option<Parts<'e>> {
             ExprKind::Lookup { data, .. } => matches!(data.ty, Type::Dict(..)),
             _ => false,
         });
-    (is_builder && is_flat).then_some(Parts { bindings, key, value })
+    (is_builder && is_flat).then_some(Parts { bindings, key, value, row })
 }
 
 impl<'e> Parts<'e> {

@@ -7,8 +7,8 @@
 //! in place     a vecmerger into which every iteration merges at its own index: all ranges fill the same
 //! ```
 //!
-//! Sequential stay loops that sum floats in order, that call C functions, which may not bear it, and those that several
-//! threads would not make faster.
+//! Sequential stay loops that sum floats in order, that call C functions, which may not bear it, that number rows, of which each
+//! range would have to be numbered anew, and those that several threads would not make faster.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -55,6 +55,7 @@ impl Sharing {
         if known.count.is_some_and(|count| count < least)
             || calls_c(func)
             || (known.strict && builders.iter().any(|builder| sums_floats(builder)))
+            || builders.iter().any(|builder| matches!(builder, BuilderType::Numberer { .. }))
         {
             return None;
         }
@@ -103,6 +104,7 @@ fn sums_floats(builder: &BuilderType) -> bool {
     match builder {
         BuilderType::Merger { value, op }
         | BuilderType::DictMerger { value, op, .. }
+        | BuilderType::Numberer { value, op, .. }
         | BuilderType::VecMerger { value, op } => sums(value, op),
         BuilderType::Appender(_) | BuilderType::GroupBuilder { .. } => false,
     }

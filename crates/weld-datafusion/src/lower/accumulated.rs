@@ -1,0 +1,231 @@
+//! Aggregates that DataFusion's accumulators compute, beside those that are compiled: the pipeline finds the group of every row.
+//!
+//! `SELECT k, median(v), sum(w) .. GROUP BY k` becomes
+//! ```weld
+//! let numbered = result(for(input, numberer[i64,{i64},{+},{f64}], |b, i, r| merge(b, {r.$0, {r.$2}, {r.$1}})));
+//! let states = result(for(tovec(numbered.$0), appender[..], |b, i, e| merge(b, {e.$0, e.$1.$0})));
+//! {states, numbered.$1}
+//! ```
+//! An accumulator is given the rows of each chunk as they come, its arguments beside the numbers of their groups; at the end its
+//! results stand beside the groups. What only passes through to it is taken from the input's arrays, so that it may be of any type.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{Result as QueryResult, ScalarValue};
+use datafusion::logical_expr::GroupsAccumulator;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+
+use super::expr::{Scope, lower};
+use super::lists::{given_value, lower_given};
+use super::{Block, Result, Slot, Sql, Unsupported};
+
+/// A call that is left to an accumulator.
+#[derive(Clone, Debug)]
+pub(super) struct AccumulatedCall {
+    call: Arc<AggregateFunctionExpr>,
+    /// What the accumulator is given: arguments, those of its ORDER BY behind the others; or states.
+    args: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// Its columns in the output.
+    output: Range<usize>,
+    /// Whether it may rely on the order that the aggregate asks of its input.
+    pub(super) is_ordered: bool,
+}
+
+impl AccumulatedCall {
+    /// `merged` are its states, where the input has those.
+    pub(super) fn of(
+        exec: &AggregateExec,
+        call: &Arc<AggregateFunctionExpr>,
+        merged: Option<Vec<Arc<dyn PhysicalExpr>>>,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+        output: Range<usize>,
+    ) -> Result<AccumulatedCall> {
+        let ordering = call.order_bys();
+        let is_sorted = exec.required_input_ordering().iter().any(Option::is_some);
+        let is_ordered = merged.is_none() && !ordering.is_empty() && is_sorted;
+        accumulator(call).map_err(|error| Unsupported::new(call.name(), error))?;
+        let args = merged.unwrap_or_else(|| {
+            let ordering = ordering.iter().map(|order| Arc::clone(&order.expr));
+            call.expressions().into_iter().chain(ordering).collect()
+        });
+        Ok(AccumulatedCall { call: Arc::clone(call), args, filter, output, is_ordered })
+    }
+
+    /// Every expression that reads the input.
+    pub(super) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.args.iter().chain(&self.filter)
+    }
+
+    /// How many columns it has in the output.
+    pub(super) fn columns(&self) -> usize {
+        self.output.len()
+    }
+}
+
+/// DataFusion's accumulator of groups for a call.
+fn accumulator(call: &Arc<AggregateFunctionExpr>) -> QueryResult<Box<dyn GroupsAccumulator>> {
+    if call.groups_accumulator_supported() {
+        return call.create_groups_accumulator();
+    }
+    let call = Arc::clone(call);
+    Ok(Box::new(GroupsAccumulatorAdapter::new(move || call.create_accumulator())))
+}
+
+/// What all accumulators together are given of a row.
+pub(super) struct Arguments {
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    fields: Vec<Field>,
+    /// How many of them are values; filters follow.
+    values: usize,
+}
+
+impl Arguments {
+    pub(super) fn of(calls: &[AccumulatedCall], input: &SchemaRef) -> Result<Arguments> {
+        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+        let mut add = |expr: &Arc<dyn PhysicalExpr>| {
+            if !expr.is::<Literal>() && !exprs.contains(expr) {
+                exprs.push(Arc::clone(expr));
+            }
+        };
+        calls.iter().flat_map(|call| &call.args).for_each(&mut add);
+        let values = exprs.len();
+        exprs.extend(distinct_filters(calls));
+        let field = |(index, expr): (usize, &Arc<dyn PhysicalExpr>)| {
+            let data_type = match index < values {
+                true => expr.data_type(input).map_err(|error| Unsupported::new(expr, error))?,
+                false => DataType::Boolean,
+            };
+            Ok(Field::new(expr.to_string(), data_type, true))
+        };
+        let fields = exprs.iter().enumerate().map(field).collect::<Result<Vec<_>>>()?;
+        Ok(Arguments { exprs, fields, values })
+    }
+
+    /// The columns of a row.
+    pub(super) fn lower(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Option<Sql>>> {
+        let column = |(index, expr): (usize, &Arc<dyn PhysicalExpr>)| {
+            if index < self.values {
+                return Ok(Some(given_value(lower_given(block, scope, expr)?)?));
+            }
+            // Where a filter is null it does not hold.
+            Ok(Some(Sql::required(lower(block, scope, expr)?.value)))
+        };
+        self.exprs.iter().enumerate().map(column).collect()
+    }
+
+    /// What is known of them when the pipeline runs. `moved` says of each column of the input which of the source's it is.
+    pub(super) fn accumulated(
+        &self,
+        calls: &[AccumulatedCall],
+        output: &SchemaRef,
+        (merges, partial): (bool, bool),
+        slots: Vec<Slot>,
+        moved: &[Option<usize>],
+    ) -> Accumulated {
+        let place = |exprs: std::ops::Range<usize>, expr: &Arc<dyn PhysicalExpr>| {
+            let found = self.exprs[exprs.clone()].iter().position(|known| known == expr);
+            found.map(|index| exprs.start + index)
+        };
+        let argument = |expr: &Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Literal>() {
+            Some(literal) => Some(Argument::Constant(literal.value().clone())),
+            None => place(0..self.values, expr).map(Argument::Column),
+        };
+        let calls = calls.iter().map(|call| Accumulating {
+            call: Arc::clone(&call.call),
+            args: call.args.iter().filter_map(argument).collect(),
+            filter: call.filter.as_ref().and_then(|filter| place(self.values..self.exprs.len(), filter)),
+            output: call.output.clone(),
+        });
+        let calls: Vec<Accumulating> = calls.collect();
+        let is_compiled = |index: &usize| !calls.iter().any(|call| call.output.contains(index));
+        let compiled: Vec<usize> = (0..output.fields().len()).filter(is_compiled).collect();
+        let number = Field::new("number", DataType::Int64, false);
+        let numbered = std::iter::once(number).chain(self.fields.iter().cloned()).collect::<Vec<_>>();
+        let kept = compiled.iter().map(|index| output.field(*index).clone());
+        let states = kept.clone().chain(self.fields.iter().cloned()).collect::<Vec<_>>();
+        Accumulated {
+            calls,
+            numbered: Arc::new(Schema::new(numbered)),
+            slots,
+            moved: std::iter::once(None).chain(self.moved(moved)).collect(),
+            groups: Arc::new(Schema::new(kept.collect::<Vec<_>>())),
+            states: Arc::new(Schema::new(states)),
+            compiled,
+            merges,
+            partial,
+        }
+    }
+
+    /// For each of them the source's column that it is, if it only passes through.
+    pub(super) fn moved<'a>(&'a self, moved: &'a [Option<usize>]) -> impl Iterator<Item = Option<usize>> + 'a {
+        let column = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(Column::index);
+        self.exprs.iter().map(move |expr| moved.get(column(expr)?).copied().flatten())
+    }
+}
+
+fn distinct_filters(calls: &[AccumulatedCall]) -> Vec<Arc<dyn PhysicalExpr>> {
+    let mut filters: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+    for filter in calls.iter().filter_map(|call| call.filter.as_ref()) {
+        if !filters.contains(filter) {
+            filters.push(Arc::clone(filter));
+        }
+    }
+    filters
+}
+
+/// What DataFusion's accumulators are given of a pipeline's rows, and where their results are among its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Accumulated {
+    pub(crate) calls: Vec<Accumulating>,
+    /// The rows that they are given: the number of the group, then arguments and filters.
+    pub(crate) numbered: SchemaRef,
+    /// Where these are, but for the number.
+    pub(crate) slots: Vec<Slot>,
+    /// For each column of these rows the source's column that it is, where rows are numbers in place of its values.
+    pub(crate) moved: Vec<Option<usize>>,
+    /// The rows that compiled code makes of groups.
+    pub(crate) groups: SchemaRef,
+    /// The rows that it makes where every row is a group of its own: as of groups, then arguments and filters.
+    pub(crate) states: SchemaRef,
+    /// Which of the output's columns those of groups are.
+    pub(crate) compiled: Vec<usize>,
+    /// Accumulators are given states.
+    pub(crate) merges: bool,
+    /// They give states.
+    pub(crate) partial: bool,
+}
+
+/// A call of an accumulator.
+#[derive(Clone, Debug)]
+pub(crate) struct Accumulating {
+    call: Arc<AggregateFunctionExpr>,
+    pub(crate) args: Vec<Argument>,
+    /// Its filter among the arguments of all calls.
+    pub(crate) filter: Option<usize>,
+    /// Its columns in the output.
+    pub(crate) output: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Argument {
+    /// Among the arguments of all calls.
+    Column(usize),
+    Constant(ScalarValue),
+}
+
+impl Accumulating {
+    pub(crate) fn name(&self) -> &str {
+        self.call.human_display().unwrap_or_else(|| self.call.name())
+    }
+
+    pub(crate) fn accumulator(&self) -> QueryResult<Box<dyn GroupsAccumulator>> {
+        accumulator(&self.call)
+    }
+}
