@@ -6,7 +6,7 @@
 //! made beside the runs that it is for.
 //!
 //! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there is
-//! more code than it may keep; runs keep theirs.
+//! more code than it may keep, and what calls a function goes with that function; runs keep theirs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use weld_codegen::{CodeFolder, Compiled, FastPath, Keep, OptLevel, Options, Tiers};
 use weld_core::ir::{Program, WideHasher};
 use weld_core::opt;
+use weld_frontend::Source;
 
 use crate::config::{TierChoice, WeldOptions};
 use crate::gate::CompileRate;
@@ -175,10 +176,32 @@ fn key(kernel: &Kernel, settings: &Settings) -> Key {
     WideHasher::hash_one((kernel.fingerprint(), settings))
 }
 
-/// Code with the number of its last use.
+/// The functions that a program calls, by their texts.
+#[derive(Clone, Debug)]
+struct Calls(Box<[Weak<Source>]>);
+
+impl Calls {
+    fn of(kernel: &Kernel) -> Calls {
+        Calls(kernel.source.inlined().into_iter().map(Arc::downgrade).collect())
+    }
+
+    /// Whether it calls this function, or one that is gone.
+    fn calls(&self, function: &Weak<Source>) -> bool {
+        self.0.iter().any(|called| called.ptr_eq(function) || called.strong_count() == 0)
+    }
+}
+
+/// Code that is kept.
+struct Entry {
+    code: Arc<Code>,
+    calls: Calls,
+    /// The number of its last use.
+    used: u64,
+}
+
 #[derive(Default)]
 struct Kept {
-    codes: HashMap<Key, (Arc<Code>, u64)>,
+    codes: HashMap<Key, Entry>,
     uses: u64,
     hits: u64,
     misses: u64,
@@ -188,20 +211,20 @@ struct Kept {
 impl Kept {
     fn get(&mut self, key: Key) -> Option<Arc<Code>> {
         self.uses += 1;
-        let (code, used) = self.codes.get_mut(&key)?;
-        *used = self.uses;
+        let entry = self.codes.get_mut(&key)?;
+        entry.used = self.uses;
         self.hits += 1;
-        Some(Arc::clone(code))
+        Some(Arc::clone(&entry.code))
     }
 
-    fn insert(&mut self, key: Key, code: Arc<Code>) {
+    fn insert(&mut self, key: Key, code: Arc<Code>, calls: Calls) {
         self.uses += 1;
         self.misses += 1;
-        self.codes.insert(key, (code, self.uses));
+        self.codes.insert(key, Entry { code, calls, used: self.uses });
     }
 
     fn bytes(&self) -> usize {
-        self.codes.values().map(|(code, _)| code.compiled.bytes()).sum()
+        self.codes.values().map(|entry| entry.code.compiled.bytes()).sum()
     }
 
     /// Lets go of what was not used for longest until the rest fits.
@@ -210,14 +233,14 @@ impl Kept {
         if bytes <= bytes_max {
             return;
         }
-        let mut uses: Vec<(u64, Key)> = self.codes.iter().map(|(key, (_, used))| (*used, *key)).collect();
+        let mut uses: Vec<(u64, Key)> = self.codes.iter().map(|(key, entry)| (entry.used, *key)).collect();
         uses.sort_unstable();
         for (_, key) in uses {
             if bytes <= bytes_max {
                 return;
             }
-            if let Some((code, _)) = self.codes.remove(&key) {
-                bytes = bytes.saturating_sub(code.compiled.bytes());
+            if let Some(entry) = self.codes.remove(&key) {
+                bytes = bytes.saturating_sub(entry.code.compiled.bytes());
                 self.evicted += 1;
             }
         }
@@ -229,6 +252,7 @@ impl Kept {
 struct Refused {
     /// The plan that it came with first.
     plan: u64,
+    calls: Calls,
     /// Spent in the operators that ran instead, over all partitions.
     spent: Duration,
     /// Whether somebody compiles it for later runs, or has failed to.
@@ -307,7 +331,7 @@ impl CodeCache {
     ) -> Option<Arc<Code>> {
         let key = key(kernel, settings);
         let mut kept = self.kept();
-        if !is_ready(&kept.codes.get(&key)?.0) {
+        if !is_ready(&kept.codes.get(&key)?.code) {
             return None;
         }
         let code = kept.get(key)?;
@@ -335,8 +359,8 @@ impl CodeCache {
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let first =
-            refused.entry(key(kernel, settings)).or_insert(Refused { plan, spent: Duration::ZERO, claimed: false });
+        let new = || Refused { plan, calls: Calls::of(kernel), spent: Duration::ZERO, claimed: false };
+        let first = refused.entry(key(kernel, settings)).or_insert_with(new);
         (first.plan != plan).then_some(first.spent)
     }
 
@@ -397,8 +421,21 @@ impl CodeCache {
         if let Some(code) = kept.get(key) {
             return (code, false);
         }
-        kept.insert(key, Arc::clone(&code));
+        kept.insert(key, Arc::clone(&code), Calls::of(kernel));
         (code, true)
+    }
+
+    /// Lets go of what calls a function, which is dropped.
+    pub(crate) fn forget(&self, function: &Arc<Source>) {
+        let function = Arc::downgrade(function);
+        let forgotten: Vec<Entry> = {
+            let mut kept = self.kept();
+            kept.codes.extract_if(|_, entry| entry.calls.calls(&function)).map(|(_, entry)| entry).collect()
+        };
+        // Freed without the lock.
+        drop(forgotten);
+        self.refused().retain(|_, refused| !refused.calls.calls(&function));
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, turn| turn.strong_count() > 0);
     }
 
     /// Makes room for what has been compiled.

@@ -38,7 +38,7 @@ impl WeldSessionExt for SessionStateBuilder {
         let folder = config.options_mut().extensions.get_mut::<WeldOptions>().and_then(folder);
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
-        let functions = WeldFunctionFactory::new(self.function_factory().take());
+        let functions = WeldFunctionFactory::new(self.function_factory().take(), &cache);
         self.with_function_factory(Some(Arc::new(functions)))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))

@@ -67,6 +67,11 @@ impl Source {
         }
     }
 
+    /// The texts that were inlined into it, and into these.
+    pub fn inlined(&self) -> Vec<&Arc<Source>> {
+        self.inlined.iter().flat_map(|(_, source)| std::iter::once(source).chain(source.inlined())).collect()
+    }
+
     /// How many places the text and those inlined into it take.
     fn places(&self) -> u32 {
         let own = u32::try_from(self.text.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -171,6 +176,7 @@ mod tests {
         let (found, place) = source.locate(span);
         assert_eq!((found.name.as_str(), &found.text[place.start as usize..place.end as usize]), ("f", "10L / y"));
         assert_eq!(source.locate(Span::new(2, 3)).0.name, "g");
+        assert!(matches!(source.inlined()[..], [text] if Arc::ptr_eq(text, &inner.source)));
         let error = RuntimeError::new(weld_core::RuntimeErrorKind::Overflow, Span::new(2, 3), "integer overflow");
         let (found, diagnostic) = source.diagnostic(error);
         assert_eq!((found.name.as_str(), diagnostic.message.as_str()), ("g", "g, line 1: Overflow: integer overflow"));

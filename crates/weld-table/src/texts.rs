@@ -123,7 +123,7 @@ mod tests {
         let mut interner = Interner::default();
         let codes = interner.codes(&texts).expect("few texts");
         let expected: ArrayRef = Arc::new(UInt16Array::from(vec![Some(0), None, Some(1), Some(0), Some(2)]));
-        assert_eq!(codes, expected);
+        assert_eq!(&codes, &expected);
         assert_eq!((interner.code_type(), interner.pays(11), interner.pays(12)), (DataType::UInt8, false, true));
         let values = interner.values();
         let block = with_dictionary(&codes, &values, &DataType::UInt8).expect("codes of three texts");

@@ -1,6 +1,6 @@
 //! `CREATE FUNCTION`: from the statement to a registered function.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result, ScalarValue, not_impl_err, plan_datafusion_err, plan_err};
@@ -10,16 +10,19 @@ use weld_core::diag;
 use weld_frontend::{Arg, Args, DataType, Function, Known, Language, Library, Options, Request};
 
 use super::{WeldFunction, call, types};
+use crate::code::CodeCache;
 
 /// Makes functions of the languages here; the rest is left to the factory that was there before.
 #[derive(Debug)]
 pub(crate) struct WeldFunctionFactory {
     others: Option<Arc<dyn FunctionFactory>>,
+    /// Where code of pipelines is kept that call the functions.
+    cache: Weak<CodeCache>,
 }
 
 impl WeldFunctionFactory {
-    pub(crate) fn new(others: Option<Arc<dyn FunctionFactory>>) -> WeldFunctionFactory {
-        WeldFunctionFactory { others }
+    pub(crate) fn new(others: Option<Arc<dyn FunctionFactory>>, cache: &Arc<CodeCache>) -> WeldFunctionFactory {
+        WeldFunctionFactory { others, cache: Arc::downgrade(cache) }
     }
 }
 
@@ -30,7 +33,7 @@ impl FunctionFactory for WeldFunctionFactory {
         let language = named.as_deref().and_then(weld_languages::by_name);
         match (language, &self.others, named) {
             (Some(language), _, _) => {
-                let function = create(state, &statement, language)?;
+                let function = create(state, &statement, language, &self.cache)?;
                 Ok(RegisterFunction::Scalar(Arc::new(ScalarUDF::new_from_impl(function))))
             }
             (None, Some(others), _) => others.create(state, statement).await,
@@ -44,7 +47,12 @@ impl FunctionFactory for WeldFunctionFactory {
     }
 }
 
-fn create(state: &SessionState, statement: &CreateFunction, language: &'static dyn Language) -> Result<WeldFunction> {
+fn create(
+    state: &SessionState,
+    statement: &CreateFunction,
+    language: &'static dyn Language,
+    cache: &Weak<CodeCache>,
+) -> Result<WeldFunction> {
     let name = &statement.name;
     if !statement.or_replace && is_known(state, name) {
         return plan_err!("a function {name} exists; CREATE OR REPLACE FUNCTION replaces it");
@@ -78,7 +86,8 @@ fn create(state: &SessionState, statement: &CreateFunction, language: &'static d
     check(name, &function, &args, &returns)?;
     let volatility = statement.params.behavior.unwrap_or(Volatility::Immutable);
     let params = declared.iter().map(|declared| declared.data_type.clone()).collect();
-    let function = WeldFunction::new(name.clone(), params, result.clone(), volatility, Arc::new(function));
+    let function =
+        WeldFunction::new(name.clone(), params, result.clone(), volatility, Arc::new(function), Weak::clone(cache));
     // What the pipelines cannot pass or return is refused here, not in queries.
     call::check(&function).map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
     Ok(function)

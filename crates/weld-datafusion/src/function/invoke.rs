@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
@@ -15,12 +15,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use weld_arrow::{BatchColumns, Results, string_buffers_of};
+use weld_frontend::Source;
 use weld_runtime::Context;
 use weld_runtime::memory::Limit;
 
 use super::call::RowKernel;
 use super::{WeldFunction, call};
-use crate::code::{Code, Settings};
+use crate::code::{Code, CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::memory::located;
 
@@ -30,13 +31,31 @@ const CONSTANT_SECONDS: u64 = 5;
 /// So many calls of constants that took too long are remembered.
 const STOPPED_MAX: usize = 100;
 
-/// The code of a function for calls outside pipelines.
-#[derive(Default, Debug)]
+/// The code of a function for calls outside pipelines. Dropped with the function, it has the session's cache let go of code of
+/// pipelines that call the function.
+#[derive(Debug)]
 pub(super) struct Codes {
+    source: Arc<Source>,
+    cache: Weak<CodeCache>,
     /// By which arguments may be null.
     compiled: Mutex<HashMap<(Vec<bool>, Settings), Arc<Compiled>>>,
     /// Constants for which the function took too long: the planner tries again and again.
     stopped: Mutex<HashSet<Vec<ScalarValue>>>,
+}
+
+impl Codes {
+    /// Of the function with this text, none yet.
+    pub(super) fn new(source: Arc<Source>, cache: Weak<CodeCache>) -> Codes {
+        Codes { source, cache, compiled: Mutex::default(), stopped: Mutex::default() }
+    }
+}
+
+impl Drop for Codes {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.upgrade() {
+            cache.forget(&self.source);
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@ mod nested;
 pub(crate) mod types;
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use weld_frontend::Function;
+
+use crate::code::CodeCache;
 
 /// A function of a session.
 #[derive(Clone, Debug)]
@@ -46,13 +48,15 @@ impl WeldFunction {
         result: DataType,
         volatility: Volatility,
         function: Arc<Function>,
+        cache: Weak<CodeCache>,
     ) -> WeldFunction {
         let signature = match params.is_empty() {
             true => Signature::nullary(volatility),
             false => Signature::user_defined(volatility),
         };
         let aliases = vec![name.to_lowercase(), name.clone()];
-        WeldFunction { name, aliases, params, result, signature, function, code: Arc::default() }
+        let code = Arc::new(invoke::Codes::new(Arc::clone(&function.source), cache));
+        WeldFunction { name, aliases, params, result, signature, function, code }
     }
 
     /// The SQL types of the parameters.
