@@ -214,6 +214,10 @@ impl Best {
             let mut passing = Vec::new();
             entries.select(range, &mut passing);
             let dictionary = first.as_any_dictionary();
+            if dictionary.values().is_empty() {
+                // All of its rows are null.
+                return Ok(if range.nulls { None } else { Some(rows) });
+            }
             let mut passes = vec![false; dictionary.values().len()];
             passing.into_iter().for_each(|entry| passes[entry as usize] = true);
             if passes.contains(&true) || range.nulls {

@@ -6,7 +6,9 @@ use std::any::Any;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray, UInt32Array};
+use arrow::array::{
+    ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, StringArray, StringViewArray, UInt16Array, UInt32Array,
+};
 use arrow::compute::{SortOptions, cast, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use common::data::{Numbers, batches, columns, integers, numbered};
@@ -89,6 +91,28 @@ async fn long_strings_that_share_much() {
                 check_top(from_ref(&batches), &[("k1", OPTIONS[1]), ("k2", options), ("k0", OPTIONS[2])], 64, limit)
                     .await;
             }
+        }
+    }
+}
+
+/// All rows of such a dictionary are null.
+#[tokio::test]
+async fn dictionaries_without_entries() {
+    let texts = StringArray::from_iter_values((0..100).map(|number| format!("text {}", number % 7)));
+    let dictionary = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+    let values = cast(&(Arc::new(texts) as ArrayRef), &dictionary).expect("text");
+    let full = batches(&[values], 100, 3);
+    let empty = |batch: &RecordBatch| {
+        let keys = UInt16Array::new_null(batch.num_rows());
+        let nulls = DictionaryArray::new(keys, Arc::new(StringArray::from_iter_values([""; 0])));
+        let mut columns = batch.columns().to_vec();
+        columns[0] = Arc::new(nulls);
+        RecordBatch::try_new(batch.schema(), columns).expect("of the same type")
+    };
+    let all: Vec<RecordBatch> = full.iter().cloned().chain(full.iter().map(empty)).chain(full.clone()).collect();
+    for options in OPTIONS {
+        for limit in [1, 5, 150] {
+            check_top(from_ref(&all), &[("k0", options)], 8192, limit).await;
         }
     }
 }
