@@ -30,6 +30,10 @@ const PROBED_BYTES_MIN: usize = 1 << 20;
 /// final aggregate than a large table costs.
 const RATIO_AT_END_MAX: f64 = 0.25;
 
+/// Groups to rows of a full table, above which the rest is not grouped. A row of a table outside of the cache costs what the exchange
+/// and the final aggregate, whose ranges are in it, need for a row.
+const RATIO_OF_FULL_MAX: f64 = 0.5;
+
 /// Where nothing is known of an input, so many times the rows that have come.
 const UNKNOWN_FACTOR: usize = 16;
 
@@ -167,7 +171,7 @@ impl Run {
         if let Grouping::On { review } = &mut self.grouping {
             let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
             if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped
-                && groups > self.ratio_max * rows
+                && groups > self.ratio_max.min(RATIO_OF_FULL_MAX) * rows
             {
                 let (code, output) = (Arc::clone(&review.code), kernel.output.clone());
                 self.leave_out(Arc::clone(&code));

@@ -93,11 +93,11 @@ struct Filling {
 }
 
 enum Values {
-    /// Rows of a fixed width, and what views among them point into.
+    /// Rows of a fixed width, and the long strings that views among them point into.
     Fixed {
         bytes: MutableBuffer,
         nulls: NullBufferBuilder,
-        strings: Vec<Buffer>,
+        strings: Vec<MutableBuffer>,
     },
     Other(Vec<ArrayRef>),
 }
@@ -302,9 +302,8 @@ impl Filling {
                 match string_buffers(column) {
                     [] => bytes.extend_from_slice(from),
                     buffers => {
-                        let first = buffer_numbers(strings, buffers);
                         let (views, _) = from.as_chunks();
-                        views.iter().for_each(|view| bytes.push(moved_view(u128::from_le_bytes(*view), first)));
+                        views.iter().for_each(|view| bytes.push(copied(u128::from_le_bytes(*view), buffers, strings)));
                     }
                 }
                 match column.nulls() {
@@ -319,6 +318,7 @@ impl Filling {
     fn array(self, rows: usize) -> Result<ArrayRef> {
         match self.values {
             Values::Fixed { bytes, mut nulls, strings } => {
+                let strings: Vec<Buffer> = strings.into_iter().map(Buffer::from).collect();
                 Ok(fixed_array(&self.data_type, bytes, nulls.finish(), &strings, rows))
             }
             Values::Other(parts) => Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
@@ -337,11 +337,8 @@ fn fixed_width(data_type: &DataType) -> Option<usize> {
 /// Whether most of the array is in its rows: strings elsewhere would be read out of order, which costs as much as a table
 /// outside of the cache does.
 fn lies_in_rows(array: &ArrayRef) -> bool {
-    let views = match array.data_type() {
-        DataType::Utf8View => array.as_string_view().views(),
-        DataType::BinaryView => array.as_binary_view().views(),
-        DataType::Boolean => return true,
-        data_type => return data_type.primitive_width().is_some(),
+    let Some(views) = views_of(array) else {
+        return array.data_type() == &DataType::Boolean || array.data_type().is_primitive();
     };
     4 * views.iter().filter(|view| is_long(**view)).count() <= views.len()
 }
@@ -353,6 +350,14 @@ fn fixed_bytes(array: &ArrayRef) -> (Buffer, usize) {
     (data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width), width)
 }
 
+fn views_of(array: &ArrayRef) -> Option<&[u128]> {
+    match array.data_type() {
+        DataType::Utf8View => Some(array.as_string_view().views()),
+        DataType::BinaryView => Some(array.as_binary_view().views()),
+        _ => None,
+    }
+}
+
 /// What the views of an array point into.
 fn string_buffers(array: &ArrayRef) -> &[Buffer] {
     match array.data_type() {
@@ -362,29 +367,26 @@ fn string_buffers(array: &ArrayRef) -> &[Buffer] {
     }
 }
 
-/// The number of the first of `buffers` among `known`, to which they are added.
-fn buffer_numbers(known: &mut Vec<Buffer>, buffers: &[Buffer]) -> u32 {
-    let before = known.len().wrapping_sub(buffers.len());
-    // The runs of a batch come one after the other.
-    let are_last = known.get(before..).is_some_and(|last| last.iter().zip(buffers).all(|(a, b)| a.ptr_eq(b)));
-    if are_last {
-        return before as u32;
-    }
-    known.extend_from_slice(buffers);
-    (known.len() - buffers.len()) as u32
-}
-
 fn is_long(view: u128) -> bool {
     view as u32 > MAX_INLINE_VIEW_LEN
 }
 
-/// A view whose string is in a buffer that so many others precede.
-fn moved_view(view: u128, buffers: u32) -> u128 {
-    if is_long(view) {
-        ByteView::from(view).with_buffer_index(ByteView::from(view).buffer_index + buffers).as_u128()
-    } else {
-        view
+/// The view of a string that is copied behind `strings` if it is long: an exchange hands out buffers that are mostly empty, and
+/// the strings of a range are read together.
+fn copied(view: u128, buffers: &[Buffer], strings: &mut Vec<MutableBuffer>) -> u128 {
+    if !is_long(view) {
+        return view;
     }
+    let from = ByteView::from(view);
+    let (start, length) = (from.offset as usize, from.length as usize);
+    if strings.last().is_none_or(|last| last.len() + length > i32::MAX as usize) {
+        strings.push(MutableBuffer::new(length));
+    }
+    let buffer_index = strings.len() as u32 - 1;
+    let to = &mut strings[buffer_index as usize];
+    let offset = to.len() as u32;
+    to.extend_from_slice(&buffers[from.buffer_index as usize][start..start + length]);
+    ByteView { buffer_index, offset, ..from }.as_u128()
 }
 
 /// `bytes` are the rows of an array of this type, and `strings` what views among them point into.
@@ -436,8 +438,11 @@ fn in_order(array: &ArrayRef, places: &[u32]) -> Result<ArrayRef> {
     Ok(fixed_array(array.data_type(), bytes, nulls, string_buffers(array), places.len()))
 }
 
+/// The bytes of the rows, with those of long strings.
 fn bytes_of(array: &ArrayRef) -> usize {
-    array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+    let long = |view: &&u128| is_long(**view);
+    let strings = views_of(array).unwrap_or_default().iter().filter(long).map(|view| *view as u32 as usize);
+    strings.sum::<usize>() + array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 
 /// Every bit of the hash matters to every bit of this: exchanges go by some of them already.
