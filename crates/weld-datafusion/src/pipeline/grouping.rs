@@ -4,9 +4,10 @@
 //! counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
 //! out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the ratio at
 //! the partition's end, or when a table is full, which follows from how many keys have come twice. It holds for keys in random
-//! order. Where rows of a key are neighbours it promises too much, so each full table is asked again. Where all keys come before
-//! the first comes again, as in rows that are ordered by time, it would promise nothing: there, what statistics say of the number
-//! of keys counts.
+//! order and that are equally frequent. Where rows of a key are neighbours, or few keys have most rows, it promises too much, so
+//! each full table is asked again: whether its groups are few, and whether a larger one would have fewer. Where all keys come
+//! before the first comes again, as in rows that are ordered by time, it would promise nothing: there, what statistics say of the
+//! number of keys counts.
 
 use std::sync::Arc;
 
@@ -30,9 +31,16 @@ const PROBED_BYTES_MIN: usize = 1 << 20;
 /// final aggregate than a large table costs.
 const RATIO_AT_END_MAX: f64 = 0.25;
 
-/// Groups to rows of a full table, above which the rest is not grouped. A row of a table outside of the cache costs what the exchange
+/// Groups to rows of full tables, above which the rest is not grouped. A row of a table outside of the cache costs what the exchange
 /// and the final aggregate, whose ranges are in it, need for a row.
 const RATIO_OF_FULL_MAX: f64 = 0.5;
+
+/// When a full table makes the keys so many times as many as were expected after the one before, few of them have most rows, and a
+/// larger table is full of the others too.
+const KEYS_GROWTH_MAX: f64 = 1.5;
+
+/// A table may be twice as large if it had at most so many times the groups to rows of the one before.
+const GAIN_OF_LARGER: f64 = 0.9;
 
 /// Where nothing is known of an input, so many times the rows that have come.
 const UNKNOWN_FACTOR: usize = 16;
@@ -59,6 +67,13 @@ pub(super) struct Review {
     /// What the input gave since the table was empty.
     input_rows: usize,
     code: Arc<Code>,
+    /// Groups to rows of the table before, and how many keys it made expect.
+    ratio: f64,
+    keys: f64,
+    /// How many groups the largest table holds.
+    groups_max: f64,
+    /// How many keys there are by statistics.
+    keys_max: f64,
 }
 
 impl Grouping {
@@ -98,7 +113,7 @@ impl Run {
                     self.grouping = Grouping::Always;
                     return Ok(());
                 };
-                let fills = self.partial_bytes_max as f64 / self.memory.used() as f64;
+                let fills = self.partial_bytes_limit as f64 / self.memory.used() as f64;
                 self.finish()?;
                 let groups = self.reader.as_ref().map_or(0, RowsReader::rows_left);
                 let groups_max = fills * groups as f64;
@@ -118,11 +133,15 @@ impl Run {
                     return Ok(());
                 }
                 let share = rows as f64 / batch_rows as f64;
-                if !self.pays(groups as f64, share * input_rows as f64, groups_max, input_rows) {
+                let (groups, grouped_rows) = (groups as f64, share * input_rows as f64);
+                if !self.pays(groups, grouped_rows, groups_max, input_rows) {
                     self.leave_out(code);
                     return Ok(());
                 }
-                self.grouping = Grouping::On { review: Review { share, input_rows: 0, code } };
+                let (ratio, keys) = (groups / grouped_rows, keys_expected(groups, grouped_rows));
+                let keys_max = self.keys_max(groups);
+                let review = Review { share, input_rows: 0, code, ratio, keys, groups_max, keys_max };
+                self.grouping = Grouping::On { review };
                 let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.kernel.output.clone());
                 self.open(&code, output)
             }
@@ -137,7 +156,7 @@ impl Run {
             return Ok(());
         };
         let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
-        let groups_max = groups * self.partial_bytes_max as f64 / self.memory.used() as f64;
+        let groups_max = groups * self.partial_bytes_limit as f64 / self.memory.used() as f64;
         if self.pays(groups, rows, groups_max, input_rows) {
             return Ok(());
         }
@@ -151,10 +170,14 @@ impl Run {
     /// Whether so many groups of so many rows, which come of these rows of the input, are few enough.
     fn pays(&self, groups: f64, rows: f64, groups_max: f64, input_rows: usize) -> bool {
         let rows_at_end = rows / input_rows as f64 * self.rows_expected(input_rows);
-        let keys_max = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
-        let keys_max = keys_max.unwrap_or(f64::INFINITY);
         groups <= self.ratio_max * rows
-            || ratio_of_tables(groups, rows, rows_at_end, groups_max, keys_max) <= RATIO_AT_END_MAX
+            || ratio_of_tables(groups, rows, rows_at_end, groups_max, self.keys_max(groups)) <= RATIO_AT_END_MAX
+    }
+
+    /// How many keys there are by statistics, unless so many groups show that these are wrong.
+    fn keys_max(&self, groups: f64) -> f64 {
+        let expected = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
+        expected.unwrap_or(f64::INFINITY)
     }
 
     /// Takes note of rows of the input that the table has.
@@ -164,20 +187,30 @@ impl Run {
         }
     }
 
-    /// Hands a full table out and goes on: with an empty one, or without grouping if it made nearly a group of every row.
+    /// Hands a full table out and goes on: with an empty one, a larger one if that has fewer groups to rows, or without grouping.
     pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
         self.finish()?;
         let groups = self.reader.as_ref().map_or(0, RowsReader::rows_left) as f64;
-        if let Grouping::On { review } = &mut self.grouping {
-            let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
-            if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped
-                && groups > self.ratio_max.min(RATIO_OF_FULL_MAX) * rows
-            {
-                let (code, output) = (Arc::clone(&review.code), kernel.output.clone());
-                self.leave_out(Arc::clone(&code));
-                return self.open(&code, output);
-            }
+        let Grouping::On { review } = &mut self.grouping else { return self.open_again() };
+        let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
+        if groups <= review.keys_max && review.keys_max <= review.groups_max {
+            self.partial_bytes_max = self.partial_bytes_limit;
+            return self.open_again();
         }
+        let (ratio, keys) = (groups / rows, keys_expected(groups, rows));
+        let expected = ratio_of_tables(groups, rows, f64::INFINITY, review.groups_max, f64::INFINITY);
+        let is_larger_full = ratio > RATIO_OF_FULL_MAX && keys > KEYS_GROWTH_MAX * review.keys;
+        if let Some(kernel) = &self.inner.pipeline.kernel.ungrouped
+            && (ratio > self.ratio_max || expected > RATIO_OF_FULL_MAX || is_larger_full)
+        {
+            let (code, output) = (Arc::clone(&review.code), kernel.output.clone());
+            self.leave_out(Arc::clone(&code));
+            return self.open(&code, output);
+        }
+        if ratio <= GAIN_OF_LARGER * review.ratio {
+            self.partial_bytes_max = (2 * self.partial_bytes_max).min(self.partial_bytes_limit);
+        }
+        (review.ratio, review.keys) = (ratio, keys);
         self.open_again()
     }
 
@@ -214,22 +247,28 @@ pub(super) fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
 
 /// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
 /// `rows` have `groups`, keys come in random order and there are no more than `keys_max`.
-///
-/// Of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
 pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64, keys_max: f64) -> f64 {
-    let ratio = |rows_per_key: f64| -(-rows_per_key).exp_m1() / rows_per_key;
+    let keys = keys_expected(groups, rows).min(keys_max);
+    let at_end = rows_at_end.max(rows) / keys;
+    // Rows a key when a table is full: never, if it holds all keys.
+    let when_full = if groups_max < keys { -(-groups_max / keys).ln_1p() } else { f64::INFINITY };
+    ratio(at_end.min(when_full))
+}
+
+/// How many keys there are if `rows` have `groups` of them and keys are equally frequent.
+fn keys_expected(groups: f64, rows: f64) -> f64 {
     // The ratio falls from 1 to 0 as rows per key grow.
     let (mut low, mut high) = (1e-9, 1e9);
     for _ in 0..64 {
         let middle = f64::sqrt(low * high);
         if ratio(middle) > groups / rows { low = middle } else { high = middle }
     }
-    let keys = (rows / low).min(keys_max);
-    let low = rows / keys;
-    let at_end = low * (rows_at_end / rows).max(1.0);
-    // Rows a key when a table is full: never, if it holds all keys.
-    let when_full = if groups_max < keys { -(-groups_max / keys).ln_1p() } else { f64::INFINITY };
-    ratio(at_end.min(when_full))
+    rows / low
+}
+
+/// Groups to rows with so many rows a key: of `d` keys that are equally frequent, `n` rows have `d (1 - exp(-n / d))`.
+fn ratio(rows_per_key: f64) -> f64 {
+    -(-rows_per_key).exp_m1() / rows_per_key
 }
 
 #[cfg(test)]
