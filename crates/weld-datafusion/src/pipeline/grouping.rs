@@ -42,6 +42,9 @@ const KEYS_GROWTH_MAX: f64 = 1.5;
 /// A table may be twice as large if it had at most so many times the groups to rows of the one before.
 const GAIN_OF_LARGER: f64 = 0.9;
 
+/// So many times the keys that statistics expect are held by a table.
+const SLACK_OF_STATISTICS: f64 = 1.25;
+
 /// Where nothing is known of an input, so many times the rows that have come.
 const UNKNOWN_FACTOR: usize = 16;
 
@@ -189,12 +192,15 @@ impl Run {
 
     /// Hands a full table out and goes on: with an empty one, a larger one if that has fewer groups to rows, or without grouping.
     pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
+        let bytes = self.memory.used() as f64;
         self.finish()?;
         let groups = self.reader.as_ref().map_or(0, RowsReader::rows_left) as f64;
         let Grouping::On { review } = &mut self.grouping else { return self.open_again() };
         let rows = review.share * std::mem::take(&mut review.input_rows) as f64;
         if groups <= review.keys_max && review.keys_max <= review.groups_max {
-            self.partial_bytes_max = self.partial_bytes_limit;
+            // Full again, it shows that there are more.
+            let bytes_of_all = bytes * SLACK_OF_STATISTICS * review.keys_max / groups;
+            self.partial_bytes_max = self.partial_bytes_limit.min(bytes_of_all as usize);
             return self.open_again();
         }
         let (ratio, keys) = (groups / rows, keys_expected(groups, rows));
