@@ -273,28 +273,27 @@ impl Queries<'_> {
         let condition = self.expr(&columns, Kind::Bool, 1);
         let span = self.rng.pick(&["1 day", "3 days", "1 month", "2 hours"]);
         let by_time = format!("PARTITION BY {partition} ORDER BY {time} RANGE BETWEEN INTERVAL '{span}' PRECEDING AND");
+        // Of a window that is named in parentheses DataFusion takes neither the partitions nor the order.
+        let whole = format!("PARTITION BY {partition} ORDER BY {order}");
         let calls = [
             format!("sum({argument}) FILTER (WHERE {condition}) OVER w"),
             format!("count(*) FILTER (WHERE {condition}) OVER (PARTITION BY {partition})"),
             format!("lag({any}) IGNORE NULLS OVER w"),
             format!("first_value({any}) IGNORE NULLS OVER w"),
-            format!("last_value({any}) IGNORE NULLS OVER (w ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"),
+            format!("last_value({any}) IGNORE NULLS OVER ({whole} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"),
             format!("nth_value({any}, 2) OVER w"),
-            format!("nth_value({any}, 2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"),
+            format!("nth_value({any}, 2) OVER ({whole} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"),
             format!("lag({any}, 2, {any}) OVER w"),
             format!("lead({any}, 1) OVER w"),
             format!("sum({argument}) OVER ({by_time} CURRENT ROW)"),
             format!("count({any}) OVER ({by_time} INTERVAL '{span}' FOLLOWING)"),
             "row_number() OVER w".to_owned(),
             format!("min({any}) OVER w"),
-            format!("max({any}) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"),
+            format!("max({any}) OVER ({whole} ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"),
         ];
         let list: Vec<String> =
             (0..1 + self.rng.below(3)).map(|index| format!("{} AS w{index}", self.rng.pick(&calls))).collect();
-        format!(
-            "SELECT {partition} AS p, {} FROM {from}{filter} WINDOW w AS (PARTITION BY {partition} ORDER BY {order})",
-            list.join(", ")
-        )
+        format!("SELECT {partition} AS p, {} FROM {from}{filter} WINDOW w AS ({whole})", list.join(", "))
     }
 
     /// Table expressions that read those before.
