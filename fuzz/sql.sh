@@ -1,10 +1,27 @@
 #!/usr/bin/env bash
-# Random SQL on stock DataFusion and on Weld for MINUTES, from seed FIRST_SEED on (a new one unless it is given). Prints what
-# differs, made small, and ends with code 1 if something did.
+# Random SQL on stock DataFusion and on Weld for MINUTES, from seed FIRST_SEED on (a new one unless it is given), in JOBS
+# processes (one a processor), each a million seeds after the other. Prints what differs, made small, and ends with code 1 if
+# something did.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-minutes=${1:?usage: fuzz/sql.sh MINUTES [FIRST_SEED]}
+minutes=${1:?usage: fuzz/sql.sh MINUTES [FIRST_SEED] [JOBS]}
 first=${2:-$(date +%s)000}
-echo "from seed $first"
-WELD_SQL_MINUTES=$minutes WELD_SQL_SEEDS=$first..$((first + 1)) \
-    cargo test --locked -p weld-datafusion --test random random_queries -- --nocapture
+jobs=${3:-$(nproc)}
+# Optimised, with Weld's own assertions.
+test=(cargo test --release --locked -p weld-datafusion --test random)
+for crate in arrow codegen core datafusion parquet plans runtime; do
+    test+=(--config "profile.release.package.weld-$crate.debug-assertions=true")
+done
+"${test[@]}" --no-run
+pids=()
+for ((job = 0; job < jobs; job++)); do
+    from=$((first + job * 1000000))
+    echo "from seed $from"
+    WELD_SQL_MINUTES=$minutes WELD_SQL_SEEDS=$from..$((from + 1)) "${test[@]}" random_queries -- --nocapture &
+    pids+=($!)
+done
+failed=0
+for pid in "${pids[@]}"; do
+    wait "$pid" || failed=1
+done
+exit $failed

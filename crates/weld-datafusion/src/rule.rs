@@ -106,9 +106,13 @@ impl PhysicalOptimizerRule for WeldRule {
             return Ok(plan);
         }
         let careful = WeldOptions { drop_exchanges: false, ..options.clone() };
-        for options in [options, careful] {
+        // A filter whose condition is evaluated below it does not know what the condition says to be equal.
+        let whole = WeldOptions { evaluate: false, ..options.clone() };
+        let may_fail = options.evaluate;
+        for (options, may_fail) in [(options, may_fail), (whole, false), (careful, false)] {
             match rewritten(|| self.rewrite(&plan, options), config) {
                 Ok(rewritten) => return Ok(rewritten),
+                Err(error) if may_fail => log::debug!("nothing is evaluated below operators: {error}"),
                 // Plans that never kept what they promise are not ours to repair.
                 Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => return Ok(plan),
                 Err(error) if cfg!(debug_assertions) => return Err(error),

@@ -155,13 +155,13 @@ impl Comparison {
             batches: partitions.concat(),
             ordering: self.stock.output_ordering().filter(|_| partitions.len() == 1).cloned(),
         };
-        let (expected, answered) = (answer(schema, expected), answer(self.weld.schema(), found));
-        let difference = match compare::difference(&expected, &answered)? {
-            None => compare::order_difference(found, self.stock.output_ordering())?,
+        let (whole, answered) = (answer(schema, expected), answer(self.weld.schema(), found));
+        let difference = match compare::difference(&whole, &answered)? {
+            None => compare::order_difference(expected, found, self.stock.output_ordering())?,
             difference => difference,
         };
         let difference = match difference {
-            Some(difference) => Choice::of(&self.stock).difference(&expected, &answered, difference)?,
+            Some(difference) => Choice::of(&self.stock).difference(&whole, &answered, difference)?,
             None => {
                 MetricBuilder::new(&self.metrics).counter("verified_rows", 0).add(answered.rows());
                 return Ok(());

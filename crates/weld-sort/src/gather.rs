@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, UInt64Array, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, StringViewArray, UInt64Array, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
@@ -11,6 +11,10 @@ use datafusion::common::Result;
 use crate::code::{Key, Whole};
 use crate::column::float_bits;
 use crate::place::Place;
+
+/// Every batch that is made refers to all buffers of text where these are no more; else to those of its own rows. An operator that
+/// puts the batches together would have a list of them for each.
+const TEXT_BUFFERS_MAX: usize = 64;
 
 /// Where the values of a column are.
 pub(crate) enum Source {
@@ -34,7 +38,9 @@ pub(crate) enum Fixed {
 impl Source {
     /// The values of a column in all batches.
     pub(crate) fn of(arrays: Vec<ArrayRef>, data_type: &DataType) -> Result<Source> {
-        if matches!(data_type, DataType::Utf8View | DataType::BinaryView) {
+        if matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+            && arrays.iter().map(text_buffers).sum::<usize>() <= TEXT_BUFFERS_MAX
+        {
             // Their text stays where it is.
             let starts = arrays.iter().scan(0, |next, array| Some(std::mem::replace(next, *next + array.len())));
             let starts = starts.collect();
@@ -83,6 +89,16 @@ impl Source {
             }
         }
     }
+}
+
+/// How many buffers hold the text of an array of views.
+fn text_buffers(array: &ArrayRef) -> usize {
+    let views = |array: &StringViewArray| array.data_buffers().len();
+    array
+        .as_string_view_opt()
+        .map(views)
+        .or_else(|| Some(array.as_binary_view_opt()?.data_buffers().len()))
+        .unwrap_or(0)
 }
 
 /// Whether values have the alignment of 128-bit integers.

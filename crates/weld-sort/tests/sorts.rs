@@ -71,6 +71,25 @@ async fn many_rows() {
     }
 }
 
+/// Text of many buffers: a batch has those of its rows, not all of them, which the next sort would have once for each batch.
+#[tokio::test]
+async fn batches_have_the_text_of_their_rows() {
+    let text = |row: usize| format!("a text of more than twelve bytes, number {}", row * 7919 % 300);
+    let batch = |row: usize| -> RecordBatch {
+        let texts = StringViewArray::from_iter_values((row..row + 2).map(text));
+        let bytes = BinaryViewArray::from_iter_values((row..row + 2).map(text));
+        let named: [(&str, ArrayRef); 2] = [("k0", Arc::new(texts)), ("k1", Arc::new(bytes))];
+        RecordBatch::try_from_iter(named).expect("columns of one length")
+    };
+    let batches: Vec<RecordBatch> = (0..300).step_by(2).map(batch).collect();
+    check(from_ref(&batches), &[("k0", OPTIONS[0]), ("k1", OPTIONS[2])], 10).await;
+    let sorted = ours(&stock(&[batches], &[("k0", OPTIONS[0])], None));
+    for batch in datafusion::physical_plan::collect(sorted, context(10, None)).await.expect("it sorts") {
+        let (texts, bytes) = (batch.column(0).as_string_view(), batch.column(1).as_binary_view());
+        assert!(texts.data_buffers().len() <= 10 && bytes.data_buffers().len() <= 10);
+    }
+}
+
 /// Enough for several threads, of several digits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn partitions_are_sorted_by_threads() {

@@ -7,6 +7,7 @@ use arrow::datatypes::Schema;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use weld_core::ir::{Expr, build as ir};
+use weld_plans::cannot_fail;
 
 use super::expr::{Scope, lower};
 use super::lists::lower_given;
@@ -61,6 +62,11 @@ pub(crate) fn filter(
     })
 }
 
+/// Which of a projection's expressions are evaluated: those whose values are needed, and those whose errors are.
+pub(crate) fn evaluated(exprs: &[Arc<dyn PhysicalExpr>], schema: &Schema, needed: &[bool]) -> Vec<bool> {
+    exprs.iter().zip(needed).map(|(expr, needed)| *needed || !cannot_fail(expr, Some(schema))).collect()
+}
+
 /// `result(for(input, appender, |b, i, r| merge(b, {..})))`.
 pub(crate) fn projection(
     lowering: &mut Lowering,
@@ -71,10 +77,11 @@ pub(crate) fn projection(
 ) -> Result<Rows> {
     append(lowering, input.data.clone(), "projected", |block, r| {
         let scope = Scope { schema, columns: &input.columns_of(r) };
-        let output = |(expr, needed): (&Arc<dyn PhysicalExpr>, &bool)| {
-            needed.then(|| lower_given(block, &scope, expr)).transpose()
+        let output = |(expr, evaluated): (&Arc<dyn PhysicalExpr>, bool)| {
+            evaluated.then(|| lower_given(block, &scope, expr)).transpose()
         };
-        Ok((None, exprs.iter().zip(needed).map(output).collect::<Result<_>>()?))
+        let evaluated = evaluated(exprs, schema, needed);
+        Ok((None, exprs.iter().zip(evaluated).map(output).collect::<Result<_>>()?))
     })
 }
 

@@ -15,7 +15,7 @@ use super::accumulated::Accumulated;
 use super::aggregate::Aggregate;
 use super::join::preserve::AtEnd;
 use super::join::{Join, Table};
-use super::operator::{filter, projection, read_by, through_projection};
+use super::operator::{evaluated, filter, projection, read_by, through_projection};
 use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, lists, size};
 
 /// What happens to every row on its way from the source to the sink.
@@ -123,8 +123,8 @@ impl Step {
                 read.iter().zip(kept).map(|(read, kept)| *read || kept).collect()
             }
             Step::Project { exprs, input } => {
-                let needed = exprs.iter().zip(outputs).filter(|(_, needed)| **needed).map(|(expr, _)| expr);
-                read_by(input.fields().len(), needed)
+                let evaluated = exprs.iter().zip(evaluated(exprs, input, outputs));
+                read_by(input.fields().len(), evaluated.filter(|(_, evaluated)| *evaluated).map(|(expr, _)| expr))
             }
             Step::Probe { join, .. } => join.needed(outputs).0,
             Step::Aggregate(aggregate) => aggregate.needed(),

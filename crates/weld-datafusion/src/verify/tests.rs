@@ -1,7 +1,9 @@
 //! A difference is found, and what is no difference is not.
 
 use arrow::array::Int64Array;
+use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::col;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::*;
@@ -92,6 +94,20 @@ async fn differences_fail() {
     assert!(error.contains("stock DataFusion fails where Weld does not"), "{error}");
     let error = against("select a from t order by a limit 4", "select a + 1 as a from t order by a limit 4").await;
     assert!(error.unwrap_err().contains("row 0 has the key"), "keys below a limit are no choice");
+}
+
+/// DataFusion takes the groups of a ROLLUP over sorted rows for sorted.
+#[tokio::test]
+async fn an_order_that_stock_does_not_keep_is_not_asked_for() {
+    let context = session(true);
+    let (values, order) = (vec![3, 2, 1], vec![vec![col("a").sort(false, true)]]);
+    let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(values)) as _)]).unwrap();
+    let sorted = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap().with_sort_order(order);
+    context.register_table("sorted", Arc::new(sorted)).unwrap();
+    context.state_ref().write().config_mut().options_mut().set("datafusion.execution.target_partitions", "1").unwrap();
+    let sql = "select a, a % 2, count(*) from sorted where a > 0 group by rollup (a, a % 2)";
+    assert_eq!(counted(&context, sql, "differences").await, 0);
+    assert_eq!(counted(&context, sql, "verified_rows").await, 7);
 }
 
 #[tokio::test]

@@ -32,6 +32,34 @@ async fn same_outcome(engines: &Engines, sql: &str) {
     assert_eq!(words(&weld), words(&stock), "{sql}");
 }
 
+/// DataFusion leaves out columns that nobody reads before it plans; those that a plan has are evaluated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_that_nobody_reads() {
+    for (batch_rows, partitions) in [(100, 1), (7, 2)] {
+        let engines = table(batch_rows, partitions).await;
+        for context in [&engines.stock, &engines.weld] {
+            context
+                .sql("SET datafusion.optimizer.max_passes = 0")
+                .await
+                .expect("a setting")
+                .collect()
+                .await
+                .expect("set");
+        }
+        for sql in [
+            "SELECT sum(s.k) FROM (SELECT k, 10 / z AS q FROM t) AS s",
+            "SELECT s.g, count(*) FROM (SELECT g, CAST(k * 4 AS TINYINT) AS q FROM t) AS s GROUP BY s.g",
+            "SELECT s.k, r.g FROM (SELECT k, d / z AS q FROM t) AS s JOIN t AS r ON s.k = r.k",
+            "SELECT s.k, r.g FROM t AS r JOIN (SELECT k, 10 % n AS q, g FROM t) AS s ON s.k = r.k WHERE s.g > 0",
+        ] {
+            assert!(engines.stock_rows(sql).await.is_err(), "{sql}");
+            same_outcome(&engines, sql).await;
+            let whole = sql.replace("/ z", "/ (z + 1)").replace("k * 4", "k").replace("% n", "% (n + 1)");
+            engines.check(&whole, 2).await;
+        }
+    }
+}
+
 /// What a filter or a CASE leaves out is not evaluated, and what it lets through is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_are_left_out() {

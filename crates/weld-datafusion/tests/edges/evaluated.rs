@@ -49,6 +49,19 @@ async fn operators_compile_around_them() {
     assert!(run.summary.evaluated.is_empty(), "{:?}", run.summary);
 }
 
+/// What is above a filter may rely on what its condition says to be equal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_condition_says_to_be_equal_stays_known() {
+    let engines = table(2).await;
+    for sql in [
+        "SELECT s, rank() OVER (PARTITION BY z ORDER BY s) FROM t WHERE initcap(s) = s",
+        "SELECT s, sum(k) OVER (PARTITION BY z ORDER BY s, k) FROM t WHERE s = concat('Text ', z)",
+        "SELECT z, k FROM t WHERE concat(k % 4, '') = CAST(z AS VARCHAR) ORDER BY CAST(z AS VARCHAR), k",
+    ] {
+        engines.check(sql, 0).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn they_are_shown() {
     let engines = table(2).await;

@@ -8,10 +8,15 @@
 mod case;
 mod exprs;
 mod files;
+mod forms;
+mod numbers;
 mod queries;
 mod settings;
 mod shrink;
 mod tables;
+mod texts;
+mod times;
+mod values;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -71,20 +76,31 @@ async fn random_queries_agree() {
 }
 
 async fn try_seed(seed: u64, tally: &mut Tally) {
+    if case::is_shown() {
+        println!("seed {seed}");
+    }
     let mut rng = Rng::new(seed);
-    let tables: Vec<Table> =
-        ["a", "b", "c"][..1 + rng.below(3)].iter().map(|name| Table::new(&mut rng, name)).collect();
     let storage = match rng.below(4) {
         0 => Storage::Memory,
         1 => Storage::Encoded(rng.pick(&[1, 3, 10, 1000])),
-        _ => Storage::Parquet(Writing(Rng::new(rng.number()))),
+        _ => Storage::Parquet(Writing::new(&mut rng)),
     };
+    let writing = match &storage {
+        Storage::Parquet(writing) => Some(writing),
+        _ => None,
+    };
+    let names = &["a", "b", "c"][..1 + rng.below(3)];
+    let mut tables: Vec<Table> = names.iter().map(|name| Table::new(&mut rng, name, writing.is_some())).collect();
+    for table in &mut tables {
+        table.columns.extend(writing.and_then(|writing| writing.folder_column(&table.name)));
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engines = Engines::new(&tables, &storage, folder.path()).await;
     for _ in 0..QUERIES_PER_SEED {
         let settings = Settings::new(&mut rng);
         let sql = Queries::new(&mut rng, &tables).query();
-        let case = Case { tables: tables.clone(), storage: storage.clone(), settings, sql };
+        let runs = 1 + rng.below(5) / 3;
+        let case = Case { tables: tables.clone(), storage: storage.clone(), settings, sql, runs };
         tally.queries += 1;
         match engines.verdict(&case).await {
             Verdict::Same(summary) => {
@@ -130,6 +146,7 @@ async fn smallest(found: &Case, how: &str) -> String {
 fn candidates(case: &Case) -> Box<dyn Iterator<Item = Case> + Send + '_> {
     let is_elsewhere = !matches!(case.storage, Storage::Memory);
     let memory = is_elsewhere.then(|| Case { storage: Storage::Memory, ..case.clone() });
+    let once = (case.runs > 1).then(|| Case { runs: 1, ..case.clone() });
     let settings = case.settings.fewer().into_iter().map(|settings| Case { settings, ..case.clone() });
     // In which order a window sees ties must stay decided.
     let edits = if case.sql.contains(" OVER (") { 0 } else { usize::MAX };
@@ -142,5 +159,5 @@ fn candidates(case: &Case) -> Box<dyn Iterator<Item = Case> + Send + '_> {
             Case { tables, ..case.clone() }
         })
     });
-    Box::new(memory.into_iter().chain(tables).chain(queries).chain(settings))
+    Box::new(memory.into_iter().chain(once).chain(tables).chain(queries).chain(settings))
 }

@@ -18,8 +18,27 @@ pub(crate) struct Queries<'a> {
     aliases: usize,
 }
 
-pub(crate) const KINDS: [Kind; 7] =
-    [Kind::Bool, Kind::Int, Kind::Float, Kind::Decimal, Kind::Date, Kind::Timestamp, Kind::Text];
+/// The common ones more often.
+pub(crate) const KINDS: [Kind; 18] = [
+    Kind::Bool,
+    Kind::Bool,
+    Kind::Int,
+    Kind::Int,
+    Kind::Int,
+    Kind::Float,
+    Kind::Float,
+    Kind::Decimal,
+    Kind::Decimal,
+    Kind::Date,
+    Kind::Timestamp,
+    Kind::Timestamp,
+    Kind::Text,
+    Kind::Text,
+    Kind::Text,
+    Kind::Time,
+    Kind::Binary,
+    Kind::Interval,
+];
 
 const JOINS: [&str; 12] = [
     "JOIN",
@@ -36,6 +55,24 @@ const JOINS: [&str; 12] = [
     "LEFT JOIN",
 ];
 
+fn null(kind: Kind) -> String {
+    let name = match kind {
+        Kind::Bool => "BOOLEAN",
+        Kind::Int => "BIGINT",
+        Kind::Float => "DOUBLE",
+        Kind::Decimal => "DECIMAL(15, 2)",
+        Kind::Date => "DATE",
+        Kind::Timestamp => "TIMESTAMP",
+        Kind::Time => "TIME",
+        Kind::Interval => "INTERVAL",
+        Kind::Text => "VARCHAR",
+        Kind::Binary => "BYTEA",
+        Kind::List => "BIGINT[]",
+        Kind::Duration | Kind::Nested => "BIGINT",
+    };
+    format!("CAST(NULL AS {name})")
+}
+
 fn qualified(alias: &str, columns: &[Column]) -> Vec<Column> {
     columns.iter().map(|c| Column { name: format!("{alias}.{}", c.name), kind: c.kind }).collect()
 }
@@ -46,7 +83,8 @@ impl<'a> Queries<'a> {
     }
 
     pub(crate) fn query(&mut self) -> String {
-        match self.rng.below(18) {
+        match self.rng.below(27) {
+            18..=25 => self.rare_form(),
             15 => self.ordered_by_all(1, 40),
             16 => self.whole_partitions(),
             17 => self.unnested(),
@@ -249,7 +287,7 @@ impl<'a> Queries<'a> {
         self.with_order(&select, columns.len(), limit)
     }
 
-    fn with_order(&mut self, select: &str, columns: usize, limit: usize) -> String {
+    pub(crate) fn with_order(&mut self, select: &str, columns: usize, limit: usize) -> String {
         let directions = ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"];
         let order: Vec<String> = (1..=columns).map(|index| format!("{index}{}", self.rng.pick(&directions))).collect();
         let offset = if self.rng.one_in(3) { " OFFSET 2" } else { "" };
@@ -353,7 +391,7 @@ impl<'a> Queries<'a> {
     }
 
     /// A SELECT and its columns.
-    fn select(&mut self, depth: usize) -> (String, Vec<Column>) {
+    pub(crate) fn select(&mut self, depth: usize) -> (String, Vec<Column>) {
         let (from, columns) = self.from(depth);
         let filter = self.filter(&columns);
         if self.rng.one_in(2) {
@@ -363,7 +401,7 @@ impl<'a> Queries<'a> {
         }
     }
 
-    fn project(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
+    pub(crate) fn project(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
         let mut exprs = Vec::new();
         let mut made = Vec::new();
         let has_lists = columns.iter().any(|column| column.kind == Kind::List);
@@ -377,7 +415,7 @@ impl<'a> Queries<'a> {
         (format!("SELECT {distinct}{} FROM {from}{filter}", exprs.join(", ")), made)
     }
 
-    fn aggregate(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
+    pub(crate) fn aggregate(&mut self, from: &str, columns: &[Column], filter: &str) -> (String, Vec<Column>) {
         let (mut exprs, mut keys, mut made) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.rng.below(4) {
             let kind = self.rng.pick(&KINDS);
@@ -402,7 +440,7 @@ impl<'a> Queries<'a> {
         (format!("SELECT {} FROM {from}{filter}{group}{having}", exprs.join(", ")), made)
     }
 
-    fn call(&mut self, columns: &[Column]) -> (String, Kind) {
+    pub(crate) fn call(&mut self, columns: &[Column]) -> (String, Kind) {
         if self.rng.one_in(3) {
             return self.rare_call(columns);
         }
@@ -470,11 +508,11 @@ impl<'a> Queries<'a> {
     }
 
     /// A number of few digits, whose squares sum up exactly.
-    fn small(&mut self, columns: &[Column]) -> String {
+    pub(crate) fn small(&mut self, columns: &[Column]) -> String {
         format!("({} % 100)", self.column(columns, Kind::Int))
     }
 
-    fn plain_call(&mut self, columns: &[Column]) -> (String, Kind) {
+    pub(crate) fn plain_call(&mut self, columns: &[Column]) -> (String, Kind) {
         let numeric = self.rng.pick(&[Kind::Int, Kind::Float, Kind::Decimal]);
         let any = self.rng.pick(&KINDS);
         let depth = self.rng.below(3);
@@ -502,7 +540,7 @@ impl<'a> Queries<'a> {
     }
 
     /// What follows FROM: a table, a join of two or three, a subquery.
-    fn from(&mut self, depth: usize) -> (String, Vec<Column>) {
+    pub(crate) fn from(&mut self, depth: usize) -> (String, Vec<Column>) {
         let (mut from, mut columns) = self.source(depth);
         // Keys have few values: joins of large tables have millions of rows.
         let single = depth == 0 || self.tables.iter().any(Table::is_large);
@@ -540,7 +578,7 @@ impl<'a> Queries<'a> {
         (from, columns)
     }
 
-    fn source(&mut self, depth: usize) -> (String, Vec<Column>) {
+    pub(crate) fn source(&mut self, depth: usize) -> (String, Vec<Column>) {
         let alias = self.alias();
         if depth > 0 && self.rng.one_in(4) {
             let (select, columns) = self.select(depth - 1);
@@ -592,9 +630,12 @@ impl<'a> Queries<'a> {
         (format!("({select}) AS {alias}"), columns.collect())
     }
 
-    fn filter(&mut self, columns: &[Column]) -> String {
+    pub(crate) fn filter(&mut self, columns: &[Column]) -> String {
         if self.rng.one_in(4) {
             return String::new();
+        }
+        if self.rng.one_in(4) {
+            return format!(" WHERE {}", self.conjuncts(columns));
         }
         if self.rng.one_in(8) {
             let (from, inner) = self.from(0);
@@ -611,7 +652,7 @@ impl<'a> Queries<'a> {
         format!(" WHERE {}", self.expr(columns, Kind::Bool, 3))
     }
 
-    fn alias(&mut self) -> String {
+    pub(crate) fn alias(&mut self) -> String {
         self.aliases += 1;
         format!("x{}", self.aliases)
     }
@@ -625,17 +666,7 @@ impl<'a> Queries<'a> {
     pub(crate) fn literal(&mut self, kind: Kind) -> String {
         let rng = &mut *self.rng;
         if rng.one_in(25) {
-            let name = match kind {
-                Kind::Bool => "BOOLEAN",
-                Kind::Int => "BIGINT",
-                Kind::Float => "DOUBLE",
-                Kind::Decimal => "DECIMAL(15, 2)",
-                Kind::Date => "DATE",
-                Kind::Timestamp => "TIMESTAMP",
-                Kind::Text => "VARCHAR",
-                Kind::List => "BIGINT[]",
-            };
-            return format!("CAST(NULL AS {name})");
+            return null(kind);
         }
         let pick = |rng: &mut Rng, items: &[&str]| rng.pick(items).to_owned();
         match kind {
@@ -664,6 +695,17 @@ impl<'a> Queries<'a> {
                 let of = rng.pick(&["DECIMAL(5, 2)", "DECIMAL(15, 2)", "DECIMAL(12, 4)", "DECIMAL(38, 10)"]);
                 format!("CAST({value} AS {of})")
             }
+            Kind::Time => pick(rng, &["TIME '00:00:00'", "TIME '00:00:02.25'", "TIME '23:59:59'", "TIME '12:30:00'"]),
+            Kind::Duration => {
+                let unit = rng.pick(&["Second", "Millisecond", "Nanosecond"]);
+                format!("arrow_cast({}, 'Duration({unit})')", rng.below(8) as i64 - 2)
+            }
+            Kind::Interval => {
+                let span = rng.pick(&["0 days", "1 month", "30 days", "1 day 2 hours", "-2 seconds", "1 year 3 days"]);
+                format!("INTERVAL '{span}'")
+            }
+            Kind::Binary => pick(rng, &["X''", "X'61'", "X'6162'", "X'ff00'", "X'7468697274656e2062797465'"]),
+            Kind::Nested => pick(rng, &["named_struct('n', 1, 't', 'a')", "struct(1, 'a')"]),
             // Functions that make lists are in none of DataFusion's default features.
             Kind::List => "CAST(NULL AS BIGINT[])".to_owned(),
             Kind::Date => {

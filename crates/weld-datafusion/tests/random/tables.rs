@@ -1,21 +1,16 @@
-//! Random tables: every column type, nulls or none (with garbage or zeros under them), few distinct values or extreme
-//! ones, whole or sliced arrays.
+//! Random tables: every column type, in one piece or in many batches, some of them sorted.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    Decimal256Array, DictionaryArray, Float32Array, Float64Array, LargeStringArray, ListArray, PrimitiveArray,
-    RecordBatch, StringArray, StringViewArray, UInt16Array, make_array,
-};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{
-    ArrowNativeType, DataType, Date32Type, Date64Type, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type,
-    Schema, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
-};
+use arrow::array::RecordBatch;
+use arrow::compute::{SortOptions, concat_batches, sort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, TimeUnit};
 use arrow::util::pretty::pretty_format_batches;
+use datafusion::logical_expr::{SortExpr, col};
+use parquet::arrow::ArrowSchemaConverter;
 use weld_test::generate::rng::Rng;
+
+use super::values::{Style, column};
 
 /// What an expression over a column may do with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,33 +21,53 @@ pub(crate) enum Kind {
     Decimal,
     Date,
     Timestamp,
+    Time,
+    Duration,
+    Interval,
     Text,
+    Binary,
     /// Of `BIGINT`.
     List,
+    /// Structs, maps, lists of others: they are moved, and asked for their fields.
+    Nested,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) name: String,
+    /// What expressions may refer to: columns, and fields of structs.
     pub(crate) columns: Vec<(String, Kind)>,
     pub(crate) batches: Vec<RecordBatch>,
+    /// How the rows are ordered by the first column, if they are.
+    pub(crate) order: Option<SortOptions>,
 }
 
 pub(crate) fn kind(data_type: &DataType) -> Kind {
     match data_type {
         DataType::Boolean => Kind::Bool,
-        DataType::Float32 | DataType::Float64 => Kind::Float,
+        data_type if data_type.is_floating() => Kind::Float,
         data_type if data_type.is_decimal() => Kind::Decimal,
         DataType::Date32 | DataType::Date64 => Kind::Date,
         DataType::Timestamp(..) => Kind::Timestamp,
+        DataType::Time32(_) | DataType::Time64(_) => Kind::Time,
+        DataType::Duration(_) => Kind::Duration,
+        DataType::Interval(_) => Kind::Interval,
         data_type if data_type.is_integer() => Kind::Int,
-        DataType::List(_) => Kind::List,
-        _ => Kind::Text,
+        DataType::List(item) if item.data_type() == &DataType::Int64 => Kind::List,
+        DataType::Dictionary(_, value) => kind(value),
+        DataType::RunEndEncoded(_, value) => kind(value.data_type()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => Kind::Binary,
+        _ => Kind::Nested,
     }
 }
 
-fn data_types() -> Vec<DataType> {
-    let dictionary = |key: DataType, value: DataType| DataType::Dictionary(Box::new(key), Box::new(value));
+fn dictionary(key: DataType, value: DataType) -> DataType {
+    DataType::Dictionary(Box::new(key), Box::new(value))
+}
+
+/// Those of which most columns are.
+fn common_types() -> Vec<DataType> {
     vec![
         DataType::Int8,
         DataType::Int16,
@@ -95,16 +110,101 @@ fn data_types() -> Vec<DataType> {
     ]
 }
 
+fn rare_types() -> Vec<DataType> {
+    let (seconds, nanos) = (TimeUnit::Second, TimeUnit::Nanosecond);
+    let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
+    let pair = Fields::from(vec![field("n", DataType::Int32, true), field("t", DataType::Utf8, false)]);
+    let entries = Fields::from(vec![field("keys", DataType::Utf8, false), field("values", DataType::Int64, true)]);
+    let entries = Arc::new(field("entries", DataType::Struct(entries), false));
+    let runs = |value| {
+        DataType::RunEndEncoded(
+            Arc::new(field("run_ends", DataType::Int32, false)),
+            Arc::new(field("values", value, true)),
+        )
+    };
+    vec![
+        DataType::Float16,
+        DataType::Decimal128(38, 0),
+        DataType::Decimal128(38, 37),
+        DataType::Decimal128(12, -2),
+        DataType::Decimal256(76, 20),
+        DataType::Time32(seconds),
+        DataType::Time32(TimeUnit::Millisecond),
+        DataType::Time64(TimeUnit::Microsecond),
+        DataType::Time64(nanos),
+        DataType::Duration(seconds),
+        DataType::Duration(nanos),
+        DataType::Interval(IntervalUnit::YearMonth),
+        DataType::Interval(IntervalUnit::DayTime),
+        DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Timestamp(seconds, Some("America/New_York".into())),
+        DataType::Timestamp(TimeUnit::Millisecond, Some("+05:30".into())),
+        DataType::Timestamp(nanos, Some("UTC".into())),
+        DataType::Timestamp(nanos, Some("Europe/Berlin".into())),
+        DataType::Binary,
+        DataType::LargeBinary,
+        DataType::BinaryView,
+        DataType::FixedSizeBinary(3),
+        dictionary(DataType::Int8, DataType::Int64),
+        dictionary(DataType::Int16, DataType::Float64),
+        dictionary(DataType::UInt32, DataType::Decimal128(15, 2)),
+        dictionary(DataType::Int64, DataType::Date32),
+        dictionary(DataType::UInt64, DataType::LargeUtf8),
+        dictionary(DataType::Int32, DataType::Utf8View),
+        dictionary(DataType::UInt8, DataType::Binary),
+        runs(DataType::Int64),
+        runs(DataType::Utf8),
+        DataType::Struct(pair.clone()),
+        DataType::Struct(pair.clone()),
+        DataType::Map(entries, false),
+        DataType::new_list(DataType::Utf8, true),
+        DataType::new_list(DataType::Struct(pair), true),
+        DataType::new_large_list(DataType::Int64, false),
+        DataType::new_fixed_size_list(DataType::Float64, 2, true),
+    ]
+}
+
+/// Whether Parquet files have columns of the type.
+fn is_storable(field: &Field) -> bool {
+    // The writer has none for what the schema allows.
+    let is_written = match field.data_type() {
+        DataType::RunEndEncoded(..) | DataType::Duration(_) | DataType::Interval(IntervalUnit::MonthDayNano) => false,
+        DataType::Dictionary(_, value) => **value != DataType::Utf8View,
+        _ => true,
+    };
+    is_written && ArrowSchemaConverter::new().convert(&Schema::new(vec![field.clone()])).is_ok()
+}
+
+/// What may be asked of a column by its name: itself, and its fields.
+fn referable(field: &FieldRef) -> Vec<(String, Kind)> {
+    let mut all = vec![(field.name().clone(), kind(field.data_type()))];
+    if let DataType::Struct(fields) = field.data_type() {
+        all.extend(fields.iter().map(|of| (format!("{}.{}", field.name(), of.name()), kind(of.data_type()))));
+    }
+    all
+}
+
 impl Table {
-    /// Names of columns differ between tables, so that expressions need no qualifiers.
-    pub(crate) fn new(rng: &mut Rng, name: &str) -> Table {
-        let types = data_types();
-        let mut fields = Vec::new();
+    /// Names of columns differ between tables, so that expressions need no qualifiers. `stored` tables are for files.
+    pub(crate) fn new(rng: &mut Rng, name: &str, stored: bool) -> Table {
+        let (common, rare) = (common_types(), rare_types());
+        let mut fields: Vec<Field> = Vec::new();
         let mut styles = Vec::new();
         for index in 0..3 + rng.below(6) {
             // The first is a number that joins well.
-            let data_type = if index == 0 { types[rng.below(9)].clone() } else { rng.pick(&types) };
-            fields.push(Field::new(format!("{name}{index}"), data_type, !rng.one_in(3)));
+            let field = loop {
+                let types = match index {
+                    0 => &common[..9],
+                    _ if rng.one_in(4) => &rare,
+                    _ => &common,
+                };
+                let data_type = rng.pick(types);
+                let field = Field::new(format!("{name}{index}"), data_type, !rng.one_in(3));
+                if !stored || is_storable(&field) {
+                    break field;
+                }
+            };
+            fields.push(field);
             styles.push(if index > 0 && rng.one_in(3) { Style::Extreme } else { Style::Few });
         }
         let schema = Arc::new(Schema::new(fields));
@@ -126,18 +226,32 @@ impl Table {
             batches.push(RecordBatch::try_new(Arc::clone(&schema), columns).expect("columns as the schema has them"));
             left -= rows;
         }
-        let columns = schema.fields().iter().map(|field| (field.name().clone(), kind(field.data_type()))).collect();
-        Table { name: name.to_owned(), columns, batches }
+        let columns = schema.fields().iter().flat_map(referable).collect();
+        let order = rng.one_in(6).then(|| SortOptions::new(rng.one_in(2), rng.one_in(2)));
+        Table { name: name.to_owned(), columns, batches, order }.sorted(batch_rows)
+    }
+
+    /// The rows in their declared order.
+    fn sorted(mut self, batch_rows: usize) -> Table {
+        let Some(options) = self.order else { return self };
+        let whole = concat_batches(&self.batches[0].schema(), &self.batches).expect("one schema");
+        let order = sort_to_indices(whole.column(0), Some(options), None).expect("integers");
+        let whole = take_record_batch(&whole, &order).expect("rows of the table");
+        let rows = whole.num_rows();
+        self.batches =
+            (0..rows.max(1)).step_by(batch_rows).map(|at| whole.slice(at, batch_rows.min(rows - at))).collect();
+        self
+    }
+
+    /// The order as DataFusion is told it.
+    pub(crate) fn sort_order(&self) -> Vec<Vec<SortExpr>> {
+        let first = self.batches[0].schema().field(0).name().clone();
+        let order = |options: SortOptions| vec![col(first).sort(!options.descending, options.nulls_first)];
+        self.order.map(order).into_iter().collect()
     }
 
     pub(crate) fn is_large(&self) -> bool {
         self.rows() >= LARGE
-    }
-
-    /// The same rows, one a batch.
-    pub(crate) fn one_row_batches(&self) -> Vec<RecordBatch> {
-        let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)).collect::<Vec<_>>();
-        self.batches.iter().flat_map(rows).collect()
     }
 
     /// Tables with fewer rows or fewer batches, the smallest first: for what still fails with less.
@@ -153,7 +267,7 @@ impl Table {
                 let half = rows / 2;
                 smaller.extend([with(vec![batch.slice(0, half)]), with(vec![batch.slice(half, rows - half)])]);
                 let all_but = |row: usize| vec![batch.slice(0, row), batch.slice(row + 1, rows - row - 1)];
-                let joined = |row: usize| arrow::compute::concat_batches(&batch.schema(), &all_but(row));
+                let joined = |row: usize| concat_batches(&batch.schema(), &all_but(row));
                 let few = if rows <= 12 { rows } else { 0 };
                 smaller.extend((0..few).filter_map(|row| Some(with(vec![joined(row).ok()?]))));
             }
@@ -177,11 +291,12 @@ impl Table {
             format!("{} {}{}", field.name(), field.data_type(), if field.is_nullable() { "" } else { " NOT NULL" })
         };
         let columns: Vec<String> = self.batches[0].schema().fields().iter().map(describe).collect();
+        let order = self.order.map_or(String::new(), |options| format!(" ordered by the first column, {options}"));
         let rows = match self.rows() {
             rows if rows > 100 => format!("{rows} rows"),
             _ => pretty_format_batches(&self.batches).expect("printable values").to_string(),
         };
-        format!("{} ({})\n{rows}", self.name, columns.join(", "))
+        format!("{} ({}){order}\n{rows}", self.name, columns.join(", "))
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -189,190 +304,11 @@ impl Table {
     }
 }
 
+/// The same rows, one a batch.
+pub(crate) fn one_row_batches(batches: &[RecordBatch]) -> Vec<RecordBatch> {
+    let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)).collect::<Vec<_>>();
+    batches.iter().flat_map(rows).collect()
+}
+
 /// From so many rows on a table is large: more than a chunk of compiled code.
 const LARGE: usize = 1500;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Style {
-    /// Keys: few distinct values.
-    Few,
-    /// Anything that the type holds.
-    Extreme,
-}
-
-const TEXTS: [&str; 12] = [
-    "",
-    "a",
-    "ab",
-    "abc",
-    "weld",
-    "Weld",
-    "twelve bytes",
-    "thirteen byte",
-    "a string that is longer than twelve bytes",
-    "a string that is longer than twelve too",
-    "größe ∞",
-    "100%_\\",
-];
-
-fn column(rng: &mut Rng, data_type: &DataType, style: Style, rows: usize, nulls: bool) -> ArrayRef {
-    // A slice has an offset and, by luck, bitmaps that begin within a byte.
-    let (before, after) = if rng.one_in(3) { (rng.below(20), rng.below(3)) } else { (0, 0) };
-    let total = before + rows + after;
-    let null_odds = 2 + rng.below(6);
-    let here: Vec<bool> = (0..total).map(|_| !(nulls && rng.one_in(null_odds))).collect();
-    // Dictionaries have nulls among their entries as well.
-    let garbage = nulls && !matches!(data_type, DataType::Dictionary(..)) && !rng.one_in(4);
-    let whole = if garbage {
-        let present = values(rng, data_type, style, &vec![true; total]);
-        let under_nulls = present.to_data().into_builder().nulls(Some(NullBuffer::from(here)));
-        make_array(under_nulls.build().expect("as many bits as rows"))
-    } else {
-        values(rng, data_type, style, &here)
-    };
-    whole.slice(before, rows)
-}
-
-fn values(rng: &mut Rng, data_type: &DataType, style: Style, here: &[bool]) -> ArrayRef {
-    let (i64_min, i64_max) = (i128::from(i64::MIN), i128::from(i64::MAX));
-    match data_type {
-        DataType::Int8 => integers::<Int8Type>(rng, style, here, i8::MIN.into(), i8::MAX.into()),
-        DataType::Int16 => integers::<Int16Type>(rng, style, here, i16::MIN.into(), i16::MAX.into()),
-        DataType::Int32 => integers::<Int32Type>(rng, style, here, i32::MIN.into(), i32::MAX.into()),
-        DataType::Int64 => integers::<Int64Type>(rng, style, here, i64_min, i64_max),
-        DataType::UInt8 => integers::<UInt8Type>(rng, style, here, 0, u8::MAX.into()),
-        DataType::UInt16 => integers::<UInt16Type>(rng, style, here, 0, u16::MAX.into()),
-        DataType::UInt32 => integers::<UInt32Type>(rng, style, here, 0, u32::MAX.into()),
-        DataType::UInt64 => integers::<UInt64Type>(rng, style, here, 0, u64::MAX.into()),
-        DataType::Float32 => {
-            Arc::new(here.iter().map(|here| here.then(|| float(rng, style) as f32)).collect::<Float32Array>())
-        }
-        DataType::Float64 => {
-            Arc::new(here.iter().map(|here| here.then(|| float(rng, style))).collect::<Float64Array>())
-        }
-        DataType::Decimal32(p, s) => {
-            let values = decimals(rng, style, here, *p).into_iter().map(|v| v.map(|v| v as i32));
-            Arc::new(values.collect::<Decimal32Array>().with_precision_and_scale(*p, *s).expect("a valid type"))
-        }
-        DataType::Decimal64(p, s) => {
-            let values = decimals(rng, style, here, *p).into_iter().map(|v| v.map(|v| v as i64));
-            Arc::new(values.collect::<Decimal64Array>().with_precision_and_scale(*p, *s).expect("a valid type"))
-        }
-        DataType::Decimal128(p, s) => {
-            let values = decimals(rng, style, here, *p).into_iter();
-            Arc::new(values.collect::<Decimal128Array>().with_precision_and_scale(*p, *s).expect("a valid type"))
-        }
-        DataType::Decimal256(p, s) => {
-            let values = decimals(rng, style, here, 38).into_iter().map(|v| v.map(i256::from_i128));
-            Arc::new(values.collect::<Decimal256Array>().with_precision_and_scale(*p, *s).expect("a valid type"))
-        }
-        DataType::Boolean => Arc::new(here.iter().map(|here| here.then(|| rng.one_in(2))).collect::<BooleanArray>()),
-        DataType::Date32 => integers::<Date32Type>(rng, style, here, -30_000, 60_000),
-        DataType::Date64 => {
-            let days = |rng: &mut Rng| (integer(rng, style, -30_000, 60_000) * 86_400_000) as i64;
-            let values = here.iter().map(|here| here.then(|| days(rng)));
-            Arc::new(values.collect::<PrimitiveArray<Date64Type>>())
-        }
-        DataType::Timestamp(unit, zone) => {
-            let mut of = |per_second: i128| -> Vec<Option<i64>> {
-                let time = |rng: &mut Rng| {
-                    let seconds = integer(rng, style, -2_000_000_000, 4_000_000_000);
-                    (seconds * per_second + if rng.one_in(2) { 0 } else { per_second / 4 }) as i64
-                };
-                here.iter().map(|here| here.then(|| time(rng))).collect()
-            };
-            let zone = zone.clone();
-            match unit {
-                TimeUnit::Second => Arc::new(PrimitiveArray::<TimestampSecondType>::from(of(1))),
-                TimeUnit::Millisecond => Arc::new(PrimitiveArray::<TimestampMillisecondType>::from(of(1_000))),
-                TimeUnit::Microsecond => {
-                    Arc::new(PrimitiveArray::<TimestampMicrosecondType>::from(of(1_000_000)).with_timezone_opt(zone))
-                }
-                TimeUnit::Nanosecond => Arc::new(PrimitiveArray::<TimestampNanosecondType>::from(of(1_000_000_000))),
-            }
-        }
-        DataType::Utf8 => Arc::new(texts(rng, style, here).into_iter().collect::<StringArray>()),
-        DataType::LargeUtf8 => Arc::new(texts(rng, style, here).into_iter().collect::<LargeStringArray>()),
-        DataType::Utf8View => Arc::new(texts(rng, style, here).into_iter().collect::<StringViewArray>()),
-        DataType::Dictionary(key, _) => {
-            // Entries that nobody refers to, twice the same, or null.
-            let entries =
-                Arc::new(StringArray::from(vec![Some("a"), Some("weld"), None, Some("abc"), Some("a"), Some("")]));
-            let null_entry = here.iter().any(|here| !here);
-            let mut code = || loop {
-                let code = rng.below(entries.len());
-                if code != 2 || null_entry {
-                    return code;
-                }
-            };
-            let codes: Vec<Option<usize>> = here.iter().map(|here| here.then(&mut code)).collect();
-            if **key == DataType::UInt16 {
-                let keys: UInt16Array = codes.iter().map(|code| code.map(|code| code as u16)).collect();
-                Arc::new(DictionaryArray::new(keys, entries))
-            } else {
-                let keys: PrimitiveArray<Int32Type> = codes.iter().map(|code| code.map(|code| code as i32)).collect();
-                Arc::new(DictionaryArray::new(keys, entries))
-            }
-        }
-        DataType::List(_) => {
-            let list = |rng: &mut Rng| -> Vec<Option<i64>> {
-                let item = |rng: &mut Rng| (!rng.one_in(6)).then(|| integer(rng, style, i64_min, i64_max) as i64);
-                (0..rng.below(4)).map(|_| item(rng)).collect()
-            };
-            let lists = here.iter().map(|here| here.then(|| list(rng)));
-            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
-        }
-        other => panic!("{other} is not among the types"),
-    }
-}
-
-fn integers<T: ArrowPrimitiveType>(rng: &mut Rng, style: Style, here: &[bool], min: i128, max: i128) -> ArrayRef {
-    let value = |rng: &mut Rng| T::Native::from_i64_or_u64(integer(rng, style, min, max));
-    Arc::new(here.iter().map(|here| here.then(|| value(rng))).collect::<PrimitiveArray<T>>())
-}
-
-trait FromWide {
-    fn from_i64_or_u64(value: i128) -> Self;
-}
-
-impl<N: ArrowNativeType> FromWide for N {
-    fn from_i64_or_u64(value: i128) -> N {
-        // `usize_as` keeps the low bits.
-        N::usize_as(value as usize)
-    }
-}
-
-fn integer(rng: &mut Rng, style: Style, min: i128, max: i128) -> i128 {
-    if style == Style::Few || rng.one_in(2) {
-        return (rng.below(7) as i128 - 2).max(min);
-    }
-    match rng.below(5) {
-        0 => min,
-        1 => max,
-        2 => min + 1,
-        3 => max - 1,
-        _ => min / 3 + (max / 3 - min / 3) / 1000 * rng.below(1000) as i128,
-    }
-}
-
-/// Quarters, so that sums do not depend on their order.
-fn float(rng: &mut Rng, style: Style) -> f64 {
-    if style == Style::Extreme && rng.one_in(3) {
-        return rng.pick(&[f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0]);
-    }
-    let range = if style == Style::Few { 5 } else { 4000 };
-    (rng.below(range) as f64 - (range / 3) as f64) / 4.0
-}
-
-fn decimals(rng: &mut Rng, style: Style, here: &[bool], precision: u8) -> Vec<Option<i128>> {
-    let max = 10i128.pow(u32::from(precision)) - 1;
-    let value = |rng: &mut Rng| {
-        if style == Style::Few { integer(rng, style, -max, max) * 50 } else { integer(rng, style, -max, max) }
-    };
-    here.iter().map(|here| here.then(|| value(rng).clamp(-max, max))).collect()
-}
-
-fn texts(rng: &mut Rng, style: Style, here: &[bool]) -> Vec<Option<&'static str>> {
-    let among = if style == Style::Few { 5 } else { TEXTS.len() };
-    here.iter().map(|here| here.then(|| TEXTS[rng.below(among)])).collect()
-}

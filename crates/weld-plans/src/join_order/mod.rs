@@ -9,10 +9,11 @@
 //! nothing after it changes sides. Inner joins commute; semi, anti and left joins commute with inner joins that preserve the
 //! side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats may differ in
 //! the last bits, as with any other order of rows. The order stays as written, but for the sides of inner joins, where the
-//! estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no statistics, and where a
-//! condition is more than columns.
+//! estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no statistics, where a
+//! condition is more than columns, and where an input that may fail would run that another input's lack of rows keeps from it.
 
 mod enumerate;
+mod gates;
 mod graph;
 mod rebuild;
 
@@ -28,6 +29,7 @@ use crate::PlanOptions;
 use crate::estimate::estimate;
 use crate::ranges::Ranges;
 use enumerate::Costs;
+use gates::Gates;
 use graph::Graph;
 use rebuild::Rebuild;
 
@@ -93,12 +95,13 @@ impl JoinOrder {
         let Some(written) = costs.of_tree(&graph.tree) else { return Ok(None) };
         let Some(best) = costs.best() else { return Ok(None) };
         log::debug!("joins as written cost {:.0}, {:.0} in the best order", written.cost, best.cost);
-        let best = if best.cost * GAIN_MIN <= written.cost {
+        let gates = Gates::of(graph);
+        let best = if best.cost * GAIN_MIN <= written.cost && gates.are_kept(graph, &best.tree) {
             best
         } else {
             // Who is built is a matter of two sizes; an order is one of many estimates.
             match costs.with_sides(&graph.tree) {
-                Some(sided) if sided.cost < written.cost => sided,
+                Some(sided) if sided.cost < written.cost && gates.are_kept(graph, &sided.tree) => sided,
                 _ => return Ok(None),
             }
         };
