@@ -67,6 +67,8 @@ pub(crate) struct Pipeline {
     pub(crate) awaited: Vec<KeyFilter>,
     /// All expressions of the replaced operators.
     pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whether the source must give all rows, whatever is known of those that joins will drop: see [`scan::Request`].
+    pub(crate) keeps_rows: bool,
     /// Whether a Parquet source is read by the project's own scan.
     pub(crate) scan: bool,
     /// Over fewer rows it is not compiled; see `gate`.
@@ -348,7 +350,8 @@ impl Inner {
         sharing: &scan::Sharing,
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
-        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns };
+        let keeps_rows = self.pipeline.keeps_rows;
+        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns, keeps_rows };
         let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
         Ok(nulls::checked(stream, &self.pipeline.kernel.schema))
     }

@@ -4,6 +4,7 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+pub(crate) mod computed;
 pub(crate) mod foreign;
 mod join;
 
@@ -50,6 +51,7 @@ use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_no
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::gate;
 use crate::lower::aggregate::Aggregate;
+use crate::lower::foreign::may_fail;
 use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
 use crate::nulls;
@@ -87,7 +89,8 @@ impl WeldRule {
         let (cache, folder) = (Arc::clone(&self.cache), self.folder.clone());
         let mut rewriter = Rewriter { options, cache, folder, plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
-        let prepared = foreign::set_apart(Arc::clone(&stock), &rewriter.options)?;
+        let prepared = computed::take_out(Arc::clone(&stock), &rewriter.options)?;
+        let prepared = foreign::set_apart(prepared, &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
         if rewriter.options.scan {
             plan = scan::with_scans(plan)?;
@@ -475,6 +478,7 @@ impl Rewriter {
             keys: built.keys,
             awaited: chain.awaited,
             exprs: chain.exprs,
+            keeps_rows: keeps_rows(&chain.steps),
             scan: self.options.scan,
             compile_min_rows: self.options.compile_min_rows,
             plan: self.plan,
@@ -484,6 +488,15 @@ impl Rewriter {
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }
+}
+
+/// Whether operators compute something right above their source that may fail in a row.
+fn keeps_rows(steps: &[Step]) -> bool {
+    let projects = |step: &&Step| matches!(step, Step::Project { .. });
+    steps.iter().take_while(projects).any(|step| match step {
+        Step::Project { exprs, input } => exprs.iter().any(|expr| may_fail(input, expr)),
+        _ => false,
+    })
 }
 
 /// Whether an aggregate relies on its input being partitioned by its groups.
