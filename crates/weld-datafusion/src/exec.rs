@@ -36,6 +36,7 @@ use crate::nulls;
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
+use crate::stoppable::{StoppableExec, stoppable};
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -265,6 +266,9 @@ impl WeldExec {
 pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let restored = Arc::clone(plan).transform_down(|node| {
         let mut found = without_notes(&node);
+        if let Some(stoppable) = found.downcast_ref::<StoppableExec>() {
+            found = Arc::clone(stoppable.input());
+        }
         while let Some(exec) = found.downcast_ref::<WeldExec>() {
             found = without_notes(&exec.inner.restore()?);
         }
@@ -407,18 +411,19 @@ impl Inner {
         }
         let plan = if self.reset { self.restart()? } else { restore(&self.children, &self.replaced, with_key_sets)? };
         let plan = if self.pipeline.scan { scan::with_scans(plan)? } else { plan };
+        let plan = stoppable(plan)?;
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
 
     /// The same as if nothing had been executed yet, the inputs included.
     pub(crate) fn restart(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        reset_plan_states(self.restore()?)
+        stoppable(reset_plan_states(self.restore()?)?)
     }
 
     /// DataFusion's operators over another source and the present build sides.
     pub(crate) fn restore_over(&self, source: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children: Vec<_> = std::iter::once(source).chain(self.children[1..].iter().cloned()).collect();
-        restore(&children, &self.replaced, unchanged)
+        stoppable(restore(&children, &self.replaced, unchanged)?)
     }
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {

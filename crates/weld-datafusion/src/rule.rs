@@ -56,6 +56,7 @@ use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
 use crate::nulls;
 use crate::scan;
+use crate::stoppable::{calls_long, stoppable};
 use crate::verify;
 
 /// Replaces what compiles. One rule serves one session.
@@ -106,19 +107,19 @@ impl PhysicalOptimizerRule for WeldRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = WeldOptions::of(config);
         if !options.enabled {
-            return Ok(plan);
+            return stoppable(plan);
         }
         let careful = WeldOptions { drop_exchanges: false, ..options.clone() };
         for options in [options, careful] {
             match rewritten(|| self.rewrite(&plan, options), config) {
-                Ok(rewritten) => return Ok(rewritten),
+                Ok(rewritten) => return stoppable(rewritten),
                 // Plans that never kept what they promise are not ours to repair.
-                Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => return Ok(plan),
+                Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => break,
                 Err(error) if cfg!(debug_assertions) => return Err(error),
                 Err(error) => log::error!("a plan is left as it was: {error}"),
             }
         }
-        Ok(plan)
+        stoppable(plan)
     }
 
     fn name(&self) -> &str {
@@ -258,6 +259,8 @@ impl Rewriter {
         }
         if let Some(sort) = KeySortExec::of(&plan) {
             let reason = sort.err().or_else(|| off(self.options.sort, "weld.sort"));
+            // Its tasks would keep the runtime's threads.
+            let reason = reason.or_else(|| calls_long(&plan).then(|| "a function in its keys may run long".to_owned()));
             return self.native(plan, reason, keep_partitioning, |plan| Some(Arc::new(KeySortExec::of(plan)?.ok()?)));
         }
         match self.compile(&plan, keep_partitioning)? {

@@ -138,7 +138,7 @@ async fn functions_of_columns_of_files_are_part_of_the_pipeline() {
     ] {
         assert!(error(&context, sql).await.contains("Tier, line 4: "), "{sql}");
     }
-    // What only moves or casts stays where it was, unless an aggregate reads it.
+    // What only moves or casts stays where it was, unless another operator is compiled with it.
     for (sql, programs) in [
         ("SELECT CAST(k AS VARCHAR), x AS y, 5 FROM p", 0),
         ("SELECT max(y), count(y + 1), min(y + 1) FROM (SELECT CAST(k AS SMALLINT) AS y FROM p)", 1),

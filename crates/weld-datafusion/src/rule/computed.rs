@@ -5,7 +5,8 @@
 //! DataSourceExec: projection=[k, f(v) as y, reverse(s) as s, 1]     DataSourceExec: projection=[k, v, reverse(s) as s]
 //! ```
 //! DataFusion merges every projection right above files into their source, which evaluates it by itself. What has no lowering
-//! stays there. A source that does no more than cast is left as it is, unless an aggregate reads it: nothing would be gained.
+//! stays there. A source that does no more than cast is left as it is, unless an operator reads it that may be compiled with the
+//! casts: alone they gain nothing.
 //! What may fail still sees all rows that it saw ([`may_fail_in_a_row`]).
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use weld_plans::{KeyFilterExec, with_projection};
 
@@ -46,7 +48,7 @@ fn projected(plan: &Arc<dyn ExecutionPlan>, with_casts: bool) -> Result<Arc<dyn 
     if children.is_empty() || plan.is::<KeyFilterExec>() {
         return Ok(Arc::clone(plan));
     }
-    let with_casts = plan.is::<AggregateExec>();
+    let with_casts = plan.is::<AggregateExec>() || plan.is::<FilterExec>() || plan.is::<ProjectionExec>();
     let children = children.into_iter().map(|child| projected(child, with_casts)).collect::<Result<Vec<_>>>()?;
     replace_children_if_necessary(Arc::clone(plan), children)
 }
