@@ -36,6 +36,7 @@ use crate::nulls;
 use crate::pipeline::{self, Handover, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
+use crate::stoppable::{StoppableExec, stoppable};
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
 #[derive(Clone)]
@@ -67,6 +68,8 @@ pub(crate) struct Pipeline {
     pub(crate) awaited: Vec<KeyFilter>,
     /// All expressions of the replaced operators.
     pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whether the source must give all rows, whatever is known of those that joins will drop: see [`scan::Request`].
+    pub(crate) keeps_rows: bool,
     /// Whether a Parquet source is read by the project's own scan.
     pub(crate) scan: bool,
     /// Over fewer rows it is not compiled; see `gate`.
@@ -263,6 +266,9 @@ impl WeldExec {
 pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let restored = Arc::clone(plan).transform_down(|node| {
         let mut found = without_notes(&node);
+        if let Some(stoppable) = found.downcast_ref::<StoppableExec>() {
+            found = Arc::clone(stoppable.input());
+        }
         while let Some(exec) = found.downcast_ref::<WeldExec>() {
             found = without_notes(&exec.inner.restore()?);
         }
@@ -348,7 +354,8 @@ impl Inner {
         sharing: &scan::Sharing,
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
-        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns };
+        let keeps_rows = self.pipeline.keeps_rows;
+        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns, keeps_rows };
         let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
         Ok(nulls::checked(stream, &self.pipeline.kernel.schema))
     }
@@ -404,18 +411,19 @@ impl Inner {
         }
         let plan = if self.reset { self.restart()? } else { restore(&self.children, &self.replaced, with_key_sets)? };
         let plan = if self.pipeline.scan { scan::with_scans(plan)? } else { plan };
+        let plan = stoppable(plan)?;
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
 
     /// The same as if nothing had been executed yet, the inputs included.
     pub(crate) fn restart(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        reset_plan_states(self.restore()?)
+        stoppable(reset_plan_states(self.restore()?)?)
     }
 
     /// DataFusion's operators over another source and the present build sides.
     pub(crate) fn restore_over(&self, source: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children: Vec<_> = std::iter::once(source).chain(self.children[1..].iter().cloned()).collect();
-        restore(&children, &self.replaced, unchanged)
+        stoppable(restore(&children, &self.replaced, unchanged)?)
     }
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {

@@ -31,6 +31,7 @@ mod pipeline;
 mod rule;
 mod scan;
 mod session;
+mod stoppable;
 mod verify;
 
 pub use code::{CacheStatistics, CodeCache};

@@ -4,6 +4,7 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+pub(crate) mod computed;
 pub(crate) mod foreign;
 mod join;
 
@@ -50,10 +51,12 @@ use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_no
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::gate;
 use crate::lower::aggregate::Aggregate;
+use crate::lower::foreign::may_fail;
 use crate::lower::pipeline::{Sink, Step};
 use crate::lower::{self, Unsupported};
 use crate::nulls;
 use crate::scan;
+use crate::stoppable::{calls_long, stoppable};
 use crate::verify;
 
 /// Replaces what compiles. One rule serves one session.
@@ -87,7 +90,8 @@ impl WeldRule {
         let (cache, folder) = (Arc::clone(&self.cache), self.folder.clone());
         let mut rewriter = Rewriter { options, cache, folder, plan: plan_number, declined: Vec::new() };
         let stock = without_notes(plan);
-        let prepared = foreign::set_apart(Arc::clone(&stock), &rewriter.options)?;
+        let prepared = computed::take_out(Arc::clone(&stock), &rewriter.options)?;
+        let prepared = foreign::set_apart(prepared, &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
         if rewriter.options.scan {
             plan = scan::with_scans(plan)?;
@@ -103,7 +107,7 @@ impl PhysicalOptimizerRule for WeldRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = WeldOptions::of(config);
         if !options.enabled {
-            return Ok(plan);
+            return stoppable(plan);
         }
         let careful = WeldOptions { drop_exchanges: false, ..options.clone() };
         // A filter whose condition is evaluated below it does not know what the condition says to be equal.
@@ -111,15 +115,15 @@ impl PhysicalOptimizerRule for WeldRule {
         let may_fail = options.evaluate;
         for (options, may_fail) in [(options, may_fail), (whole, false), (careful, false)] {
             match rewritten(|| self.rewrite(&plan, options), config) {
-                Ok(rewritten) => return Ok(rewritten),
+                Ok(rewritten) => return stoppable(rewritten),
                 Err(error) if may_fail => log::debug!("nothing is evaluated below operators: {error}"),
                 // Plans that never kept what they promise are not ours to repair.
-                Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => return Ok(plan),
+                Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => break,
                 Err(error) if cfg!(debug_assertions) => return Err(error),
                 Err(error) => log::error!("a plan is left as it was: {error}"),
             }
         }
-        Ok(plan)
+        stoppable(plan)
     }
 
     fn name(&self) -> &str {
@@ -259,6 +263,8 @@ impl Rewriter {
         }
         if let Some(sort) = KeySortExec::of(&plan) {
             let reason = sort.err().or_else(|| off(self.options.sort, "weld.sort"));
+            // Its tasks would keep the runtime's threads.
+            let reason = reason.or_else(|| calls_long(&plan).then(|| "a function in its keys may run long".to_owned()));
             return self.native(plan, reason, keep_partitioning, |plan| Some(Arc::new(KeySortExec::of(plan)?.ok()?)));
         }
         match self.compile(&plan, keep_partitioning)? {
@@ -479,6 +485,7 @@ impl Rewriter {
             keys: built.keys,
             awaited: chain.awaited,
             exprs: chain.exprs,
+            keeps_rows: keeps_rows(&chain.steps),
             scan: self.options.scan,
             compile_min_rows: self.options.compile_min_rows,
             plan: self.plan,
@@ -488,6 +495,15 @@ impl Rewriter {
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }
+}
+
+/// Whether operators compute something right above their source that may fail in a row.
+fn keeps_rows(steps: &[Step]) -> bool {
+    let projects = |step: &&Step| matches!(step, Step::Project { .. });
+    steps.iter().take_while(projects).any(|step| match step {
+        Step::Project { exprs, input } => exprs.iter().any(|expr| may_fail(input, expr)),
+        _ => false,
+    })
 }
 
 /// Whether an aggregate relies on its input being partitioned by its groups.

@@ -9,9 +9,9 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use common::{config, session, sorted_rows};
 use datafusion::datasource::MemTable;
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
-use weld_datafusion::summary;
+use weld_datafusion::{pipelines, summary};
 
 const SIGMOID: &str =
     "CREATE FUNCTION sigmoid(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| 1.0 / (1.0 + exp(-x))'";
@@ -95,6 +95,61 @@ async fn functions_are_part_of_the_pipeline() {
     assert_eq!(rows(&context, "SELECT sigmoid(x) FROM t WHERE k = 2").await, ["NULL"]);
     assert_eq!(rows(&context, "SELECT count(*) FROM none WHERE sigmoid(x) > 0.5").await, ["0"]);
     assert!(rows(&context, "SELECT sigmoid(x) FROM none").await.is_empty());
+}
+
+/// DataFusion pushes projections into sources of files, which would call the functions by themselves.
+#[tokio::test]
+async fn functions_of_columns_of_files_are_part_of_the_pipeline() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sum = "CREATE FUNCTION total(v DOUBLE[]) RETURNS DOUBLE LANGUAGE weld AS
+        '|v: vec[f64]| result(for(v, merger[f64,+], |m, i, x| merge(m, x)))'";
+    let three =
+        "CREATE FUNCTION three(x DOUBLE, k DOUBLE) RETURNS DOUBLE[] LANGUAGE weld AS '|x: f64, k: f64| [x, 1.0, k]'";
+    let context = session_with(&[SIGMOID, TIER, sum, three]).await;
+    let path = folder.path().join("p.parquet");
+    let path = path.to_str().expect("a plain name");
+    let write =
+        format!("COPY (SELECT k, x, s, three(x, NULLIF(k, 4)) AS v FROM t WHERE k <> 2) TO '{path}' STORED AS PARQUET");
+    run(&context, &write).await.expect("it writes");
+    run(&context, &format!("CREATE EXTERNAL TABLE p STORED AS PARQUET LOCATION '{path}'")).await.expect("it reads");
+    for (sql, programs) in [
+        ("SELECT k, sigmoid(x), k AS x, 1 FROM p", 1),
+        ("SELECT reverse(s), sigmoid(x), s, k + 1 FROM p", 1),
+        ("SELECT sum(y) FROM (SELECT sigmoid(x) AS y FROM p)", 1),
+        ("SELECT sigmoid(x) AS y FROM p UNION ALL SELECT sigmoid(-x) FROM p", 2),
+        ("SELECT k, sigmoid(x) AS y FROM p ORDER BY y DESC, k LIMIT 2", 1),
+        ("SELECT sigmoid(x) + 1, sigmoid(x) * 2 FROM p", 1),
+        ("SELECT a.k, y FROM t AS a JOIN (SELECT k, sigmoid(x) AS y FROM p) AS b ON a.k = b.k WHERE a.x > 0.7", 2),
+        ("SELECT total(v), k FROM p", 1),
+        ("SELECT k, total(v) FROM p ORDER BY total(v) LIMIT 1", 1),
+        ("SELECT tier(CAST(k AS INT) + 2) FROM p", 1),
+    ] {
+        rows(&context, sql).await;
+        let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+        let shown = displayable(plan.as_ref()).indent(false).to_string();
+        let calls = |line: &str| ["sigmoid(", "tier(", "total("].iter().any(|call| line.contains(call));
+        let by_source = shown.lines().find(|line| line.contains("DataSourceExec: file_groups") && calls(line));
+        assert_eq!(by_source, None, "{sql}\n{shown}");
+        assert_eq!(pipelines(&plan).len(), programs, "{sql}\n{shown}");
+    }
+    for sql in [
+        "SELECT tier(CAST(k AS INT) - 1) FROM p",
+        "SELECT y FROM (VALUES (1)) AS a (k) JOIN (SELECT k, tier(CAST(k AS INT) - 1) AS y FROM p) AS b ON a.k = b.k",
+    ] {
+        assert!(error(&context, sql).await.contains("Tier, line 4: "), "{sql}");
+    }
+    // What only moves or casts stays where it was, unless another operator is compiled with it.
+    for (sql, programs) in [
+        ("SELECT CAST(k AS VARCHAR), x AS y, 5 FROM p", 0),
+        ("SELECT max(y), count(y + 1), min(y + 1) FROM (SELECT CAST(k AS SMALLINT) AS y FROM p)", 1),
+    ] {
+        rows(&context, sql).await;
+        let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+        let shown = displayable(plan.as_ref()).indent(false).to_string();
+        assert_eq!(pipelines(&plan).len(), programs, "{sql}\n{shown}");
+        let casts = shown.lines().any(|line| line.contains("DataSourceExec") && line.contains("CAST"));
+        assert_eq!(casts, programs == 0, "{sql}\n{shown}");
+    }
 }
 
 #[tokio::test]

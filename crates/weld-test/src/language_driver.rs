@@ -53,16 +53,8 @@ pub fn run_text(name: &str, text: &str, language: &dyn Language) -> Report {
 }
 
 fn run_call(case: &LanguageCase, call: &Call, language: &dyn Language) -> Result<(), String> {
-    let given = given(call)?;
-    let options = Options {
-        wrt: parsed(call.wrt.as_deref(), "wrt")?.as_ref().map(names).unwrap_or_default(),
-        domain: parsed(call.domain.as_deref(), "domain")?.as_ref().map(domain).transpose()?,
-        ..Options::default()
-    };
-    let library = Library::default();
-    let mut request = Request::new(&case.text, &library, &options);
-    (request.entry, request.args) = (call.entry.as_deref(), Args::Given(&given.args));
-    let compiled = language.compile(&request).map_err(|errors| given.explained(errors, language));
+    let (given, compiled) = compile(case, call, language)?;
+    let compiled = compiled.map_err(|errors| given.explained(errors, language));
     let compiled = compiled.and_then(|function| {
         let values = given.read(&function).map_err(|error| vec![error])?;
         Ok((function, values))
@@ -80,6 +72,25 @@ fn run_call(case: &LanguageCase, call: &Call, language: &dyn Language) -> Result
         return Err(format!("the type is {}, expected {ty}", function.result_type));
     }
     run_engines(case, call, &function, &values)
+}
+
+/// What a call passes, and the function, or why the text is refused.
+pub fn compile(
+    case: &LanguageCase,
+    call: &Call,
+    language: &dyn Language,
+) -> Result<(Given, Result<Function, Vec<Diagnostic>>), String> {
+    let given = given(call)?;
+    let options = Options {
+        wrt: parsed(call.wrt.as_deref(), "wrt")?.as_ref().map(names).unwrap_or_default(),
+        domain: parsed(call.domain.as_deref(), "domain")?.as_ref().map(domain).transpose()?,
+        ..Options::default()
+    };
+    let library = Library::default();
+    let mut request = Request::new(&case.text, &library, &options);
+    (request.entry, request.args) = (call.entry.as_deref(), Args::Given(&given.args));
+    let compiled = language.compile(&request);
+    Ok((given, compiled))
 }
 
 fn parsed(text: Option<&str>, word: &str) -> Result<Option<Json>, String> {

@@ -24,6 +24,7 @@ use super::{WeldFunction, call};
 use crate::code::{Code, CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::memory::located;
+use crate::stoppable;
 
 /// How long a call of constants may take.
 const CONSTANT_SECONDS: u64 = 5;
@@ -71,7 +72,7 @@ pub(super) fn invoke(function: &WeldFunction, args: ScalarFunctionArgs) -> Resul
     let arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<_>>()?;
     let settings = Settings::of(&WeldOptions::of(&args.config_options));
     let Some(constants) = constants else {
-        return Ok(ColumnarValue::Array(run(function, arrays, rows, settings, Arc::default())?));
+        return Ok(ColumnarValue::Array(run(function, arrays, rows, settings, stoppable::flag())?));
     };
     let stopped = || function.code.stopped.lock().unwrap_or_else(PoisonError::into_inner);
     if stopped().contains(&constants) {

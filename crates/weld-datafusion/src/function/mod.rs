@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 use weld_frontend::Function;
 
 use crate::code::CodeCache;
+use crate::stoppable::may_run_long;
 
 /// A function of a session.
 #[derive(Clone, Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct WeldFunction {
     result: DataType,
     signature: Signature,
     pub(crate) function: Arc<Function>,
+    may_run_long: bool,
     code: Arc<invoke::Codes>,
 }
 
@@ -56,12 +58,18 @@ impl WeldFunction {
         };
         let aliases = vec![name.to_lowercase(), name.clone()];
         let code = Arc::new(invoke::Codes::new(Arc::clone(&function.source), cache));
-        WeldFunction { name, aliases, params, result, signature, function, code }
+        let may_run_long = may_run_long(&function.program.body);
+        WeldFunction { name, aliases, params, result, signature, function, may_run_long, code }
     }
 
     /// The SQL types of the parameters.
     pub(crate) fn params(&self) -> &[DataType] {
         &self.params
+    }
+
+    /// Whether a call may take much longer than passing its arguments.
+    pub(crate) fn may_run_long(&self) -> bool {
+        self.may_run_long
     }
 
     /// The SQL type of the result.

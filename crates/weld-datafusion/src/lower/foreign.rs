@@ -150,7 +150,7 @@ fn lowered(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr> {
 }
 
 /// Whether evaluating an expression over columns of this schema may raise an error, as far as is known here.
-fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
+pub(crate) fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
     if let Ok(lowered) = lowered(schema, expr) {
         return can_fail(&lowered);
     }

@@ -5,7 +5,8 @@
 //!    │        │ no code            │ refused memory
 //!    └──► fallback        └──► handover: the operators that the pipeline replaced
 //! ```
-//! Dropping a stream raises the cancellation flag of its run.
+//! Dropping a stream raises the cancellation flag of its run, which matters where that runs on a thread of its own: where a
+//! function may run long, and while a table is built.
 
 mod accumulation;
 mod compile;
@@ -37,6 +38,7 @@ use crate::early::{self, Early, Input};
 use crate::exec::Inner;
 use crate::gate::{FEW_ROWS, Gate};
 use crate::give_way::give_way;
+use crate::stoppable;
 
 use self::compile::{code, compile_beside};
 use self::failure::Failure;
@@ -46,9 +48,11 @@ use self::run::Run;
 /// One partition of a pipeline that gives rows.
 pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> SendableRecordBatchStream {
     let schema = Arc::clone(inner.properties.eq_properties.schema());
+    let may_run_long = stoppable::may_run_long(&inner.pipeline.kernel.program.body);
     let rows = Rows { state: State::Start, inner, partition, context };
     let rows = stream::try_unfold(rows, |mut rows| async move { Ok(rows.next().await?.map(|batch| (batch, rows))) });
-    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+    if may_run_long { stoppable::stream(rows) } else { rows }
 }
 
 /// Where a partition's rows come from.

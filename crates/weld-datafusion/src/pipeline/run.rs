@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -29,7 +30,7 @@ use super::preserve::{EndRows, Marks};
 use super::pressure::{excess_at_ends, excess_max, excess_of_range, pressure};
 use super::radix::{Collected, PARTITIONS, Radix, RangeTable};
 use super::slices::Slices;
-use super::table::{BuildTable, CancelOnDrop, args};
+use super::table::{BuildTable, args};
 use crate::code::Code;
 use crate::early::Early;
 use crate::exec::Inner;
@@ -38,6 +39,7 @@ use crate::lower::lists::is_taken;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
+use crate::stoppable;
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
@@ -100,7 +102,8 @@ pub(super) struct Run {
     gives: bool,
     pub(super) inner: Arc<Inner>,
     metrics: RunMetrics,
-    cancel: CancelOnDrop,
+    /// The cancellation flag.
+    cancel: Arc<AtomicBool>,
 }
 
 struct RunMetrics {
@@ -131,7 +134,7 @@ impl Run {
         }
         let args = args(inner, partition, context).await?;
         inner.keys_settled().await;
-        let cancel = CancelOnDrop::default();
+        let cancel = stoppable::flag();
         let name = format!("WeldExec[{partition}]");
         let kernel = &inner.pipeline.kernel;
         let memory = memory_of(&name, context, &kernel.output);
@@ -636,10 +639,10 @@ fn open(
     code: &Arc<Code>,
     args: Vec<Value>,
     memory: &Arc<QueryMemory>,
-    cancel: &CancelOnDrop,
+    cancel: &Arc<AtomicBool>,
     source: &Source,
 ) -> Result<Stream, Failure> {
-    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));
+    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(cancel)));
     run(source, || code.compiled.stream(run_context, args))
 }
 

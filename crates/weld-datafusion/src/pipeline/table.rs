@@ -3,7 +3,6 @@
 //! As in DataFusion, a probe side runs when the build sides above it have rows: joins are asked from the top down, and the
 //! first without rows ends the question. All tables are built at the same time nevertheless.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use datafusion::common::runtime::SpawnedTask;
@@ -31,6 +30,7 @@ use crate::exec::Inner;
 use crate::lower::Arg;
 use crate::lower::pipeline::Output;
 use crate::memory::{Pressure, QueryMemory};
+use crate::stoppable::{CancelOnDrop, may_run_long, on_thread};
 
 type Outcome = Result<Arc<BuildSide>, Failure>;
 type TableFuture = Shared<BoxFuture<'static, Outcome>>;
@@ -89,16 +89,6 @@ impl Table {
         }
         drop(table);
         inner.builds().for_each(|build| Table::clear(&build.inner));
-    }
-}
-
-/// The cancellation flag of a run, raised when the run is dropped.
-#[derive(Debug, Default)]
-pub(super) struct CancelOnDrop(pub(super) Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -248,6 +238,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     };
     let sharing = crate::scan::Sharing::default();
     let mut parts = Vec::new();
+    let may_run_long = may_run_long(&inner.pipeline.kernel.program.body);
     let partitions = source.output_partitioning().partition_count();
     let told = inner.keys().and_then(|keys| Told::begin(keys, partitions));
     let read = if args.no_rows { 0 } else { partitions };
@@ -270,7 +261,11 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
             compute: MetricBuilder::new(&inner.metrics).elapsed_compute(partition),
         };
         let input = inner.read_from(&source, partition, &context, &sharing)?;
-        parts.push(SpawnedTask::spawn(part.fill(input)));
+        let flag = Arc::clone(&cancel.0);
+        parts.push(match may_run_long {
+            true => SpawnedTask::spawn(async move { on_thread(flag, part.fill(input)).await? }),
+            false => SpawnedTask::spawn(part.fill(input)),
+        });
     }
     let combine_time = MetricBuilder::new(&inner.metrics).subset_time("combine_time", 0);
     let mut wholes: Vec<Stream> = Vec::new();

@@ -67,7 +67,7 @@ pub(super) fn set_apart(plan: Arc<dyn ExecutionPlan>, options: &WeldOptions) -> 
 }
 
 /// Whether two nodes promise the same of their rows.
-fn is_same(made: &dyn ExecutionPlan, known: &dyn ExecutionPlan) -> bool {
+pub(super) fn is_same(made: &dyn ExecutionPlan, known: &dyn ExecutionPlan) -> bool {
     made.schema() == known.schema()
         && made.output_ordering() == known.output_ordering()
         && match (made.output_partitioning(), known.output_partitioning()) {

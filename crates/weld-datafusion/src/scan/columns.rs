@@ -34,7 +34,7 @@ pub(super) struct Columns {
     schema: SchemaRef,
     /// Whether columns come in the table's types.
     declared: bool,
-    /// Whether one is computed that may fail: then no row may be left out that DataFusion would compute.
+    /// Whether one is computed, here or right above, that may fail: then no row may be left out that DataFusion would compute.
     pub(super) can_fail: bool,
 }
 
@@ -129,6 +129,11 @@ impl Columns {
             }
         }
         self
+    }
+
+    /// The same, as if one could fail.
+    pub(super) fn keeping_rows(self, keeps_rows: bool) -> Columns {
+        Columns { can_fail: self.can_fail || keeps_rows, ..self }
     }
 
     /// The same in the types of the table; `schema` is the source's.

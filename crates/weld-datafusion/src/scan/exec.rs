@@ -13,22 +13,25 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
 };
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::{DeclinedColumns, ParquetScan, Request, Sharing};
 use crate::exec::WeldExec;
+use crate::rule::computed::may_fail_in_a_row;
 
 /// Reads its one child, a `DataSourceExec`, in the child's place.
 #[derive(Debug)]
 pub(crate) struct ScanExec {
     source: Arc<dyn ExecutionPlan>,
+    keeps_rows: bool,
     sharing: Sharing,
     declined: Arc<DeclinedColumns>,
 }
 
 impl ScanExec {
-    fn new(source: Arc<dyn ExecutionPlan>) -> ScanExec {
-        ScanExec { source, sharing: Sharing::default(), declined: Arc::default() }
+    fn new(source: Arc<dyn ExecutionPlan>, keeps_rows: bool) -> ScanExec {
+        ScanExec { source, keeps_rows, sharing: Sharing::default(), declined: Arc::default() }
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {
@@ -39,16 +42,26 @@ impl ScanExec {
 /// The plan with this scan in the place of the sources that it covers, but for those of pipelines, which read them
 /// themselves.
 pub(crate) fn with_scans(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    with_scans_below(plan, false)
+}
+
+/// `keeps_rows`: what is right above may fail in a row.
+fn with_scans_below(plan: Arc<dyn ExecutionPlan>, keeps_rows: bool) -> Result<Arc<dyn ExecutionPlan>> {
     if plan.is::<ScanExec>() {
         return Ok(plan);
     }
     if ParquetScan::of(plan.as_ref()).is_ok() {
-        return Ok(Arc::new(ScanExec::new(plan)));
+        return Ok(Arc::new(ScanExec::new(plan, keeps_rows)));
     }
+    let keeps_rows = match (plan.downcast_ref::<ProjectionExec>(), plan.downcast_ref::<WeldExec>()) {
+        (Some(projection), _) => keeps_rows || may_fail_in_a_row(projection),
+        (_, Some(exec)) => exec.inner.pipeline.keeps_rows,
+        _ => false,
+    };
     let is_read = |child: &Arc<dyn ExecutionPlan>| plan.is::<WeldExec>() && ParquetScan::of(child.as_ref()).is_ok();
     let with_scans = |child: &Arc<dyn ExecutionPlan>| match is_read(child) {
         true => Ok(Arc::clone(child)),
-        false => with_scans(Arc::clone(child)),
+        false => with_scans_below(Arc::clone(child), keeps_rows),
     };
     let children = plan.children().into_iter().map(with_scans).collect::<Result<Vec<_>>>()?;
     match children.is_empty() {
@@ -103,7 +116,7 @@ impl ExecutionPlan for ScanExec {
         match (children.pop(), children.is_empty()) {
             // Something else may have taken the source's place.
             (Some(source), true) => match ParquetScan::of(source.as_ref()) {
-                Ok(_) => Ok(Arc::new(ScanExec::new(source))),
+                Ok(_) => Ok(Arc::new(ScanExec::new(source, self.keeps_rows))),
                 Err(_) => Ok(source),
             },
             _ => internal_err!("{} has one child", self.name()),
@@ -117,7 +130,7 @@ impl ExecutionPlan for ScanExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         match ParquetScan::of(self.source.as_ref()) {
             Ok(scan) => {
-                let request = Request { coded: &[], declined: &self.declined };
+                let request = Request { coded: &[], declined: &self.declined, keeps_rows: self.keeps_rows };
                 scan.in_declared_types(self.source.schema()).stream(partition, &context, &self.sharing, request)
             }
             Err(_) => self.source.execute(partition, context),

@@ -70,6 +70,9 @@ pub(crate) struct Request<'a> {
     pub(crate) coded: &'a [usize],
     /// Where the scan notes the columns that it does not decode itself.
     pub(crate) declined: &'a Arc<DeclinedColumns>,
+    /// No row is dropped: what is computed right above may fail in it, and DataFusion's source, which would compute it, drops
+    /// none.
+    pub(crate) keeps_rows: bool,
 }
 
 /// Columns that arrow-rs has read, and why.
@@ -196,7 +199,7 @@ impl<'a> ParquetScan<'a> {
         let scan = reader::Scan {
             partition,
             readers: self.readers(context)?,
-            columns: self.columns.clone().with_codes(request.coded),
+            columns: self.columns.clone().with_codes(request.coded).keeping_rows(request.keeps_rows),
             declined: Arc::clone(request.declined),
             table: self.source.table_schema().clone(),
             predicate: self.source.filter(),

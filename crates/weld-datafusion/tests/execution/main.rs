@@ -22,5 +22,6 @@ mod plans;
 mod radix;
 mod recursion;
 mod sources;
+mod stopping;
 mod streaming;
 mod subqueries;

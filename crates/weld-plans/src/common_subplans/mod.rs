@@ -46,6 +46,7 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 pub use self::exec::{CommonSubplansExec, without_common_subplans};
 pub use self::same::is_datafusions_reader;
 pub use self::scan::CommonSubplanScanExec;
+pub use self::source::with_projection;
 
 use self::alike::Alike;
 use self::classes::{Classes, Repeats};

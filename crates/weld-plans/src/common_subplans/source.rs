@@ -24,8 +24,7 @@ pub(super) fn source_columns(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>
         return plan.fetch().is_none().then(|| table.columns().to_vec());
     }
     let config = source.downcast_ref::<FileScanConfig>().filter(|config| config.limit.is_none())?;
-    let parquet = config.file_source().downcast_ref::<ParquetSource>()?;
-    if parquet.table_parquet_options().crypto != Default::default() {
+    if !can_be_made_anew(config.file_source()) {
         return None;
     }
     let schema = config.file_source().table_schema().table_schema();
@@ -53,12 +52,29 @@ pub(super) fn with_source_columns(plan: &Arc<dyn ExecutionPlan>, columns: &[usiz
         return internal_err!("{} has no files", plan.name());
     };
     let mut wide = config.clone();
-    wide.file_source = parquet_with_columns(config.file_source(), columns)?;
+    let projection = ProjectionExprs::from_indices(columns, config.file_source().table_schema().table_schema());
+    wide.file_source = parquet_with_projection(config.file_source(), &projection)?;
     Ok(DataSourceExec::from_data_source(wide))
 }
 
+/// A Parquet source with another projection of its table; `None` where there is no such source, or it cannot be made anew.
+pub fn with_projection(plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExprs) -> Option<Arc<dyn ExecutionPlan>> {
+    let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    if !can_be_made_anew(config.file_source()) {
+        return None;
+    }
+    let mut made = config.clone();
+    made.file_source = parquet_with_projection(config.file_source(), projection).ok()?;
+    Some(DataSourceExec::from_data_source(made))
+}
+
+fn can_be_made_anew(source: &Arc<dyn FileSource>) -> bool {
+    let parquet = source.downcast_ref::<ParquetSource>();
+    parquet.is_some_and(|parquet| parquet.table_parquet_options().crypto == Default::default())
+}
+
 /// A Parquet source takes no columns that it does not have, so it is made anew.
-fn parquet_with_columns(source: &Arc<dyn FileSource>, columns: &[usize]) -> Result<Arc<dyn FileSource>> {
+fn parquet_with_projection(source: &Arc<dyn FileSource>, projection: &ProjectionExprs) -> Result<Arc<dyn FileSource>> {
     let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
         return internal_err!("{} files are not known", source.file_type());
     };
@@ -78,8 +94,7 @@ fn parquet_with_columns(source: &Arc<dyn FileSource>, columns: &[usize]) -> Resu
     if Shown(source.as_ref()).to_string() != Shown(&made).to_string() {
         return internal_err!("a Parquet source cannot be made anew");
     }
-    let projection = ProjectionExprs::from_indices(columns, source.table_schema().table_schema());
-    match made.try_pushdown_projection(&projection)? {
+    match made.try_pushdown_projection(projection)? {
         Some(source) => Ok(source),
         None => internal_err!("a Parquet source takes no projection"),
     }

@@ -1,0 +1,93 @@
+//! Queries whose functions never end are dropped: their loops end, whoever runs them, and their threads and memory are free.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use datafusion::prelude::SessionContext;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::common::{config, session};
+
+const ENDLESS: &str = "CREATE FUNCTION endless(x BIGINT) RETURNS BIGINT LANGUAGE weld AS
+    '|x: i64| iterate({x, [x]}, |s| {{s.$0 + 1L, s.$1}, true}).$0'";
+
+const GROWING: &str = "CREATE FUNCTION growing(x BIGINT) RETURNS BIGINT LANGUAGE weld AS
+    '|x: i64| len(result(iterate({x, appender[i64]}, |s| {{s.$0 + 1L, merge(s.$1, s.$0)}, true}).$1))'";
+
+async fn set_up(context: &SessionContext) {
+    let table = "CREATE TABLE t AS SELECT v AS k, concat('a', CAST(v % 3 AS VARCHAR)) AS s FROM generate_series(1, 100) AS g(v)";
+    for sql in [table, ENDLESS, GROWING] {
+        context.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
+    }
+}
+
+/// Runs the query for a while on a runtime that waits for its threads when it is dropped.
+fn is_dropped(runtime: Runtime, weld: bool, sql: &'static str) {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let context = session(config(2), true);
+        runtime.block_on(async {
+            set_up(&context).await;
+            let set = format!("SET weld.enabled = {weld}");
+            context.sql(&set).await.expect("a setting").collect().await.expect("a setting");
+            let frame = context.sql(sql).await.expect("valid SQL");
+            let run = tokio::time::timeout(Duration::from_millis(300), frame.collect()).await;
+            assert!(run.is_err(), "{sql}\n{run:?}");
+        });
+        drop(runtime);
+        assert_eq!(context.runtime_env().memory_pool.reserved(), 0, "{sql}");
+        done.send(()).expect("somebody waits");
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()), "{sql}, weld.enabled = {weld}");
+}
+
+fn are_dropped(queries: &[&'static str]) {
+    for sql in queries {
+        for weld in [true, false] {
+            is_dropped(Builder::new_current_thread().enable_all().build().expect("a runtime"), weld, sql);
+            is_dropped(
+                Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"),
+                weld,
+                sql,
+            );
+        }
+    }
+}
+
+#[test]
+fn in_filters_and_projections() {
+    are_dropped(&[
+        "SELECT endless(k) FROM t",
+        "SELECT count(*) FROM t WHERE endless(k) > 0",
+        "SELECT growing(k) FROM t",
+    ]);
+}
+
+#[test]
+fn in_aggregates_and_case() {
+    are_dropped(&[
+        "SELECT s, sum(endless(k)) FROM t GROUP BY s",
+        "SELECT endless(k) % 2, count(*) FROM t GROUP BY 1",
+        "SELECT CASE WHEN k > 50 THEN endless(k) ELSE 0 END FROM t",
+        "SELECT s, sum(k) FROM t GROUP BY s HAVING endless(sum(k)) > 0",
+    ]);
+}
+
+#[test]
+fn on_both_sides_of_joins() {
+    are_dropped(&[
+        "SELECT a.k FROM t AS a JOIN (SELECT endless(k) AS k FROM t) AS b ON a.k = b.k",
+        "SELECT a.k FROM (SELECT endless(k) AS k FROM t) AS a JOIN t AS b ON a.k = b.k",
+        "SELECT a.k FROM t AS a JOIN t AS b ON a.k = b.k WHERE endless(a.k + b.k) > 0",
+    ]);
+}
+
+#[test]
+fn in_sorts_and_windows() {
+    are_dropped(&[
+        "SELECT k FROM t ORDER BY endless(k)",
+        "SELECT k FROM t ORDER BY endless(k) LIMIT 3",
+        "SELECT sum(k) OVER (ORDER BY endless(k)) FROM t",
+        "SELECT sum(endless(k)) OVER (PARTITION BY s) FROM t",
+    ]);
+}
