@@ -173,10 +173,8 @@ impl Engine {
         let state = SessionStateBuilder::new().with_config(config).with_default_features().with_weld().build();
         let context = SessionContext::new_with_state(state);
         for (name, batches) in &data.tables {
-            let mut parts = vec![Vec::new(); partitions.min(batches.len())];
-            for (index, batch) in batches.iter().enumerate() {
-                parts[index * parts.len() / batches.len()].push(batch.clone());
-            }
+            let part_batches = batches.len().div_ceil(partitions);
+            let parts: Vec<Vec<RecordBatch>> = batches.chunks(part_batches.max(1)).map(<[_]>::to_vec).collect();
             let table = MemTable::try_new(batches[0].schema(), parts).expect("one schema");
             context.register_table(*name, Arc::new(table)).expect("a new name");
         }
