@@ -37,8 +37,8 @@ pub struct KeySortExec {
     stock: Arc<dyn ExecutionPlan>,
     sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
-    /// Of the execution that began last, if there is a limit.
-    shared: Mutex<Arc<Shared>>,
+    /// Of the execution that began last, if there is a limit: one for all partitions if they are merged here, else one each.
+    shared: Vec<Mutex<Arc<Shared>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -97,12 +97,18 @@ impl KeySortExec {
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
         let filter = sort.dynamic_expressions_produced().pop();
         let filter = filter.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
-        let shared = Shared::new(filter, plan.output_partitioning().partition_count());
+        // Whoever merges them may do so by more keys, of which some are constant in each partition: a row that is behind all of
+        // another partition's is among the first, then.
+        let partitions = plan.output_partitioning().partition_count();
+        let shared = match partitions == 1 || !Arc::ptr_eq(stock, plan) {
+            true => vec![Shared::new(filter, partitions)],
+            false => (0..partitions).map(|_| Shared::new(None, partitions)).collect(),
+        };
         Ok(KeySortExec {
             stock: Arc::clone(stock),
             sort: Arc::clone(plan),
             order: sort.expr().clone(),
-            shared: Mutex::new(shared),
+            shared: shared.into_iter().map(Mutex::new).collect(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
@@ -239,7 +245,8 @@ impl ExecutionPlan for KeySortExec {
             let rows = Unsorted::new(Arc::clone(&schema), &self.order, batch_rows).map_err(known)?;
             let best = match limit {
                 Some(limit) => {
-                    let shared = Shared::begin(&self.shared, partition)?;
+                    let shared = self.shared.get(partition).unwrap_or(&self.shared[0]);
+                    let shared = Shared::begin(shared, partition)?;
                     let replacements = MetricBuilder::new(&self.metrics).counter("row_replacements", partition);
                     Some(Best::new(&schema, &self.order, limit, batch_rows, shared, replacements).map_err(known)?)
                 }

@@ -143,6 +143,25 @@ async fn what_stays_with_datafusion() {
     }
 }
 
+/// Which rows come first of all is for who merges them to say: by keys that are constant in a partition, too.
+#[tokio::test]
+async fn partitions_that_are_not_merged_have_each_their_first() {
+    let values = |low: i64| -> Vec<RecordBatch> {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100).map(|row| low + row * 37 % 100)));
+        let batch = RecordBatch::try_from_iter([("k0", column)]).expect("one column");
+        (0..100).step_by(10).map(|at| batch.slice(at, 10)).collect()
+    };
+    let context = context(10, None);
+    let plan = ours(&stock(&[values(0), values(1000), values(-1000)], &[("k0", OPTIONS[0])], Some(7)));
+    for (partition, low) in [(2, -1000), (0, 0), (1, 1000)] {
+        let rows = plan.execute(partition, Arc::clone(&context)).expect("it runs").collect::<Vec<_>>().await;
+        let batches: Vec<RecordBatch> = rows.into_iter().map(|batch| batch.expect("it sorts")).collect();
+        let first = concat_batches(&plan.schema(), &batches).expect("one schema");
+        let expected: Vec<i64> = (low..low + 7).collect();
+        assert_eq!(first.column(0).as_primitive::<Int64Type>().values(), &expected[..]);
+    }
+}
+
 fn filter_of(plan: &Arc<dyn ExecutionPlan>) -> Arc<DynamicFilterPhysicalExpr> {
     let filter = plan.dynamic_expressions_produced().pop().expect("a filter");
     (filter as Arc<dyn Any + Send + Sync>).downcast().expect("a dynamic filter")

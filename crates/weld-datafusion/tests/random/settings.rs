@@ -28,7 +28,7 @@ const SWITCHES: [&str; 15] = [
     "weld.key_filters",
 ];
 
-/// DataFusion's that change what a plan looks like, with the values that they take.
+/// DataFusion's that change what a plan looks like, with the values that they take. The size of batches is the first.
 const PLANNING: [(&str, &[&str]); 45] = [
     ("datafusion.execution.batch_size", &["2", "10", "64", "8192", "8192"]),
     ("datafusion.execution.target_partitions", &["1", "1", "3"]),
@@ -104,8 +104,12 @@ impl Settings {
         Settings(picked(rng, &READING))
     }
 
-    pub(crate) fn new(rng: &mut Rng) -> Settings {
+    /// For tables of which some are `large`: stock joins their many equal keys in so many steps as there are batches of pairs.
+    pub(crate) fn new(rng: &mut Rng, large: bool) -> Settings {
         let mut all = picked(rng, &PLANNING);
+        if large && all[0].1.len() < 4 {
+            all[0].1 = "1000".to_owned();
+        }
         for name in SWITCHES {
             all.push((name.to_owned(), (!rng.one_in(12)).to_string()));
         }
