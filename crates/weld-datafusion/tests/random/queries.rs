@@ -263,8 +263,8 @@ impl<'a> Queries<'a> {
             names.join(", ")
         };
         let with = format!("WITH {from} AS ({select})");
-        // Keys have few values, see `from`.
-        let is_large = self.tables.iter().any(Table::is_large);
+        // Keys have few values, see `from`: joins of joins have millions of rows, too.
+        let is_large = select.contains(" JOIN ") || self.tables.iter().any(Table::is_large);
         if is_large || self.rng.one_in(2) {
             return format!(
                 "{with} SELECT {} FROM {from} AS {one} UNION ALL SELECT {} FROM {from} AS {other}",
