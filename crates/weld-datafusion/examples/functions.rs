@@ -174,8 +174,9 @@ impl Engine {
         let context = SessionContext::new_with_state(state);
         for (name, batches) in &data.tables {
             let mut parts = vec![Vec::new(); partitions.min(batches.len())];
+            let parts_count = parts.len();
             for (index, batch) in batches.iter().enumerate() {
-                parts[index * parts.len() / batches.len()].push(batch.clone());
+                parts[index * parts_count / batches.len()].push(batch.clone());
             }
             let table = MemTable::try_new(batches[0].schema(), parts).expect("one schema");
             context.register_table(*name, Arc::new(table)).expect("a new name");
