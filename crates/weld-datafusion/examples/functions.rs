@@ -1,5 +1,5 @@
 //! Functions in SQL beside the plain query and beside straightforward Rust over the same buffers:
-//! `cargo run --release --workspace --exclude weld-sqllogictest --example functions [ROWS] [NAME]`.
+//! `cargo run --release -p weld-datafusion --example functions [ROWS] [NAME]`.
 //!
 //! Results are compared; times are medians of warm runs of a plan in memory, on one thread and on two.
 
