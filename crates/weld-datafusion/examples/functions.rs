@@ -1,5 +1,5 @@
 //! Functions in SQL beside the plain query and beside straightforward Rust over the same buffers:
-//! `cargo run --release --workspace --exclude weld-sqllogictest --example functions [ROWS] [NAME]`.
+//! `cargo run --release -p weld-datafusion --example functions [ROWS] [NAME]`.
 //!
 //! Results are compared; times are medians of warm runs of a plan in memory, on one thread and on two.
 
@@ -173,8 +173,11 @@ impl Engine {
         let state = SessionStateBuilder::new().with_config(config).with_default_features().with_weld().build();
         let context = SessionContext::new_with_state(state);
         for (name, batches) in &data.tables {
-            let part_batches = batches.len().div_ceil(partitions);
-            let parts: Vec<Vec<RecordBatch>> = batches.chunks(part_batches.max(1)).map(<[_]>::to_vec).collect();
+            let mut parts = vec![Vec::new(); partitions.min(batches.len())];
+            let parts_count = parts.len();
+            for (index, batch) in batches.iter().enumerate() {
+                parts[index * parts_count / batches.len()].push(batch.clone());
+            }
             let table = MemTable::try_new(batches[0].schema(), parts).expect("one schema");
             context.register_table(*name, Arc::new(table)).expect("a new name");
         }
