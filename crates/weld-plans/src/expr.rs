@@ -2,39 +2,83 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{
+    DECIMAL32_MAX_PRECISION, DECIMAL64_MAX_PRECISION, DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType,
+    Schema,
+};
+use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 
 /// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before, and rows may
 /// be dropped before it sees them. Of casts and arithmetic that is known only with the schema of the rows.
 pub fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bool {
+    cannot_fail_where(expr, schema, &[])
+}
+
+/// The same of rows for which none of `divisors` is zero.
+fn cannot_fail_where(
+    expr: &Arc<dyn PhysicalExpr>,
+    schema: Option<&Schema>,
+    divisors: &[&Arc<dyn PhysicalExpr>],
+) -> bool {
     let mut safe = true;
     let visited = expr.apply(|node| {
-        safe &= node_cannot_fail(node, schema);
+        if let Some(case) = node.downcast_ref::<CaseExpr>() {
+            safe &= case_cannot_fail(case, schema, divisors);
+            return Ok(if safe { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Stop });
+        }
+        safe &= node_cannot_fail(node, schema, divisors);
         Ok(if safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     visited.is_ok() && safe
 }
 
+/// A branch sees the rows of which its condition holds.
+fn case_cannot_fail(case: &CaseExpr, schema: Option<&Schema>, divisors: &[&Arc<dyn PhysicalExpr>]) -> bool {
+    let safe = |expr: &Arc<dyn PhysicalExpr>| cannot_fail_where(expr, schema, divisors);
+    let branch = |(when, then): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
+        let mut divisors = divisors.to_vec();
+        if case.expr().is_none() {
+            divisors.extend(split_conjunction(when).into_iter().filter_map(not_zero));
+        }
+        safe(when) && cannot_fail_where(then, schema, &divisors)
+    };
+    case.expr().is_none_or(safe) && case.when_then_expr().iter().all(branch) && case.else_expr().is_none_or(safe)
+}
+
+/// What is not zero where the condition holds: `x` of `x > 0`, `x < 0` and `x <> 0`.
+fn not_zero(condition: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let binary = condition.downcast_ref::<BinaryExpr>()?;
+    let is_strict = matches!(binary.op(), Operator::Gt | Operator::Lt | Operator::NotEq);
+    (is_strict && literal(binary.right()).is_some_and(is_zero)).then(|| binary.left())
+}
+
 /// The same of an expression whose arguments do not fail.
-fn node_cannot_fail(node: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bool {
+fn node_cannot_fail(
+    node: &Arc<dyn PhysicalExpr>,
+    schema: Option<&Schema>,
+    divisors: &[&Arc<dyn PhysicalExpr>],
+) -> bool {
     let type_of = |expr: &Arc<dyn PhysicalExpr>| schema.and_then(|schema| expr.data_type(schema).ok());
     if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
         let op = *binary.op();
+        // The least integer has no negation.
+        let divides = divisors.contains(&binary.right())
+            || literal(binary.right()).is_some_and(|by| !by.is_null() && !is_zero(by) && by.to_string() != "-1");
         return matches!(op, Operator::And | Operator::Or)
             || is_comparison(op)
-            || type_of(node).is_some_and(|of| never_fails(op, &of));
+            || type_of(node).is_some_and(|of| never_fails(op, &of, divides));
     }
     if let Some(cast) = node.downcast_ref::<CastExpr>() {
-        return match cast.expr().downcast_ref::<Literal>() {
-            Some(literal) => literal.value().cast_to(cast.cast_type()).is_ok(),
+        return match literal(cast.expr()) {
+            Some(value) => value.cast_to(cast.cast_type()).is_ok(),
             None => type_of(cast.expr()).is_some_and(|from| is_lossless(&from, cast.cast_type())),
         };
     }
@@ -48,9 +92,16 @@ fn node_cannot_fail(node: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bo
         || node.is::<IsNotNullExpr>()
         || node.is::<InListExpr>()
         || node.is::<LikeExpr>()
-        || node.is::<CaseExpr>()
         || node.is::<TryCastExpr>()
         || node.is::<DynamicFilterPhysicalExpr>()
+}
+
+fn literal(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
+    expr.downcast_ref::<Literal>().map(Literal::value)
+}
+
+fn is_zero(value: &ScalarValue) -> bool {
+    ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value)
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -58,11 +109,24 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Arithmetic with results of this type. Integers wrap around, decimals are checked; a divisor may be zero.
-fn never_fails(op: Operator, result: &DataType) -> bool {
+/// Arithmetic with results of this type. Integers wrap around; decimals are checked, but have room for every result unless their
+/// precision is all that there is; a divisor may be zero, unless it is known that it `divides`.
+fn never_fails(op: Operator, result: &DataType, divides: bool) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    let has_room = match result {
+        Decimal32(precision, _) => *precision < DECIMAL32_MAX_PRECISION,
+        Decimal64(precision, _) => *precision < DECIMAL64_MAX_PRECISION,
+        Decimal128(precision, _) => *precision < DECIMAL128_MAX_PRECISION,
+        Decimal256(precision, _) => *precision < DECIMAL256_MAX_PRECISION,
+        _ => false,
+    };
     match op {
-        Operator::Plus | Operator::Minus | Operator::Multiply => result.is_integer() || result.is_floating(),
-        Operator::Divide | Operator::Modulo => result.is_floating(),
+        Operator::Plus | Operator::Minus | Operator::Multiply => {
+            result.is_integer() || result.is_floating() || has_room
+        }
+        Operator::Divide => result.is_floating() || (divides && (result.is_integer() || has_room)),
+        // Decimals are brought to one scale first, for which there may be no room.
+        Operator::Modulo => result.is_floating() || (divides && result.is_integer()),
         _ => false,
     }
 }
@@ -186,7 +250,12 @@ mod tests {
 
     #[test]
     fn decimals_and_divisors_may_fail() {
-        let fields = [("i", DataType::Int64), ("f", DataType::Float64), ("d", DataType::Decimal128(10, 2))];
+        let fields = [
+            ("i", DataType::Int64),
+            ("f", DataType::Float64),
+            ("d", DataType::Decimal128(10, 2)),
+            ("long", DataType::Decimal128(38, 2)),
+        ];
         let schema = Schema::new(fields.map(|(name, of)| Field::new(name, of, true)).to_vec());
         for (name, op, is_safe) in [
             ("i", Operator::Plus, true),
@@ -194,12 +263,53 @@ mod tests {
             ("i", Operator::Divide, false),
             ("i", Operator::Modulo, false),
             ("f", Operator::Divide, true),
-            ("d", Operator::Plus, false),
+            ("d", Operator::Plus, true),
+            ("d", Operator::Multiply, true),
+            ("d", Operator::Divide, false),
             ("d", Operator::Lt, true),
+            ("long", Operator::Plus, false),
         ] {
             let column = || col(name, &schema).expect("a column");
             let expr = binary(column(), op, column(), &schema).expect("an expression");
             assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{name} {op}");
         }
+    }
+
+    #[test]
+    fn divisors_may_be_known() {
+        let fields = [("i", DataType::Int64), ("j", DataType::Int64), ("d", DataType::Decimal128(10, 2))];
+        let schema = Schema::new(fields.map(|(name, of)| Field::new(name, of, true)).to_vec());
+        let column = |name: &str| col(name, &schema).expect("a column");
+        let of = |left, op, right| binary(left, op, right, &schema).expect("an expression");
+        let decimal = lit(ScalarValue::Decimal128(Some(200), 10, 2));
+        for (expr, is_safe) in [
+            (of(column("i"), Operator::Divide, lit(2_i64)), true),
+            (of(column("i"), Operator::Modulo, lit(2_i64)), true),
+            (of(column("i"), Operator::Divide, lit(0_i64)), false),
+            (of(column("i"), Operator::Divide, lit(-1_i64)), false),
+            (of(column("i"), Operator::Divide, lit(ScalarValue::Int64(None))), false),
+            (of(column("d"), Operator::Divide, Arc::clone(&decimal)), true),
+            (of(column("d"), Operator::Modulo, decimal), false),
+        ] {
+            assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{expr}");
+        }
+        let guarded = |condition| {
+            let branch = (condition, of(column("i"), Operator::Divide, column("j")));
+            Arc::new(CaseExpr::try_new(None, vec![branch], None).expect("an expression")) as Arc<dyn PhysicalExpr>
+        };
+        let zero = || lit(0_i64);
+        let positive = of(column("j"), Operator::Gt, zero());
+        for (condition, is_safe) in [
+            (Arc::clone(&positive), true),
+            (of(of(column("i"), Operator::Eq, zero()), Operator::And, positive), true),
+            (of(column("j"), Operator::NotEq, zero()), true),
+            (of(column("j"), Operator::GtEq, zero()), false),
+            (of(column("i"), Operator::Gt, zero()), false),
+            (of(column("j"), Operator::Gt, lit(-1_i64)), false),
+        ] {
+            let expr = guarded(condition);
+            assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{expr}");
+        }
+        assert!(!cannot_fail(&of(column("i"), Operator::Divide, column("j")), Some(&schema)));
     }
 }

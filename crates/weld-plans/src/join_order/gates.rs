@@ -13,6 +13,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::graph::{Graph, Kind, Set, Tree};
@@ -68,10 +69,20 @@ fn may_fail(plan: &Arc<dyn ExecutionPlan>) -> bool {
             // Its expressions were evaluated below.
             return Ok(TreeNodeRecursion::Continue);
         }
+        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            fails |= join_may_fail(join);
+            return Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue });
+        }
         let reads_input = aggregate.is_some() || node.is::<FilterExec>() || node.is::<ProjectionExec>();
         let schema = reads_input.then(|| node.children()[0].schema());
         fails |= !all_exprs(node.as_ref(), |expr| cannot_fail(expr, schema.as_deref()));
         Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     visited.is_err() || fails
+}
+
+fn join_may_fail(join: &HashJoinExec) -> bool {
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let filter = join.filter().is_none_or(|filter| cannot_fail(filter.expression(), Some(filter.schema())));
+    !filter || !join.on().iter().all(|(l, r)| cannot_fail(l, Some(&left)) && cannot_fail(r, Some(&right)))
 }
