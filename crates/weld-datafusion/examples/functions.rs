@@ -1,7 +1,8 @@
 //! Functions in SQL beside the plain query and beside straightforward Rust over the same buffers:
 //! `cargo run --release -p weld-datafusion --example functions [ROWS] [NAME]`.
 //!
-//! Results are compared; times are medians of warm runs of a plan in memory, on one thread and on two.
+//! `tpch_q1` and `tpch_q6` are those queries over random columns of floats, Q1 with one key. Results are compared;
+//! times are medians of warm runs of a plan in memory, on one thread and on two.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -454,3 +454,29 @@ fn mixed(hash: u64) -> u64 {
 fn range_of(hash: u64) -> usize {
     (mixed(hash) >> (u64::BITS - PARTITION_BITS)) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+
+    use super::*;
+
+    #[test]
+    fn ranges_have_copies_of_their_long_strings() {
+        let text = |row: usize| (!row.is_multiple_of(3)).then(|| "a long string "[..row % 14 + 1].repeat(row % 4));
+        let texts: Vec<Option<String>> = (0..100).map(text).collect();
+        let mut range = Range::default();
+        for part in texts.chunks(40) {
+            let array: ArrayRef = Arc::new(StringViewArray::from_iter(part));
+            range.add(&[array], 1, part.len() - 2).expect("rows");
+        }
+        range.seal().expect("a chunk");
+        let wanted: Vec<_> = texts.chunks(40).flat_map(|part| &part[1..part.len() - 1]).cloned().collect();
+        let [chunk] = range.chunks.as_slice() else { panic!("one chunk") };
+        let strings = chunk.column(0).as_string_view();
+        assert_eq!(strings.iter().map(|text| text.map(str::to_owned)).collect::<Vec<_>>(), wanted);
+        let long: usize = wanted.iter().flatten().map(String::len).filter(|length| *length > 12).sum();
+        let [buffer] = strings.data_buffers() else { panic!("one buffer") };
+        assert_eq!(buffer.len(), long);
+    }
+}

@@ -17,6 +17,7 @@ mod gates;
 mod graph;
 mod rebuild;
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -95,7 +96,8 @@ impl JoinOrder {
         let Some(written) = costs.of_tree(&graph.tree) else { return Ok(None) };
         let Some(best) = costs.best() else { return Ok(None) };
         log::debug!("joins as written cost {:.0}, {:.0} in the best order", written.cost, best.cost);
-        let gates = Gates::of(graph);
+        // Only a better order is worth a look at all expressions below.
+        let gates = LazyCell::new(|| Gates::of(graph));
         let best = if best.cost * GAIN_MIN <= written.cost && gates.are_kept(graph, &best.tree) {
             best
         } else {
