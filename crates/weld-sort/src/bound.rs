@@ -1,5 +1,5 @@
-//! The last of the k best rows so far, which every better row comes before: shared by the partitions that a sort merges, and
-//! told to the scan below.
+//! The last of the k best rows so far, which every better row comes before: shared by partitions of a sort, and told to
+//! the scan below.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ impl Bound {
     }
 }
 
-/// What the partitions that one execution of a sort merges share.
+/// What partitions of one execution of a sort share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The filter of the scan below, unless it belongs to another execution.

@@ -9,7 +9,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_datafusion_err, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, LexOrdering, OrderingRequirements, PhysicalExpr};
+use datafusion::physical_expr::{
+    AcrossPartitions, ConstExpr, Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr,
+};
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
 };
@@ -37,7 +39,8 @@ pub struct KeySortExec {
     stock: Arc<dyn ExecutionPlan>,
     sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
-    /// Of the execution that began last, if there is a limit: one for all partitions if they are merged here, else one each.
+    /// Of the execution that began last, if there is a limit: one for all partitions, or one each where they are not merged by
+    /// these keys alone.
     shared: Vec<Mutex<Arc<Shared>>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -97,10 +100,8 @@ impl KeySortExec {
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
         let filter = sort.dynamic_expressions_produced().pop();
         let filter = filter.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
-        // Whoever merges them may do so by more keys, of which some are constant in each partition: a row that is behind all of
-        // another partition's is among the first, then.
         let partitions = plan.output_partitioning().partition_count();
-        let shared = match partitions == 1 || !Arc::ptr_eq(stock, plan) {
+        let shared = match partitions == 1 || !Arc::ptr_eq(stock, plan) || !differs_by_partition(input) {
             true => vec![Shared::new(filter, partitions)],
             false => (0..partitions).map(|_| Shared::new(None, partitions)).collect(),
         };
@@ -126,6 +127,14 @@ impl KeySortExec {
             _ => Ok(stock),
         }
     }
+}
+
+/// Whether something may be constant in each partition without being the same in all. Whoever merges them may do so by that, too,
+/// though no partition is sorted by it: a row that is behind all of another partition's is among the first, then. A union takes
+/// constants of unknown values for the same.
+fn differs_by_partition(input: &EquivalenceProperties) -> bool {
+    let is_same = |constant: &ConstExpr| matches!(constant.across_partitions, AcrossPartitions::Uniform(Some(_)));
+    !input.constants().iter().all(is_same)
 }
 
 impl DisplayAs for KeySortExec {

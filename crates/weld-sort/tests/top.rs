@@ -13,7 +13,12 @@ use arrow::compute::{SortOptions, cast, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use common::data::{Numbers, batches, columns, integers, numbered};
 use common::{OPTIONS, assert_same, check_top, context, merged, ours, rows, stock};
-use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, col, lit};
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use futures::StreamExt;
@@ -143,23 +148,61 @@ async fn what_stays_with_datafusion() {
     }
 }
 
+/// The rows of each partition behind a column that is constant in it, as the branches of a union have it.
+fn with_constants(partitions: &[(i64, Vec<RecordBatch>)]) -> Arc<dyn ExecutionPlan> {
+    let branch = |(number, batches): &(i64, Vec<RecordBatch>)| -> Arc<dyn ExecutionPlan> {
+        let schema = batches[0].schema();
+        let source =
+            MemorySourceConfig::try_new_exec(from_ref(batches), Arc::clone(&schema), None).expect("one schema");
+        let key = col("k0", &schema).expect("a column");
+        let exprs = [(lit(*number), "number".to_owned()), (key, "k0".to_owned())];
+        Arc::new(ProjectionExec::try_new(exprs, source).expect("columns"))
+    };
+    UnionExec::try_new(partitions.iter().map(branch).collect()).expect("one schema")
+}
+
 /// Which rows come first of all is for who merges them to say: by keys that are constant in a partition, too.
 #[tokio::test]
-async fn partitions_that_are_not_merged_have_each_their_first() {
+async fn partitions_with_constants_of_their_own_have_each_their_first() {
     let values = |low: i64| -> Vec<RecordBatch> {
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100).map(|row| low + row * 37 % 100)));
         let batch = RecordBatch::try_from_iter([("k0", column)]).expect("one column");
         (0..100).step_by(10).map(|at| batch.slice(at, 10)).collect()
     };
     let context = context(10, None);
-    let plan = ours(&stock(&[values(0), values(1000), values(-1000)], &[("k0", OPTIONS[0])], Some(7)));
+    let union = with_constants(&[(1, values(0)), (0, values(1000)), (2, values(-1000))]);
+    let keys = [("number", OPTIONS[0]), ("k0", OPTIONS[0])];
+    // As DataFusion makes it of both keys: no partition need be sorted by its constant.
+    let order = [PhysicalSortExpr { expr: col("k0", &union.schema()).expect("a column"), options: OPTIONS[0] }];
+    let order = LexOrdering::new(order).expect("a key");
+    let plan = SortExec::new(order, union).with_fetch(Some(7)).with_preserve_partitioning(true);
+    let plan = ours(&(Arc::new(plan) as Arc<dyn ExecutionPlan>));
     for (partition, low) in [(2, -1000), (0, 0), (1, 1000)] {
         let rows = plan.execute(partition, Arc::clone(&context)).expect("it runs").collect::<Vec<_>>().await;
         let batches: Vec<RecordBatch> = rows.into_iter().map(|batch| batch.expect("it sorts")).collect();
         let first = concat_batches(&plan.schema(), &batches).expect("one schema");
         let expected: Vec<i64> = (low..low + 7).collect();
-        assert_eq!(first.column(0).as_primitive::<Int64Type>().values(), &expected[..]);
+        assert_eq!(first.column(1).as_primitive::<Int64Type>().values(), &expected[..]);
     }
+    let first = rows(&plan, &keys, &context).await.expect("it sorts");
+    assert_eq!(first.column(1).as_primitive::<Int64Type>().values(), &(1000..1007).collect::<Vec<i64>>()[..]);
+}
+
+/// Where nothing differs by partition all share a bound, which the scan is told, though a merge stands further above.
+#[tokio::test]
+async fn partitions_share_a_bound() {
+    let batch = |low: i64| -> Vec<RecordBatch> {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(low..low + 100));
+        vec![RecordBatch::try_from_iter([("k0", column)]).expect("one column")]
+    };
+    let plan = ours(&stock(&[batch(0), batch(1000)], &[("k0", OPTIONS[0])], Some(7)));
+    let filter = filter_of(&plan);
+    let context = context(10, None);
+    for (partition, count) in [(0, 7), (1, 0)] {
+        let rows = plan.execute(partition, Arc::clone(&context)).expect("it runs").collect::<Vec<_>>().await;
+        assert_eq!(rows.into_iter().map(|batch| batch.expect("it sorts").num_rows()).sum::<usize>(), count);
+    }
+    assert!(filter.current().expect("an expression").to_string().contains("< 6"));
 }
 
 fn filter_of(plan: &Arc<dyn ExecutionPlan>) -> Arc<DynamicFilterPhysicalExpr> {
