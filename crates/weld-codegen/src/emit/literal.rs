@@ -33,6 +33,13 @@ fn constant_element(element: &Expr, columns: &mut Vec<Vec<u8>>, at: &mut usize) 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn emit_vector(&mut self, ty: &Type, elements: &[Expr], span: Span) -> Res<Val<'c>> {
         let element = element_of(ty)?;
+        if ty.is_bytes()
+            && let Some(columns) = constant_columns(elements)
+        {
+            // Nobody changes bytes in place, so they need no memory of the run.
+            let bytes = columns.into_iter().next().unwrap_or_default();
+            return Ok(Val::Bytes(self.constant_bytes_value(&bytes)));
+        }
         if elements.len() >= CONSTANT_MIN
             && let Some(columns) = constant_columns(elements)
         {

@@ -70,6 +70,26 @@ async fn joins_fail_as_stock_does() {
     sweep(1, "SELECT a.s, b.g FROM t a JOIN t b ON a.k = b.k WHERE a.g < 10", &LIMITS).await;
 }
 
+/// Rows without a match take no memory, nor do the rows between joins that are not fused, of which there are few at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_of_outer_joins_need_little() {
+    let engines = Engines::limited(config(2), 6 << 20);
+    let fact = "SELECT v AS k, v % 1000 AS g FROM generate_series(1, 200000) AS x(v)";
+    engines.table_from("fact", fact, 4096).await;
+    let dimension =
+        "SELECT v AS k, concat('a rather long text ', CAST(v AS VARCHAR)) AS s FROM generate_series(1, 300) AS x(v)";
+    engines.table_from("dimension", dimension, 4096).await;
+    let (mut columns, mut joins) = (String::new(), String::new());
+    for n in 0..8 {
+        columns += &format!(", max(d{n}.s), count(d{n}.k)");
+        joins += &format!(" LEFT JOIN dimension d{n} ON fact.{} = d{n}.k AND d{n}.k > {n}", ["k", "g"][n % 2]);
+    }
+    let sql = format!("SELECT count(*){columns} FROM fact{joins}");
+    let weld = engines.run(&sql).await.expect("it needs little memory");
+    assert_eq!(weld.rows, engines.stock_rows(&sql).await.expect("stock needs as little"));
+    assert_eq!(weld.handovers, 0);
+}
+
 /// Takes all of the pools' memory.
 fn exhausted(engines: &Engines, bytes: usize) -> Vec<MemoryReservation> {
     let take = |context: &datafusion::prelude::SessionContext| {
