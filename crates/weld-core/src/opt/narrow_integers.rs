@@ -75,7 +75,9 @@ fn wrap_in_chunks(e: &mut Expr, rows: u32, names: &mut Names) {
     let chunk = build::over(build::var(c, chunk_ty.clone()));
     let body = build::for_func(chunk, build::var(b, builder_ty.clone()), inner);
     *func = Func { params: vec![(b, builder_ty), (k, Type::I64), (c, chunk_ty)], body: Box::new(body) };
-    chunk_iter(e, rows);
+    if let ExprKind::For { iter, .. } = &mut e.kind {
+        chunk_iter(iter, rows);
+    }
 }
 
 /// Narrows the loops over rows of `chunk`.

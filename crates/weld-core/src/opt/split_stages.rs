@@ -23,12 +23,23 @@
 //!
 //! Only loops over streams are cut, and only those that do not use the index of the loop.
 //!
+//! Loops over what a loop over a stream appends, which were not fused with it, run chunk by chunk with it: appending rows of
+//! chunks one after the other is appending the rows of the stream. So the rows between two loops are those of a chunk, which
+//! stay in the cache, and not all.
+//!
+//! ```weld
+//! for(result(for(s, appender, P)), B, C)
+//! =>
+//! for(chunkiter(s, 1024L), B, |b, k, c| let rows = result(for(c, appender(len(c)), P)); for(rows, b, C))
+//! ```
+//!
 //! After S. Menon et al., Relaxed Operator Fusion for In-Memory Databases, VLDB 2017.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::Config;
 use super::facts::{can_fail, cost, is_path};
+use super::fuse_loops::producer;
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::op::{BinaryOp, Intrinsic};
 use crate::ty::{BuilderType, ScalarKind, Type};
@@ -49,6 +60,8 @@ pub(super) fn run(program: &mut Program, config: &Config) {
     program.body.rewrite_down(&mut |e| {
         if over_stream(e, &streams) {
             splitter.split(e);
+        } else if over_appended(e, &streams) {
+            splitter.chain(e);
         }
     });
 }
@@ -64,6 +77,17 @@ pub(super) fn over_stream(e: &Expr, streams: &[Sym]) -> bool {
     }
 }
 
+/// Whether the expression is a loop over what another one appends, which is over what a third appends, and so on down to a
+/// loop over a stream, and none of them uses its index.
+fn over_appended(e: &Expr, streams: &[Sym]) -> bool {
+    let ExprKind::For { iter, func, .. } = &e.kind else { return false };
+    let Iter::Vector(data) = &**iter else { return false };
+    let ExprKind::Result(inner) = &data.kind else { return false };
+    producer(data).is_some()
+        && !func.body.uses(func.params[1].0)
+        && deep(|| over_stream(inner, streams) || over_appended(inner, streams))
+}
+
 /// What a stage checks of a row, after these bindings.
 struct Stage {
     bindings: Vec<Binding>,
@@ -76,48 +100,94 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
+    /// Makes the loop over a stream one over its chunks, if it has stages.
     fn split(&mut self, e: &mut Expr) {
-        let ExprKind::For { builder, func, .. } = &mut e.kind else { return };
-        let row = func.params[2].0;
-        let builder_sym = func.params[0].0;
-        let mut bound = HashSet::from([row]);
-        bound_in(&func.body, &mut bound);
-        let mut plan = Plan { row, builder: builder_sym, bound, stages: Vec::new(), seen: Vec::new() };
-        let mut rest = func.body.take();
-        plan.filters(&mut rest);
-        plan.probes(&rest);
-        if plan.stages.is_empty() {
-            *func.body = rest;
-            return;
+        let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
+        let (chunk, row_ty) = (self.names.fresh("c"), &func.params[2].1);
+        let (chunk_ty, builder_ty) = (Type::vec(row_ty.clone()), builder.ty.clone());
+        let inner = self.names.fresh_like(func.params[0].0);
+        let own = Func { params: func.params.clone(), body: Box::new(func.body.take()) };
+        match self.stages(own, build::var(inner, builder_ty.clone()), (chunk, &chunk_ty)) {
+            Ok(staged) => {
+                let number = self.names.fresh("k");
+                func.params = vec![(inner, builder_ty), (number, Type::I64), (chunk, chunk_ty)];
+                *func.body = staged;
+                chunk_iter(iter, self.chunk_rows);
+            }
+            Err(own) => *func = own,
         }
+    }
 
-        let (row_ty, builder_ty) = (func.params[2].1.clone(), builder.ty.clone());
-        let chunk_ty = Type::vec(row_ty.clone());
-        let chunk = self.names.fresh("c");
+    /// The loop of this function over a chunk in stages; the function, if it has none.
+    fn stages(&mut self, func: Func, builder: Expr, (chunk, chunk_ty): (Sym, &Type)) -> Result<Expr, Func> {
+        let Func { params, mut body } = func;
+        let (builder_sym, (row, row_ty)) = (params[0].0, params[2].clone());
+        let mut bound = HashSet::from([row]);
+        bound_in(&body, &mut bound);
+        let mut plan = Plan { row, builder: builder_sym, bound, stages: Vec::new(), seen: Vec::new() };
+        plan.filters(&mut body);
+        plan.probes(&body);
         let mut bindings = Vec::new();
         let mut selection: Option<Sym> = None;
         for stage in plan.stages {
-            let value = self.selection_loop(&stage, (chunk, &chunk_ty), (row, &row_ty), selection);
+            let value = self.selection_loop(&stage, (chunk, chunk_ty), (row, &row_ty), selection);
             let sym = self.names.fresh("sel");
             bindings.push(Binding { sym, value });
             selection = Some(sym);
         }
-        let Some(selection) = selection else { return };
-        let inner = self.names.fresh_like(builder_sym);
+        let Some(selection) = selection else { return Err(Func { params, body }) };
         let (index, position) = (self.names.fresh("i"), self.names.fresh("j"));
-        let fetch = Binding { sym: row, value: fetch_row(chunk, &chunk_ty, position) };
+        let fetch = Binding { sym: row, value: fetch_row(chunk, chunk_ty, position) };
+        let builder_ty = builder.ty.clone();
         let last = build::for_func(
-            Iter::Vector(build::var(selection, Type::vec(Type::I32))),
-            build::var(inner, builder_ty.clone()),
+            build::over(build::var(selection, Type::vec(Type::I32))),
+            builder,
             Func {
-                params: vec![(builder_sym, builder_ty.clone()), (index, Type::I64), (position, Type::I32)],
-                body: Box::new(build::let_in(vec![fetch], rest)),
+                params: vec![(builder_sym, builder_ty), (index, Type::I64), (position, Type::I32)],
+                body: Box::new(build::let_in(vec![fetch], *body)),
             },
         );
+        Ok(build::let_in(bindings, last))
+    }
+
+    /// Moves a loop and those that append what it is over into a loop over the chunks of the stream.
+    fn chain(&mut self, e: &mut Expr) {
+        let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
+        let Iter::Vector(rows) = &mut **iter else { return };
+        let chunk = self.names.fresh("c");
+        let mut bindings = Vec::new();
+        let Some((stream, rows)) = self.over_chunk(rows.take(), chunk, &mut bindings) else { return };
+        let builder_ty = builder.ty.clone();
+        let inner = self.names.fresh_like(func.params[0].0);
         let number = self.names.fresh("k");
-        func.params = vec![(inner, builder_ty), (number, Type::I64), (chunk, chunk_ty)];
+        let params = vec![(inner, builder_ty.clone()), (number, Type::I64), (chunk, stream.ty.clone())];
+        let own = std::mem::replace(func, Func { params, body: Box::new(build::bool(false)) });
+        let last = build::for_func(build::over(rows), build::var(inner, builder_ty), own);
         *func.body = build::let_in(bindings, last);
-        chunk_iter(e, self.chunk_rows);
+        **iter = build::over(stream);
+        chunk_iter(iter, self.chunk_rows);
+    }
+
+    /// Binds what each of the loops appends that [`over_appended`] has found, over a chunk of the stream; the first one gets its
+    /// stages. Gives the stream and what the last one appends.
+    fn over_chunk(&mut self, rows: Expr, chunk: Sym, bindings: &mut Vec<Binding>) -> Option<(Expr, Expr)> {
+        let (rows_ty, ExprKind::Result(loop_)) = (rows.ty, rows.kind) else { return None };
+        let ExprKind::For { iter, func, .. } = loop_.kind else { return None };
+        let Iter::Vector(data) = *iter else { return None };
+        let is_first = matches!(data.kind, ExprKind::Var(_));
+        let (stream, data) = match is_first {
+            true => (data.clone(), build::var(chunk, data.ty)),
+            false => deep(|| self.over_chunk(data, chunk, bindings))?,
+        };
+        let appender = build::appender_sized(rows_ty.element()?.clone(), build::len(data.clone()));
+        let staged = match is_first {
+            true => self.stages(func, appender.clone(), (chunk, &data.ty)),
+            false => Err(func),
+        };
+        let filled = staged.unwrap_or_else(|func| build::for_func(build::over(data), appender, func));
+        let sym = self.names.fresh("rows");
+        bindings.push(Binding { sym, value: build::result(filled) });
+        Some((stream, build::var(sym, rows_ty)))
     }
 
     /// The loop that makes the next selection vector, over the chunk or over the rows selected before.
@@ -168,11 +238,9 @@ fn fetch_row(chunk: Sym, chunk_ty: &Type, position: Sym) -> Expr {
 }
 
 /// Makes a loop over a vector one over its chunks; its function has been replaced.
-pub(super) fn chunk_iter(e: &mut Expr, rows: u32) {
-    if let ExprKind::For { iter, .. } = &mut e.kind
-        && let Iter::Vector(data) = &mut **iter
-    {
-        **iter = build::chunks(data.take(), build::i64(i64::from(rows.max(1))));
+pub(super) fn chunk_iter(iter: &mut Iter, rows: u32) {
+    if let Iter::Vector(data) = iter {
+        *iter = build::chunks(data.take(), build::i64(i64::from(rows.max(1))));
     }
 }
 
@@ -436,6 +504,54 @@ mod tests {
                         |b_2, i, j| let r = @(unchecked:true) lookup(c, i64(j)); merge(b_2, {r.$0, r.$2})
                       )
                   )))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn loops_that_were_not_fused() {
+        check(
+            "|s: stream[{i64,i32}], t: dict[i64,vec[i64]]|
+             let a = result(for(s, appender[i64](len(s)), |b, i, r|
+               if(r.$1 < 9, let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b, |c, j, v| merge(c, v)), merge(b, 0L)), b)));
+             let d = result(for(a, appender[i64], |b, i, x| merge(merge(b, x), x + 1L)));
+             result(for(d, merger[i64,+], |b, i, x| merge(b, x)))",
+            expect![[r#"
+                |s: stream[{i64,i32}], t: dict[i64,vec[i64]]|
+                  result(for(
+                    chunkiter(s, 1024L),
+                    merger[i64,+],
+                    |b, k, c|
+                      let rows = result(for(
+                        result(for(c, appender[i32](len(c)), |b_3, i_2, x| if(x.$1 < 9, merge(b_3, i32(i_2)), b_3))),
+                        appender[i64](len(c)),
+                        |b_2, i, j|
+                          let m = optlookup(t, (@(unchecked:true) lookup(c, i64(j))).$0);
+                          if(m.$0, for(m.$1, b_2, |c_2, j_2, v| merge(c_2, v)), merge(b_2, 0L))
+                      ));
+                      for(
+                        result(for(rows, appender[i64](len(rows)), |b_5, i_4, x_3| merge(merge(b_5, x_3), x_3 + 1L))),
+                        b,
+                        |b_4, i_3, x_2| merge(b_4, x_2)
+                      )
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_loop_that_counts_its_rows_is_not_moved() {
+        check(
+            "|s: stream[i64]|
+             let a = result(for(s, appender[i64], |b, i, x| merge(merge(b, x), x)));
+             result(for(a, merger[i64,+], |b, i, x| merge(b, x * i)))",
+            expect![[r#"
+                |s: stream[i64]|
+                  result(for(
+                    result(for(s, appender[i64], |b_2, i_2, x_2| merge(merge(b_2, x_2), x_2))),
+                    merger[i64,+],
+                    |b, i, x| merge(b, x * i)
+                  ))
             "#]],
         );
     }

@@ -89,9 +89,16 @@ impl Join {
             Ok((appender, move |b: Expr| {
                 let unmatched = nothing.map_or(b.clone(), |row| ir::merge(b.clone(), row));
                 let pairs = ir::for_func(ir::over(found.group()), b, func);
-                let pairs = any.into_iter().fold(pairs, |pairs, any| ir::if_(any, pairs, unmatched.clone()));
-                let matched = found.bound(ir::if_(found.hit(), pairs, unmatched.clone()));
-                matchable.into_iter().fold(matched, |matched, matchable| ir::if_(matchable, matched, unmatched.clone()))
+                let has_pairs = any.into_iter().fold(found.hit(), ir::and);
+                // What follows is copied to every place that merges, so there are few. But the bytes of a text that is NULL
+                // are not read.
+                let (early, late) = match found.reads_bytes() {
+                    true => (matchable, None),
+                    false => (None, matchable),
+                };
+                let has_pairs = late.into_iter().fold(has_pairs, |has_pairs, late| ir::and(late, has_pairs));
+                let matched = found.bound(ir::if_(has_pairs, pairs, unmatched.clone()));
+                early.into_iter().fold(matched, |matched, matchable| ir::if_(matchable, matched, unmatched.clone()))
             }))
         })?;
         let data = lowering.bind("joined", ir::result(filled));
@@ -184,6 +191,11 @@ impl Found {
 
     pub(super) fn group(&self) -> Expr {
         ir::field(self.var.clone(), 1)
+    }
+
+    /// Whether a key has a part that is not in the row itself.
+    fn reads_bytes(&self) -> bool {
+        self.keys.iter().any(|key| key.ty.as_scalar().is_none())
     }
 
     /// The number of a row in the table, by its place in the group.
