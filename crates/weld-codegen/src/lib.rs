@@ -66,6 +66,6 @@ pub use error::CompileError;
 pub use foreign::{CValue, CVec, Cudf, ForeignHost};
 pub use options::{Cpu, OptLevel, Options};
 pub use store::{CodeFolder, Keep, Usage};
-pub use tier::Tiers;
+pub use tier::{OPTIMISED_COST, Tiers};
 pub use timing::{Size, Timing};
 pub use value::{ColumnView, Native, Value};

@@ -253,8 +253,9 @@ struct Refused {
     /// The plan that it came with first.
     plan: u64,
     calls: Calls,
-    /// Spent in the operators that ran instead, over all partitions.
-    spent: Duration,
+    /// Spent in the operators that ran instead, over all partitions: in the last plan, and in those before it.
+    spent: (u64, Duration),
+    spent_before: Duration,
     /// Whether somebody compiles it for later runs, or has failed to.
     claimed: bool,
 }
@@ -352,16 +353,19 @@ impl CodeCache {
         folder.is_some_and(|folder| folder.has(key(kernel, settings)))
     }
 
-    /// What was spent in the operators that ran instead of a program that is not compiled, if it has come with another plan
-    /// than this; it is remembered from now on.
+    /// What was spent so far in the operators that ran instead of a program that is not compiled, if it has come with another
+    /// plan than this; it is remembered from now on.
     pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Option<Duration> {
         let mut refused = self.refused();
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let new = || Refused { plan, calls: Calls::of(kernel), spent: Duration::ZERO, claimed: false };
+        let new = || {
+            let (spent, spent_before) = ((plan, Duration::ZERO), Duration::ZERO);
+            Refused { plan, calls: Calls::of(kernel), spent, spent_before, claimed: false }
+        };
         let first = refused.entry(key(kernel, settings)).or_insert_with(new);
-        (first.plan != plan).then_some(first.spent)
+        (first.plan != plan).then(|| first.spent_before + first.spent.1)
     }
 
     /// Whether the caller is the one to compile a refused program for later runs.
@@ -371,9 +375,13 @@ impl CodeCache {
     }
 
     /// Notes what was spent in the operators that ran instead.
-    pub(crate) fn note_spent(&self, kernel: &Kernel, settings: &Settings, spent: Duration) {
+    pub(crate) fn note_spent(&self, kernel: &Kernel, settings: &Settings, plan: u64, spent: Duration) {
         if let Some(refused) = self.refused().get_mut(&key(kernel, settings)) {
-            refused.spent = refused.spent.max(spent);
+            if refused.spent.0 != plan {
+                refused.spent_before += refused.spent.1;
+                refused.spent = (plan, Duration::ZERO);
+            }
+            refused.spent.1 = refused.spent.1.max(spent);
         }
     }
 

@@ -319,7 +319,8 @@ impl Inner {
     /// Notes what the operators took that ran because compiling would not have paid.
     pub(crate) fn note_spent(&self) {
         if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.gate.get(), self.fallback.get()) {
-            self.pipeline.cache.note_spent(&self.pipeline.kernel, &self.pipeline.settings, gate::spent(plan));
+            let Pipeline { cache, kernel, settings, plan: number, .. } = &*self.pipeline;
+            cache.note_spent(kernel, settings, *number, gate::spent(plan));
         }
     }
 

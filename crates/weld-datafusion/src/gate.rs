@@ -8,8 +8,8 @@
 //! counts for more where the program is large, which has more to do with it. Rows
 //! that a scan drops, by a filter or by the keys of a join, cost the operators no more than compiled code. A join is compiled
 //! with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that is known costs
-//! nothing, and pipelines whose code is known always run; what comes a second time is compiled beside its run, if it has
-//! enough rows for that or the operators took long the first time.
+//! nothing, and pipelines whose code is known always run; what comes again is compiled beside its run once the operators have
+//! spent as long on it, in all runs, as optimised code takes to make.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use weld_codegen::OPTIMISED_COST;
 use weld_core::ir::Program;
 use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, expected_rows};
 
@@ -76,10 +77,6 @@ const STORED_COST: Duration = Duration::from_micros(1000);
 /// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted among.
 const PASSED_WORTH: f64 = 3.0;
 
-/// With less than this part of the rows that are enough, a pipeline is not compiled however often it comes, unless the
-/// operators took as long as compiling will: estimates of rows are rough.
-const BESIDE_SHARE: usize = 20;
-
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
 
@@ -109,21 +106,25 @@ impl CompileRate {
         self.0.store(learnt, Ordering::Relaxed);
     }
 
-    /// Time on the clock to compile these programs with as many processors as there are.
-    fn cost<'a>(&self, programs: impl Iterator<Item = &'a Program>) -> Duration {
+    /// Processor time to make cheap code of these programs, and time on the clock with as many processors as there are.
+    fn cost<'a>(&self, programs: impl Iterator<Item = &'a Program>) -> (Duration, Duration) {
         let (mut sum, mut count) = (Duration::ZERO, 0);
         for program in programs {
             sum += plain_cost(program);
             count += 1;
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        sum.mul_f64(self.0.load(Ordering::Relaxed) as f64 / 100.0) / processors.min(count).max(1) as u32
+        let work = sum.mul_f64(self.0.load(Ordering::Relaxed) as f64 / 100.0);
+        (work, work / processors.min(count).max(1) as u32)
     }
 }
 
-/// The rows that would be worth compiling for as long as `spent`, by the default of `compile_min_rows`.
-fn rows_worth(spent: Duration) -> f64 {
-    WeldOptions::default().compile_min_rows as f64 * (spent.as_secs_f64() / COST_UNIT.as_secs_f64())
+/// Whether optimised code repays its making, for which cheap code is `work`: the operators have spent as long as that in all runs
+/// so far. Who compiles then, and not before, takes at most twice as long as who had known how many runs would come. What
+/// `compile_min_rows` differs from its default by is taken for how dear compiling is.
+fn repays(compile_min_rows: usize, spent: Duration, work: Duration) -> bool {
+    let dear = compile_min_rows as f64 / WeldOptions::default().compile_min_rows as f64;
+    spent.as_secs_f64() >= work.as_secs_f64() * OPTIMISED_COST * dear
 }
 
 /// What a row that a program processes is worth, as a number of rows.
@@ -157,7 +158,8 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             false => drop(programs.insert(kernel.fingerprint(), &kernel.program)),
         }
     }
-    let cost = cache.rate.cost(programs.into_values()) + STORED_COST * stored;
+    let (work, time) = cache.rate.cost(programs.into_values());
+    let cost = time + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
     let worth = |member: &Inner| row_worth(&member.pipeline.kernel.program);
@@ -170,9 +172,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             match worth_all < rows_min {
                 true => {
                     let spent = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
-                    let compile = spent.is_some_and(|spent| {
-                        worth_all >= rows_min / BESIDE_SHARE || rows_worth(spent) >= rows_min as f64
-                    });
+                    let compile = spent.is_some_and(|spent| repays(pipeline.compile_min_rows, spent, work));
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
