@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 minutes=${1:?usage: fuzz/sql.sh MINUTES [FIRST_SEED] [JOBS]}
 first=${2:-$(date +%s)000}
 jobs=${3:-$(nproc)}
-# Optimised, with Weld's own assertions.
-test=(cargo test --release --locked -p weld-datafusion --test random)
+# Optimised, with Weld's own assertions; other crates as for the weld command, so that they are built once for both.
+test=(cargo test --release --locked -p weld-cli -p weld-datafusion --test random)
 for crate in arrow codegen core datafusion parquet plans runtime; do
     test+=(--config "profile.release.package.weld-$crate.debug-assertions=true")
 done

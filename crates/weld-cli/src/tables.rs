@@ -1,14 +1,18 @@
-//! Files as tables: `orders.parquet` is the table `orders`; a folder of Parquet files is one table.
+//! Files as tables: `orders.parquet` is the table `orders`; a folder of Parquet files is one table, of which subfolders
+//! `key=value` are a column.
 //!
 //! `Table::parse("o=data/orders.parquet")` names one, `in_folder("data")` finds those of a folder.
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableUrl};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
@@ -65,7 +69,11 @@ impl Table {
         let table = TableReference::bare(name.as_str());
         let register = async {
             match file_type {
-                FileType::Parquet => session.register_parquet(table, &text, ParquetReadOptions::default()).await,
+                FileType::Parquet => {
+                    let keys = partition_columns(session, &text).await?;
+                    let options = ParquetReadOptions::default().table_partition_cols(keys);
+                    session.register_parquet(table, &text, options).await
+                }
                 FileType::Csv => {
                     session.register_csv(table, &text, CsvReadOptions::new().file_extension(&extension)).await
                 }
@@ -106,15 +114,33 @@ impl Table {
     }
 }
 
+/// The columns that the names of a folder's subfolders are, as CREATE EXTERNAL TABLE has them.
+async fn partition_columns(
+    session: &SessionContext,
+    folder: &str,
+) -> datafusion::error::Result<Vec<(String, DataType)>> {
+    let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
+    let names = options.infer_partitions(&session.state(), &ListingTableUrl::parse(folder)?).await?;
+    let text = || DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+    Ok(names.into_iter().map(|name| (name, text())).collect())
+}
+
+/// Whether a folder, or a subfolder `key=value`, has Parquet files.
+fn holds_parquet(folder: &Path) -> Result<bool> {
+    for path in list(folder)? {
+        let is_key = path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().contains('='));
+        if FileType::of(&path) == Some(FileType::Parquet) || is_key && holds_parquet(&path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The data files of a folder, each a table; and its folders that hold Parquet files, each one table.
 pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for path in list(folder)? {
-        let is_table = if path.is_dir() {
-            list(&path)?.iter().any(|file| FileType::of(file) == Some(FileType::Parquet))
-        } else {
-            FileType::of(&path).is_some()
-        };
+        let is_table = if path.is_dir() { holds_parquet(&path)? } else { FileType::of(&path).is_some() };
         if let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_table) {
             tables.push(Table { name: name.to_owned(), path });
         }

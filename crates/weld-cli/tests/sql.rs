@@ -70,6 +70,41 @@ fn tables_are_named_or_found() {
 }
 
 #[test]
+fn folders_of_keys_are_columns() {
+    let folder = folder_with(&[]);
+    let path = folder.path().join("t");
+    let write = format!(
+        "copy (select column1 as v, column2 as k from (values (1, 'a'), (2, 'b'), (3, 'a'))) to '{}' stored as parquet \
+         partitioned by (k)",
+        path.display()
+    );
+    weld("sql -c", &write).ok();
+    for source in [format!("--table t={}", path.display()), folder.path().display().to_string()] {
+        for engine in ["datafusion", "weld"] {
+            let command = format!("sql --format csv --engine {engine} {source} -c");
+            let sums = weld(&command, "select k, sum(v) as s from t group by k order by k").ok();
+            assert_eq!(sums, "k,s\na,4\nb,2\n", "{command}");
+        }
+    }
+}
+
+#[test]
+fn settings_are_shown_and_reset() {
+    let shown = weld(
+        "sql --format csv -c",
+        "show weld.join; set weld.join = false; show weld.join; reset weld.join; show weld.join;
+         select count(*) as n from information_schema.df_settings where name = 'weld.enabled';
+         set datafusion.execution.batch_size = 10; reset datafusion.execution.batch_size; show datafusion.execution.batch_size",
+    )
+    .ok();
+    let join = |value| format!("name,value\nweld.join,{value}\n");
+    let rest = "n\n1\nname,value\ndatafusion.execution.batch_size,8192\n";
+    assert_eq!(shown, [join("true"), join("false"), join("true"), rest.to_owned()].concat());
+    let unknown = weld("sql -c", "reset weld.no_such_setting").error(1);
+    assert!(unknown.contains("weld"), "{unknown}");
+}
+
+#[test]
 fn settings_change_what_follows() {
     let sql = "set datafusion.execution.target_partitions = 3; show datafusion.execution.target_partitions";
     assert!(weld("sql --format csv -c", sql).ok().contains("target_partitions,3"));

@@ -5,17 +5,85 @@
 //! SET weld.disabled_passes = 'fuse-loops'; -- comma-separated names of optimizer passes
 //! ```
 
+use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
 
-use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
-use datafusion::common::{Result, config_err, extensions_options};
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigField, ConfigOptions, ExtensionOptions, Visit};
+use datafusion::common::{Result, config_err};
 use weld_arrow::check::Depth;
 use weld_codegen::FastPath;
 use weld_core::opt;
 use weld_plans::PlanOptions;
 
-extensions_options! {
+/// A struct of settings. DataFusion's `extensions_options` makes one whose entries have no prefix: SHOW and
+/// `information_schema.df_settings`, which go by the entries, would not know a setting by its name.
+macro_rules! settings {
+    (
+        $(#[doc = $about:tt])*
+        pub struct $options:ident {
+            $($(#[doc = $description:tt])* pub $name:ident: $type:ty, default = $default:expr)*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub struct $options {
+            $($(#[doc = $description])* pub $name: $type,)*
+        }
+
+        impl Default for $options {
+            fn default() -> Self {
+                $options { $($name: $default,)* }
+            }
+        }
+
+        impl ExtensionOptions for $options {
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+
+            fn as_any_mut(&mut self) -> &mut dyn Any {
+                self
+            }
+
+            fn cloned(&self) -> Box<dyn ExtensionOptions> {
+                Box::new(self.clone())
+            }
+
+            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                let (name, field) = key.split_once('.').unwrap_or((key, ""));
+                match name {
+                    $(stringify!($name) => self.$name.set(field, value),)*
+                    _ => config_err!("there is no setting {}.{name}", $options::PREFIX),
+                }
+            }
+
+            fn entries(&self) -> Vec<ConfigEntry> {
+                let mut entries = Entries(Vec::new());
+                $(
+                    let key = format!("{}.{}", $options::PREFIX, stringify!($name));
+                    self.$name.visit(&mut entries, &key, concat!($($description),*).trim());
+                )*
+                entries.0
+            }
+        }
+    };
+}
+
+struct Entries(Vec<ConfigEntry>);
+
+impl Visit for Entries {
+    fn some<V: fmt::Display>(&mut self, key: &str, value: V, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.to_owned(), value: Some(value.to_string()), description });
+    }
+
+    fn none(&mut self, key: &str, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.to_owned(), value: None, description });
+    }
+}
+
+settings! {
     /// What the rule may compile, and how.
     pub struct WeldOptions {
         /// Compile what can be compiled. Off: plans stay as DataFusion made them.
@@ -94,6 +162,13 @@ impl WeldOptions {
     /// The options of a session; the defaults if it has none.
     pub fn of(config: &ConfigOptions) -> WeldOptions {
         config.extensions.get::<WeldOptions>().cloned().unwrap_or_default()
+    }
+
+    /// Gives the setting of this key its default again; `None` if it is not one of these.
+    pub(crate) fn reset(&mut self, key: &str) -> Option<Result<()>> {
+        let default = WeldOptions::default().entries().into_iter().find(|entry| entry.key == key)?;
+        let name = key.strip_prefix(WeldOptions::PREFIX)?.strip_prefix('.')?;
+        Some(self.set(name, &default.value.unwrap_or_default()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, Statement};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use weld_codegen::CodeFolder;
@@ -46,13 +46,30 @@ impl WeldSessionExt for SessionStateBuilder {
 }
 
 /// Executes a statement as [`SessionContext::execute_logical_plan`] does, but that CREATE TABLE makes a table that keeps its
-/// columns encoded if `weld.encode_tables` is on.
+/// columns encoded if `weld.encode_tables` is on, and that RESET knows the settings `weld.*`.
 pub async fn execute_statement(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let encodes =
         |context: &SessionContext| WeldOptions::of(context.state_ref().read().config().options()).encode_tables;
     match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) if encodes(context) => {
             weld_table::create_table(context, command).await
+        }
+        LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+            let ours = context
+                .state_ref()
+                .write()
+                .config_mut()
+                .options_mut()
+                .extensions
+                .get_mut::<WeldOptions>()
+                .and_then(|options| options.reset(&reset.variable));
+            match ours {
+                Some(result) => {
+                    result?;
+                    Ok(DataFrame::new(context.state(), LogicalPlanBuilder::empty(false).build()?))
+                }
+                None => context.execute_logical_plan(LogicalPlan::Statement(Statement::ResetVariable(reset))).await,
+            }
         }
         plan => context.execute_logical_plan(plan).await,
     }

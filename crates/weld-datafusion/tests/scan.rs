@@ -209,6 +209,21 @@ async fn a_limit_stops_the_scan() {
     }
 }
 
+/// Columns are computed for the rows that a limit takes, and for no others: these might fail.
+#[tokio::test]
+async fn a_limit_computes_columns_of_its_rows_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let path = folder.path().join("zero.parquet");
+    write(&engines, "SELECT v FROM (VALUES (1), (2), (0), (3)) AS x(v)", &path).await;
+    register(&engines, "zero", &path, ParquetReadOptions::default()).await;
+    for column in ["arrow_typeof(10 / v)", "10 / v", "CAST(10 / v AS VARCHAR) || 'x'"] {
+        let run = engines.check(&format!("SELECT {column} FROM zero LIMIT 2"), 0).await;
+        assert_eq!(run.rows.len(), 2, "{column}");
+        engines.check_error(&format!("SELECT {column} FROM zero LIMIT 3"), "Divide by zero").await;
+    }
+}
+
 /// Rows of each partition, when the last is run to its end before the others begin.
 async fn last_partition_first(context: &SessionContext, sql: &str) -> Vec<usize> {
     let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("it plans");

@@ -75,6 +75,10 @@ impl Snapshot {
         let is_exact = !column.declared.is_floating();
         let known = |value| if is_exact { Precision::Exact(value) } else { Precision::Inexact(value) };
         let (min_value, max_value) = match column.zones.whole(&column.declared) {
+            // DataFusion's estimates of a filter with `-column` would fail at the least integer.
+            Some((min, _)) if min.data_type().is_signed_integer() && min.arithmetic_negate().is_err() => {
+                (Precision::Absent, Precision::Absent)
+            }
             Some((min, max)) => (known(min), known(max)),
             None => (Precision::Absent, Precision::Absent),
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
-    Float64Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, StringArray, StructArray, UInt32Array,
-    UInt64Array, make_array,
+    Float64Array, Int8Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, StringArray, StructArray,
+    UInt32Array, UInt64Array, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat_batches, take};
@@ -345,6 +345,16 @@ async fn statistics_are_exact() {
     // With a filter they are no more than estimates.
     let filtered = self::plan(&context, "SELECT count(*) FROM t WHERE k > 3").await;
     assert!(!displayable(filtered.as_ref()).indent(false).to_string().contains("PlaceholderRowExec"));
+}
+
+#[tokio::test]
+async fn least_integers_can_be_negated() {
+    let context = context(1);
+    let values = Int8Array::from(vec![i8::MIN, 3, -5]);
+    let batch = RecordBatch::try_from_iter([("v", Arc::new(values) as ArrayRef)]).expect("one column");
+    tables(&context, &[batch], 2);
+    check(&context, "SELECT v FROM $ WHERE v >= -v").await;
+    check(&context, "SELECT -v AS n FROM $ WHERE -v < 6").await;
 }
 
 fn limited(bytes: usize) -> SessionContext {

@@ -68,7 +68,9 @@ impl WindowExec {
         if !windows.iter().all(|window| keys.are_those_of(window.as_ref())) {
             return Err("its windows have different partitions or orders".to_owned());
         }
-        let functions: Vec<Box<dyn Function>> = windows.iter().map(function).collect::<Result<_, _>>()?;
+        let input = plan.children().first().map_or_else(|| plan.schema(), |input| input.schema());
+        let functions: Vec<Box<dyn Function>> =
+            windows.iter().map(|window| function(window, &input)).collect::<Result<_, _>>()?;
         let unit = functions.iter().map(|function| function.unit()).max().unwrap_or(Unit::Row);
         let streams = plan.is::<BoundedWindowAggExec>() && !plan.children().into_iter().all(reads_all_first);
         if streams && unit == Unit::Partition && !keys.has_partitions() {
@@ -169,7 +171,8 @@ impl ExecutionPlan for WindowExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let [input] = self.children()[..] else { return internal_err!("a window has one input") };
         let input = input.execute(partition, Arc::clone(&context))?;
-        let Ok(functions) = self.windows.iter().map(function).collect::<Result<Vec<_>, _>>() else {
+        let functions = self.windows.iter().map(|window| function(window, &input.schema()));
+        let Ok(functions) = functions.collect::<Result<Vec<_>, _>>() else {
             return internal_err!("its functions were made once");
         };
         let schema = self.schema();

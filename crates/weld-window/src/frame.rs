@@ -55,6 +55,11 @@ impl Frame {
         self == Frame { start: Bound::Partition, end: Bound::Partition }
     }
 
+    /// Whether it depends on which rows are peers.
+    pub(crate) fn has_peers(self) -> bool {
+        [self.start, self.end].contains(&Bound::Peers)
+    }
+
     /// The frame of each row of a chunk that has whole window partitions. Starts and ends do not go back within a
     /// partition; a frame without rows ends where it starts.
     pub(crate) fn of_rows(self, chunk: &Chunk) -> Vec<Range<usize>> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::compute::{can_cast_types, cast};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_window::cume_dist::CumeDist;
 use datafusion::functions_window::lead_lag::WindowShift;
@@ -12,6 +12,7 @@ use datafusion::functions_window::nth_value::NthValue;
 use datafusion::functions_window::ntile::Ntile;
 use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
@@ -55,22 +56,26 @@ pub(crate) fn array_of(results: Vec<ScalarValue>, data_type: &DataType) -> Resul
     }
 }
 
-/// What it takes to evaluate `window`; the error says why it cannot be evaluated here.
-pub(crate) fn function(window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+/// What it takes to evaluate `window` over rows of this schema; the error says why it cannot be evaluated here.
+pub(crate) fn function(window: &Arc<dyn WindowExpr>, input: &Schema) -> Result<Box<dyn Function>, String> {
     let expr = window.as_any();
     let aggregate = if let Some(window) = expr.downcast_ref::<PlainAggregateWindowExpr>() {
         window.get_aggregate_expr()
     } else if let Some(window) = expr.downcast_ref::<SlidingAggregateWindowExpr>() {
         window.get_aggregate_expr()
     } else if let Some(standard) = expr.downcast_ref::<StandardWindowExpr>() {
-        return self::standard(standard, window);
+        return self::standard(standard, window, input);
     } else {
         return Err(format!("{}: an unknown kind of window expression", window.name()));
     };
-    of_aggregate(aggregate, window)
+    of_aggregate(aggregate, window, input)
 }
 
-fn of_aggregate(aggregate: &AggregateFunctionExpr, window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+fn of_aggregate(
+    aggregate: &AggregateFunctionExpr,
+    window: &Arc<dyn WindowExpr>,
+    input: &Schema,
+) -> Result<Box<dyn Function>, String> {
     // DataFusion does not give access to the filter. It is the last field of what it prints.
     if !format!("{window:?}").ends_with("filter: None }") {
         return Err(format!("{}: FILTER", window.name()));
@@ -78,10 +83,14 @@ fn of_aggregate(aggregate: &AggregateFunctionExpr, window: &Arc<dyn WindowExpr>)
     if !aggregate.order_bys().is_empty() {
         return Err(format!("{}: ORDER BY inside an aggregate", window.name()));
     }
-    Ok(aggregate::function(aggregate.clone(), Arc::clone(window), frame(window)?))
+    Ok(aggregate::function(aggregate.clone(), Arc::clone(window), frame(window, input)?))
 }
 
-fn standard(expr: &StandardWindowExpr, window: &Arc<dyn WindowExpr>) -> Result<Box<dyn Function>, String> {
+fn standard(
+    expr: &StandardWindowExpr,
+    window: &Arc<dyn WindowExpr>,
+    input: &Schema,
+) -> Result<Box<dyn Function>, String> {
     let Some(call) = expr.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>() else {
         return Err(format!("{}: no window function of DataFusion's", window.name()));
     };
@@ -100,7 +109,7 @@ fn standard(expr: &StandardWindowExpr, window: &Arc<dyn WindowExpr>) -> Result<B
     } else if function.is::<Ntile>() || function.is::<WindowShift>() {
         Box::new(Whole::of_rows(call.clone()))
     } else if function.is::<NthValue>() {
-        Box::new(Framed::new(call.clone(), frame(window)?))
+        Box::new(Framed::new(call.clone(), frame(window, input)?))
     } else {
         return Err(format!("{}: a function of the user's", window.name()));
     })
@@ -114,8 +123,14 @@ fn leads_over_nulls(call: &WindowUDFExpr) -> bool {
     ignores_nulls && !call.create_evaluator().is_ok_and(|evaluator| evaluator.is_causal())
 }
 
-fn frame(window: &Arc<dyn WindowExpr>) -> Result<Frame, String> {
-    let frame = window.get_window_frame();
-    Frame::of(frame, !window.order_by().is_empty())
-        .ok_or_else(|| format!("{}: distances in values or peer groups", window.name()))
+fn frame(window: &Arc<dyn WindowExpr>, input: &Schema) -> Result<Frame, String> {
+    let order = window.order_by();
+    let frame = Frame::of(window.get_window_frame(), !order.is_empty())
+        .ok_or_else(|| format!("{}: distances in values or peer groups", window.name()))?;
+    // DataFusion finds peers value by value: of maps it compares the first keys, of structs no null with a value.
+    let is_nested = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(input).map_or(true, |of| of.is_nested());
+    if frame.has_peers() && order.iter().any(|key| is_nested(&key.expr)) {
+        return Err(format!("{}: peers by nested values", window.name()));
+    }
+    Ok(frame)
 }

@@ -198,6 +198,24 @@ async fn nulls_between_the_values_are_left_out() {
     }
 }
 
+/// Which of them are peers DataFusion decides in a way of its own.
+#[tokio::test]
+async fn nested_values_have_datafusions_peers() {
+    let rows = "SELECT i, named_struct('x', m) AS o FROM (VALUES (1, NULL), (2, 5), (4, 7)) AS t(i, m)";
+    let both = Both::new(8192, 1, None);
+    both.table("t", rows).await;
+    for (frame, is_ours) in [
+        ("", false),
+        ("GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", false),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", true),
+    ] {
+        let plan = both.check(&format!("SELECT i, sum(i) OVER (ORDER BY o {frame}) AS w FROM t")).await;
+        assert_eq!(plan.contains("WindowExec: "), is_ours, "{frame}: {plan}");
+        both.check(&format!("SELECT i, last_value(i) OVER (ORDER BY o {frame}) AS w, rank() OVER (ORDER BY o) FROM t"))
+            .await;
+    }
+}
+
 /// Chunks have more rows than the dictionaries' keys can count.
 #[tokio::test]
 async fn dictionaries_of_few_keys() {

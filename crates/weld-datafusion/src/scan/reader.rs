@@ -126,10 +126,12 @@ impl Place {
                 match group.next() {
                     Some(_) if file.is_ruled_out()? => self.groups.clear(),
                     Some(batch) => {
-                        let mut batch = self.scan.columns.adapt(&batch.map_err(corrupt)?, &file.adapter)?;
+                        let mut batch = batch.map_err(corrupt)?;
+                        // Columns are cast and computed for rows that come out alone: others might fail.
                         if batch.num_rows() > self.rows_left {
                             batch = batch.slice(0, self.rows_left);
                         }
+                        let batch = self.scan.columns.adapt(&batch, &file.adapter)?;
                         self.rows_left -= batch.num_rows();
                         self.metrics.baseline.record_output(batch.num_rows());
                         return Ok(Some(batch));

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::common::{Engines, config, sorted_rows};
 use crate::sources::{End, numbers, register};
 
-/// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail.
+/// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail; but that of a nested-loop join is.
 #[tokio::test]
 async fn an_empty_build_side_keeps_the_probe_side_from_running() {
     let queries = [
@@ -16,6 +16,12 @@ async fn an_empty_build_side_keeps_the_probe_side_from_running() {
         "SELECT s.k FROM e JOIN (SELECT t.k FROM t JOIN s ON t.k = s.k) s ON e.k = s.k",
         "SELECT s.k FROM t JOIN (SELECT e.k FROM e JOIN s ON e.k = s.k) s ON t.k = s.k",
         "SELECT 1 / (s.k - s.k) FROM e JOIN s ON e.k = s.k",
+        "SELECT s.k FROM e CROSS JOIN s",
+        "SELECT s.k FROM e JOIN s ON e.k < s.k",
+        "SELECT e.k FROM e WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.k < e.k)",
+        "SELECT e.k, EXISTS (SELECT 1 FROM s WHERE s.k < e.k) FROM e",
+        "SELECT e.k FROM e JOIN (SELECT t.k FROM t JOIN s ON t.k = s.k) s ON e.k < s.k",
+        "SELECT e.k FROM e JOIN (SELECT s.k FROM e JOIN s ON e.k = s.k) s ON e.k < s.k",
     ];
     for sql in queries {
         // The statistics of the source are unknown, so the empty table is the build side.

@@ -23,6 +23,23 @@ async fn a_step_does_not_prune_by_the_filter_of_the_step_before() {
     }
 }
 
+/// Steps of few rows are left to DataFusion, unless everything is to be compiled; joins with tables are not.
+#[tokio::test]
+async fn steps_start_no_pipelines_for_few_rows() {
+    let step = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 50) SELECT n FROM r";
+    let join =
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT e.b FROM r JOIN edges e ON r.n = e.a) SELECT n FROM r";
+    for (min_rows, in_step, in_join) in [("0", 2, true), ("1000", 0, true)] {
+        let engines = Engines::new(config(1));
+        engines.table_from("edges", "SELECT v AS a, v + 1 AS b FROM generate_series(0, 49) AS g(v)", 8).await;
+        engines.weld.sql(&format!("SET weld.compile_min_rows = {min_rows}")).await.expect("a setting");
+        let run = engines.check(step, 0).await;
+        assert_eq!((run.rows.len(), run.summary.operators_compiled), (50, in_step), "{:?}", run.summary.declined);
+        let declined = engines.check(join, 0).await.summary.declined;
+        assert_eq!(!declined.iter().any(|declined| declined.operator == "HashJoinExec"), in_join, "{declined:?}");
+    }
+}
+
 /// Files are pruned by the filters of joins too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steps_over_files() {

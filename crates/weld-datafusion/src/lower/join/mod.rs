@@ -45,6 +45,8 @@ pub(crate) struct Join {
     nulls_match: bool,
     /// `NOT IN`: a null key on the probe side leaves nothing.
     null_aware: bool,
+    /// Whether DataFusion reads the probe side even if the build side has no rows: that may fail.
+    reads_probe: bool,
     left: SchemaRef,
     right: SchemaRef,
 }
@@ -70,10 +72,10 @@ impl Join {
         matches!(self.join_type, Left | Full | LeftSemi | LeftAnti | LeftMark)
     }
 
-    /// Whether rows come out only if the build side has some.
+    /// Whether the probe side is read only if the build side has rows: nothing comes out otherwise.
     pub(crate) fn needs_build_rows(&self) -> bool {
         use JoinType::*;
-        !matches!(self.join_type, Right | Full | RightAnti | RightMark)
+        !self.reads_probe && !matches!(self.join_type, Right | Full | RightAnti | RightMark)
     }
 
     pub(crate) fn is_null_aware(&self) -> bool {

@@ -40,6 +40,7 @@ impl<'a> JoinNode<'a> {
             let join = Join {
                 filter: exec.filter().cloned(),
                 projection: exec.projection().as_ref().map(|projection| projection.to_vec()),
+                reads_probe: true,
                 ..Join::new(*exec.join_type(), constant(), constant(), exec.left(), exec.right())
             };
             (join, exec.left(), exec.right(), PartitionMode::CollectLeft)
@@ -69,6 +70,7 @@ impl Join {
             projection: None,
             nulls_match: false,
             null_aware: false,
+            reads_probe: false,
             left: left.schema(),
             right: right.schema(),
         }
