@@ -9,6 +9,8 @@
 pub(crate) struct Machine {
     /// Whether there is an instruction that moves the selected lanes of a vector together (AVX-512).
     pub(crate) can_compress: bool,
+    /// Whether a product and a sum are one instruction, with one rounding.
+    pub(crate) can_fuse: bool,
     /// What that instruction moves.
     pub(crate) vector_bytes: u32,
     pub(crate) cache_line_bytes: u32,
@@ -19,7 +21,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(can_compress: bool) -> Machine {
-        Machine { can_compress, vector_bytes: 64, cache_line_bytes: 64, l1_bytes: 32 << 10, l2_bytes: 512 << 10 }
+    pub(crate) fn new(can_compress: bool, can_fuse: bool) -> Machine {
+        let (l1_bytes, l2_bytes) = (32 << 10, 512 << 10);
+        Machine { can_compress, can_fuse, vector_bytes: 64, cache_line_bytes: 64, l1_bytes, l2_bytes }
     }
 }

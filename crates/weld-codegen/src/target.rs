@@ -153,7 +153,7 @@ pub(crate) fn describe(cpu: Cpu, out: &mut impl Hasher) {
 /// The machine that code is made for.
 pub(crate) fn machine_of(cpu: Cpu) -> Machine {
     let has = |feature: &str| cpu == Cpu::Host && host().features.split(',').any(|known| known == feature);
-    Machine::new(has("+avx512f"))
+    Machine::new(has("+avx512f"), has("+fma") && has("+avx2"))
 }
 
 /// Runs the passes of the level.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool as Pool, MemoryReservation};
 use weld_core::diag::{Diagnostic, ErrorKind, line_column};
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_frontend::Source;
@@ -39,8 +39,12 @@ struct State {
 
 impl QueryMemory {
     pub(crate) fn new(name: impl Into<String>, context: &TaskContext, pressure: Pressure) -> Arc<QueryMemory> {
+        QueryMemory::of(context.memory_pool(), name, pressure)
+    }
+
+    pub(crate) fn of(pool: &Arc<dyn Pool>, name: impl Into<String>, pressure: Pressure) -> Arc<QueryMemory> {
         let consumer = MemoryConsumer::new(name).with_can_spill(pressure == Pressure::Yields);
-        let reservation = consumer.register(context.memory_pool());
+        let reservation = consumer.register(pool);
         Arc::new(QueryMemory { reservation, state: Mutex::default() })
     }
 

@@ -9,9 +9,12 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type};
 use common::{config, session, sorted_rows};
 use datafusion::datasource::MemTable;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
-use weld_datafusion::{pipelines, summary};
+use weld_datafusion::{WeldSessionExt, pipelines, summary};
 
 const SIGMOID: &str =
     "CREATE FUNCTION sigmoid(x DOUBLE) RETURNS DOUBLE LANGUAGE weld AS '|x: f64| 1.0 / (1.0 + exp(-x))'";
@@ -152,6 +155,61 @@ async fn functions_of_columns_of_files_are_part_of_the_pipeline() {
     }
 }
 
+/// The same of files that DataFusion reads, which are read as their options say.
+#[tokio::test]
+async fn functions_of_columns_of_files_of_other_formats_are_part_of_the_pipeline() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let three =
+        "CREATE FUNCTION three(x DOUBLE, k DOUBLE) RETURNS DOUBLE[] LANGUAGE weld AS '|x: f64, k: f64| [x, 1.0, k]'";
+    let sum = "CREATE FUNCTION total(v DOUBLE[]) RETURNS DOUBLE LANGUAGE weld AS
+        '|v: vec[f64]| result(for(v, merger[f64,+], |m, i, x| merge(m, x)))'";
+    let context = session_with(&[SIGMOID, sum, three]).await;
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain name").to_owned();
+    let written = [
+        ("a.csv", "CSV OPTIONS ('format.delimiter' ';', 'format.has_header' 'false')", "k, x, s"),
+        ("b.json", "JSON", "k, x, s, three(x, NULLIF(k, 4)) AS v"),
+        ("c.arrow", "ARROW", "k, x, s, three(x, NULLIF(k, 4)) AS v"),
+    ];
+    for (name, format, columns) in written {
+        let write = format!("COPY (SELECT {columns} FROM t WHERE k <> 2) TO '{}' STORED AS {format}", path(name));
+        run(&context, &write).await.unwrap_or_else(|error| panic!("{write}\n{error}"));
+    }
+    let lines = std::fs::read_to_string(path("b.json")).expect("the file just written");
+    let array = format!("[{}]", lines.lines().collect::<Vec<_>>().join(",\n"));
+    std::fs::write(path("d.json"), array).expect("a writable folder");
+    let csv = "(k BIGINT, x DOUBLE, s VARCHAR) STORED AS CSV";
+    for (table, file, format) in [
+        (
+            "csv",
+            "a.csv",
+            format!("{csv} LOCATION '{{}}' OPTIONS ('format.delimiter' ';', 'format.has_header' 'false')"),
+        ),
+        ("json", "b.json", "STORED AS JSON LOCATION '{}'".to_owned()),
+        ("arrow", "c.arrow", "STORED AS ARROW LOCATION '{}'".to_owned()),
+        ("array", "d.json", "STORED AS JSON LOCATION '{}' OPTIONS ('format.newline_delimited' 'false')".to_owned()),
+    ] {
+        let create = format!("CREATE EXTERNAL TABLE {table} {}", format.replace("{}", &path(file)));
+        run(&context, &create).await.unwrap_or_else(|error| panic!("{create}\n{error}"));
+        let of_lists = ["SELECT total(v), k FROM {}", "SELECT s, total(v) FROM {} ORDER BY total(v) LIMIT 1"];
+        let of_numbers = [
+            "SELECT k, sigmoid(x), k AS x, 1 FROM {}",
+            "SELECT reverse(s), sigmoid(x), s, k + 1 FROM {}",
+            "SELECT sum(y) FROM (SELECT sigmoid(x) AS y FROM {})",
+        ];
+        let lists = of_lists.iter().filter(|_| table != "csv");
+        for sql in of_numbers.iter().chain(lists) {
+            let sql = sql.replace("{}", table);
+            assert!(!rows(&context, &sql).await.is_empty());
+            let plan = context.sql(&sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+            let shown = displayable(plan.as_ref()).indent(false).to_string();
+            let calls = |line: &str| line.contains("sigmoid(") || line.contains("total(");
+            let by_source = shown.lines().find(|line| line.contains("DataSourceExec: file_groups") && calls(line));
+            assert_eq!(by_source, None, "{sql}\n{shown}");
+            assert!(!pipelines(&plan).is_empty(), "{sql}\n{shown}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn functions_work_outside_pipelines() {
     let context = session_with(&[SIGMOID, TIER]).await;
@@ -159,6 +217,38 @@ async fn functions_work_outside_pipelines() {
     rows(&context, "SELECT k FROM t ORDER BY sigmoid(x), k").await;
     rows(&context, "SELECT k, sum(k) OVER (ORDER BY sigmoid(x)) FROM t").await;
     rows(&context, "SELECT k, sigmoid(x), row_number() OVER (PARTITION BY tier(CAST(k AS INT) - 9)) FROM t").await;
+}
+
+#[tokio::test]
+async fn what_a_function_allocates_is_asked_of_the_pool() {
+    let pool = Arc::new(GreedyMemoryPool::new(16 << 20));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).build_arc().expect("a runtime");
+    let builder = SessionStateBuilder::new().with_config(config(1)).with_runtime_env(runtime).with_default_features();
+    let context = SessionContext::new_with_state(builder.with_weld().build());
+    for sql in [
+        "CREATE FUNCTION many(n BIGINT) RETURNS DOUBLE[] LANGUAGE weld AS
+            '|n: i64| result(for(rangeiter(0L, n, 1L), appender[f64], |b, i, x| merge(b, f64(x))))'",
+        "CREATE FUNCTION total(v DOUBLE[]) RETURNS DOUBLE LANGUAGE weld AS
+            '|v: vec[f64]| result(for(v, merger[f64,+], |m, i, x| merge(m, x)))'",
+        "CREATE TABLE few AS VALUES (1000), (NULL), (2000)",
+        "CREATE TABLE lots AS VALUES (1000), (10000000)",
+    ] {
+        run(&context, sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    }
+    let (before, context) = (pool.reserved(), &context);
+    let refused = |sql: &'static str| async move {
+        let error = run(context, sql).await.expect_err(sql);
+        assert!(error.contains("Resources exhausted"), "{sql}\n{error}");
+    };
+    assert!(run(context, "SELECT column1 FROM few ORDER BY total(many(column1)), column1").await.is_ok());
+    refused("SELECT column1 FROM lots ORDER BY total(many(column1)), column1").await;
+    refused("SELECT many(10000000)").await;
+    for enabled in [true, false] {
+        run(context, &format!("SET weld.enabled = {enabled}")).await.expect("a setting");
+        refused("SELECT many(column1) FROM lots").await;
+        assert!(run(context, "SELECT many(column1) FROM few").await.is_ok());
+        assert_eq!(pool.reserved(), before);
+    }
 }
 
 #[tokio::test]

@@ -255,12 +255,46 @@ async fn a_chain_of_functions_is_one_loop_without_lists_between() {
     compiled_rows(&context, sql, 1).await;
     let program = optimised(&context, sql).await.join("\n");
     assert_eq!(program.matches("appender[f32]").count(), 0, "{program}");
-    assert_eq!(program.matches("merger[f32,+]").count(), 1, "{program}");
+    // One loop reads the column.
+    assert_eq!(program.matches("r.$1.$0").count(), 1, "{program}");
     let sql = "SELECT squared(halved(v)) FROM f WHERE k > 3";
     compiled_rows(&context, sql, 1).await;
     let program = optimised(&context, sql).await.join("\n");
     // The values of all rows, to which one loop appends.
     assert_eq!(program.matches("appender[f32]").count(), 1, "{program}");
+}
+
+/// Functions of three languages, one over the other: one loop over the rows, in it one over the list, and no list between them.
+#[tokio::test]
+async fn explain_shows_functions_of_three_languages_as_one_loop() {
+    let context = in_memory(true).await;
+    for sql in [
+        "CREATE FUNCTION w(v FLOAT[3]) RETURNS FLOAT[3] LANGUAGE weld AS '|v: vec[f32]| map(v, |x| x * 2.0f + 1.0f)'",
+        "CREATE FUNCTION t(v FLOAT[3]) RETURNS FLOAT[3] LANGUAGE ttl AS
+            'function matrix<float>[3] t(matrix<float>[3] v) { return v * v - v; }'",
+        "CREATE FUNCTION g(v FLOAT[3]) RETURNS FLOAT[3] LANGUAGE gtscript AS '@stencil
+def g(a: Field[K, float32], b: Field[K, float32]):
+    with computation(PARALLEL), interval(...):
+        b = 0.5 * a + a
+'",
+        "CREATE FUNCTION o(v FLOAT[3]) RETURNS FLOAT[3] LANGUAGE ocannl AS 'let%op o v = relu (v - 1.0)'",
+    ] {
+        run(&context, sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    }
+    for call in ["w(t(g(a)))", "o(g(w(a)))", "t(o(w(a)))", "g(t(o(a)))"] {
+        let sql = format!("SELECT {call} FROM l");
+        compiled_rows(&context, &sql, 1).await;
+        let explained = context.sql(&format!("EXPLAIN VERBOSE {sql}")).await.expect("valid SQL");
+        let explained = explained.collect().await.expect("it runs");
+        let shown = arrow::util::pretty::pretty_format_batches(&explained).expect("printable").to_string();
+        let program = optimised(&context, &sql).await.join("\n");
+        let lines = |text: &str| text.lines().map(|line| line.trim_matches(['|', ' ']).to_owned()).collect::<Vec<_>>();
+        let shown = lines(&shown).join("\n");
+        assert!(shown.contains(&lines(&program).join("\n")), "{shown}\n{program}");
+        assert_eq!(program.matches("for(").count(), 2, "{program}");
+        assert_eq!(program.matches("appender[f32]").count(), 1, "{program}");
+        assert!(!program.contains("appender[vec"), "{program}");
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Math functions: LLVM intrinsics, which become instructions or calls of the C library; `erf` is the runtime's.
+//! Math functions: LLVM intrinsics, which become instructions or calls of the C library; `erf` is the runtime's, `exp` of
+//! 32-bit floats our own.
 
 use inkwell::values::BasicValueEnum;
 use weld_core::op::{BinaryOp, UnaryOp};
@@ -17,6 +18,11 @@ impl<'c> Values<'c, '_> {
 
     /// A math function of a float, lane by lane.
     pub(crate) fn math(&self, op: UnaryOp, kind: ScalarKind, value: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
+        if let (UnaryOp::Exp, BasicValueEnum::FloatValue(x), ScalarKind::F32) = (op, value, kind)
+            && self.has_own_exp()
+        {
+            return self.exp_f32(x);
+        }
         let name = match op {
             UnaryOp::Exp => "llvm.exp",
             UnaryOp::Log => "llvm.log",

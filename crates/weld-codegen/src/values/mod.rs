@@ -16,6 +16,7 @@ pub(crate) mod apart;
 pub(crate) mod bytes;
 pub(crate) mod capture;
 mod compare;
+mod exp;
 mod math;
 mod memory;
 mod number;

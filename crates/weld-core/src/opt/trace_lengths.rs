@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Law: a loop that merges once in every iteration makes a vector as long as what it iterates over; that of a zip is as long
-//! as each of its parts. `if(assert(c), v, e)` is `v`, or there is no result. So a vector that is read by one loop is named by
+//! as each of its parts. `if(assert(c), v, e)` is `v`, or there is no result; where `c` is `len(v) == 3L`, that is its length. So a vector that is read by one loop is named by
 //! that loop alone, and the two fuse. Never worse: a length costs nothing, whosever it is.
 
 use std::collections::{HashMap, HashSet};
@@ -18,6 +18,7 @@ use super::Config;
 use super::facts::{can_drop, is_path};
 use super::fuse_loops::{merges_once, producer};
 use crate::ir::{Expr, ExprKind, Iter, Literal, Program, Sym, build, deep};
+use crate::op::BinaryOp;
 
 pub(super) fn run(program: &mut Program, _: &Config) {
     let streams = program.params.iter().filter(|p| p.stream).map(|p| p.sym).collect();
@@ -67,7 +68,10 @@ impl Tracer {
             ExprKind::Var(sym) if self.lengths.contains_key(sym) => self.lengths.get(sym).cloned(),
             ExprKind::Var(sym) if self.streams.contains(sym) => None,
             _ if is_path(e) => Some(build::len(e.clone())),
-            ExprKind::If { cond, on_true, .. } if matches!(cond.kind, ExprKind::Assert { .. }) => self.length(on_true),
+            ExprKind::If { cond, on_true, .. } => match &cond.kind {
+                ExprKind::Assert { cond, .. } => self.length(on_true).map(|length| asserted(cond, length)),
+                _ => None,
+            },
             _ => {
                 let (iter, func) = producer(e)?;
                 merges_once(&func.body, func.params[0].0).then(|| self.count(iter))?
@@ -93,6 +97,18 @@ impl Tracer {
             },
             _ => None,
         }
+    }
+}
+
+/// The number that a length has been compared with, else the length.
+fn asserted(cond: &Expr, length: Expr) -> Expr {
+    match &cond.kind {
+        ExprKind::Binary(BinaryOp::Eq, found, number)
+            if matches!(number.kind, ExprKind::Literal(_)) && found.same_as(&length) =>
+        {
+            (**number).clone()
+        }
+        _ => length,
     }
 }
 
@@ -133,7 +149,7 @@ mod tests {
                 result(for(v, appender[i64], |b, i, x| merge(b, x + 1L))),
                 []: vec[i64]
               );
-              {f, len(v)}
+              {f, 3L}
         "#]],
         );
     }

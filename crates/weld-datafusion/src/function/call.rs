@@ -119,25 +119,23 @@ impl<'a> Call<'a> {
         let valid = self.valid.iter().cloned().reduce(ir::and).map(|valid| block.share("valid", valid));
         let makes_list = list(self.called.result()).is_some();
         let value = block.nested(|inner| {
-            let mut whole = Vec::new();
-            let value = self.inlined(inner, &mut whole)?;
-            let value = without_nulls(whole, value, &self.called.function.name);
+            let value = self.inlined(inner)?;
             Ok(if makes_list { ir::strct([value, ir::bool(true)]) } else { value })
         })?;
         let sql = guarded(valid, value);
         Ok(block.share_sql("called", sql))
     }
 
-    /// The function's program over arguments that are there; that no NULL is inside of them is added to `whole`.
-    fn inlined(&self, block: &mut Block<'_>, whole: &mut Vec<Expr>) -> Result<Expr> {
+    /// The function's program over arguments that are there.
+    fn inlined(&self, block: &mut Block<'_>) -> Result<Expr> {
         let mut values = Vec::with_capacity(self.args.len());
         let Called { function, field, .. } = self.called;
         for ((arg, param), ty) in self.args.iter().zip(&function.function.params).zip(function.params()) {
             let value = match arg {
-                Passed::Made(made) => made.inlined(block, whole)?,
+                Passed::Made(made) => made.inlined(block)?,
                 Passed::Value(value) if is_list(&value.ty) => {
-                    note(whole, [ir::field(value.clone(), 1)]);
-                    ir::field(value.clone(), 0)
+                    let whole = vec![ir::field(value.clone(), 1)];
+                    without_nulls(whole, ir::field(value.clone(), 0), &function.name)
                 }
                 Passed::Value(value) => value.clone(),
             };

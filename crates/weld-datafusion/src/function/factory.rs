@@ -9,6 +9,7 @@ use datafusion::logical_expr::{CreateFunction, Expr, ScalarUDF, Volatility};
 use weld_core::diag;
 use weld_frontend::{Arg, Args, DataType, Function, Known, Language, Library, Options, Request};
 
+use super::invoke::Codes;
 use super::{WeldFunction, call, types};
 use crate::code::CodeCache;
 
@@ -86,8 +87,9 @@ fn create(
     check(name, &function, &args, &returns)?;
     let volatility = statement.params.behavior.unwrap_or(Volatility::Immutable);
     let params = declared.iter().map(|declared| declared.data_type.clone()).collect();
-    let function =
-        WeldFunction::new(name.clone(), params, result.clone(), volatility, Arc::new(function), Weak::clone(cache));
+    let pool = Arc::clone(&state.runtime_env().memory_pool);
+    let codes = Codes::new(Arc::clone(&function.source), Weak::clone(cache), pool);
+    let function = WeldFunction::new(name.clone(), params, result.clone(), volatility, Arc::new(function), codes);
     // What the pipelines cannot pass or return is refused here, not in queries.
     call::check(&function).map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
     Ok(function)

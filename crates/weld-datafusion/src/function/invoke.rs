@@ -2,7 +2,8 @@
 //!
 //! The same lowering as in a pipeline, compiled once for each combination of nullable arguments, over the arguments as a
 //! batch of columns. A call of constants, which the planner evaluates, is stopped after some seconds: an endless function
-//! does not hold it up.
+//! does not hold it up. What a call allocates is asked of the memory pool of the session that made the function, since a call
+//! is not told its query.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +14,17 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use weld_arrow::{BatchColumns, Results, string_buffers_of};
 use weld_frontend::Source;
 use weld_runtime::Context;
-use weld_runtime::memory::Limit;
 
 use super::call::RowKernel;
 use super::{WeldFunction, call};
 use crate::code::{Code, CodeCache, Settings};
 use crate::config::WeldOptions;
-use crate::memory::located;
+use crate::memory::{Pressure, QueryMemory, located};
 use crate::stoppable;
 
 /// How long a call of constants may take.
@@ -38,6 +39,7 @@ const STOPPED_MAX: usize = 100;
 pub(super) struct Codes {
     source: Arc<Source>,
     cache: Weak<CodeCache>,
+    pool: Arc<dyn MemoryPool>,
     /// By which arguments may be null.
     compiled: Mutex<HashMap<(Vec<bool>, Settings), Arc<Compiled>>>,
     /// Constants for which the function took too long: the planner tries again and again.
@@ -46,8 +48,8 @@ pub(super) struct Codes {
 
 impl Codes {
     /// Of the function with this text, none yet.
-    pub(super) fn new(source: Arc<Source>, cache: Weak<CodeCache>) -> Codes {
-        Codes { source, cache, compiled: Mutex::default(), stopped: Mutex::default() }
+    pub(super) fn new(source: Arc<Source>, cache: Weak<CodeCache>, pool: Arc<dyn MemoryPool>) -> Codes {
+        Codes { source, cache, pool, compiled: Mutex::default(), stopped: Mutex::default() }
     }
 }
 
@@ -121,7 +123,8 @@ fn run(
     let inputs: Vec<usize> = (0..arrays.len()).collect();
     let batch = RecordBatch::try_new(Arc::clone(&compiled.schema), arrays)?;
     let columns = BatchColumns::new(&batch, &inputs)?;
-    let context = Arc::new(Context::new(Arc::new(Limit::new(usize::MAX)), cancel));
+    let memory = QueryMemory::of(&function.code.pool, &function.name, Pressure::Fails);
+    let context = Arc::new(Context::new(Arc::clone(&memory) as _, cancel));
     let checked = |error| located(error, &compiled.kernel.source);
     let mut stream = compiled.code.compiled.stream(context, Vec::new()).map_err(checked)?;
     stream.process(&columns.chunk()?).map_err(checked)?;
@@ -136,7 +139,9 @@ fn run(
     strings.dedup_by_key(|buffer| buffer.as_ptr());
     let kernel = &compiled.kernel;
     let made = Results { value: &made, leaves: &kernel.leaves, nullable: kernel.nullable, strings };
-    Ok(made.array(function.result(), rows)?)
+    let made = made.array(function.result(), rows)?;
+    memory.release();
+    Ok(made)
 }
 
 fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) -> Result<Arc<Compiled>> {

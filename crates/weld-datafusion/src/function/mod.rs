@@ -16,7 +16,7 @@ mod nested;
 pub(crate) mod types;
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
@@ -25,7 +25,6 @@ use datafusion::logical_expr::{
 };
 use weld_frontend::Function;
 
-use crate::code::CodeCache;
 use crate::stoppable::may_run_long;
 
 /// A function of a session.
@@ -50,16 +49,15 @@ impl WeldFunction {
         result: DataType,
         volatility: Volatility,
         function: Arc<Function>,
-        cache: Weak<CodeCache>,
+        code: invoke::Codes,
     ) -> WeldFunction {
         let signature = match params.is_empty() {
             true => Signature::nullary(volatility),
             false => Signature::user_defined(volatility),
         };
         let aliases = vec![name.to_lowercase(), name.clone()];
-        let code = Arc::new(invoke::Codes::new(Arc::clone(&function.source), cache));
         let may_run_long = may_run_long(&function.program.body);
-        WeldFunction { name, aliases, params, result, signature, function, may_run_long, code }
+        WeldFunction { name, aliases, params, result, signature, function, may_run_long, code: Arc::new(code) }
     }
 
     /// The SQL types of the parameters.

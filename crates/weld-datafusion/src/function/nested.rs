@@ -11,7 +11,7 @@ use crate::lower::lists::{list, sizes};
 use crate::lower::types::value_type;
 use crate::lower::{Block, Result, Unsupported};
 
-/// An argument as the function takes it. Sizes that the column's type leaves open are checked.
+/// An argument as the function takes it, of the size that it is declared with.
 pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &DataType, name: &str) -> Result<Expr> {
     let (Shape::Array(array), Some(list)) = (shape, list(ty)) else {
         return match value.ty == shape.ty() {
@@ -21,15 +21,16 @@ pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &Dat
     };
     let value = block.share("list", value);
     let unit = ir::i64(list.unit.max(1) as i64);
-    let value = match (array.sizes[0], list.size) {
-        (Some(wanted), None) => {
+    // What the column's type says is checked as well: it holds, and the optimizer learns it.
+    let value = match list.size.or(array.sizes[0]) {
+        Some(wanted) => {
             let elements = ir::i64(wanted.saturating_mul(list.unit) as i64);
             let message = format!("argument `{name}` has {{0}} elements, not {{1}}");
             let found = ir::div(ir::len(value.clone()), unit.clone());
             let fits = ir::eq(ir::len(value.clone()), elements);
             checked(fits, &message, [found, ir::i64(wanted as i64)], value)
         }
-        _ => value,
+        None => value,
     };
     let value = block.share("list", value);
     let declared = sizes(ty);

@@ -1,4 +1,4 @@
-//! What a Parquet source would compute itself, as a projection above it, so that a pipeline compiles it.
+//! What a source of files would compute itself, as a projection above it, so that a pipeline compiles it.
 //!
 //! ```text
 //!                                                                 ProjectionExec: expr=[k@0 as k, f(v@1) as y, s@2 as s, 1]

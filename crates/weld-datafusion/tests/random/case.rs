@@ -20,6 +20,7 @@ use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
 use weld_datafusion::{Summary, WeldOptions, WeldSessionExt, WeldTable, summary};
 
 use super::files::Writing;
+use super::functions;
 use super::settings::Settings;
 use super::tables::{Table, one_row_batches};
 
@@ -106,6 +107,7 @@ fn session(weld: bool) -> SessionContext {
 impl Engines {
     pub(crate) async fn new(tables: &[Table], storage: &Storage, folder: &Path) -> Engines {
         let engines = Engines { stock: session(false), weld: session(true) };
+        functions::register(&engines.weld, &engines.stock).await;
         for table in tables {
             let schema = table.batches[0].schema();
             let memory = |order| -> Arc<dyn TableProvider> {

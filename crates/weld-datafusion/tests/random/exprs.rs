@@ -55,6 +55,9 @@ impl Queries<'_> {
         if self.rng.one_in(12) {
             return self.chosen(columns, kind, depth - 1);
         }
+        if Self::has_functions(kind) && self.rng.one_in(if kind == Kind::List { 2 } else { 10 }) {
+            return self.function_call(columns, kind, depth - 1);
+        }
         match kind {
             Kind::Bool => self.boolean(columns, depth - 1),
             Kind::Int => self.integer(columns, depth - 1),

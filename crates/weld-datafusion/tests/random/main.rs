@@ -9,6 +9,7 @@ mod case;
 mod exprs;
 mod files;
 mod forms;
+mod functions;
 mod numbers;
 mod queries;
 mod settings;

@@ -4,9 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::{Result, internal_err};
+use datafusion::config::CsvOptions;
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::physical_plan::{
+    ArrowSource, CsvSource, FileScanConfig, FileSource, JsonSource, ParquetSource,
+};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::object_store::memory::InMemory;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
@@ -24,9 +29,7 @@ pub(super) fn source_columns(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<usize>
         return plan.fetch().is_none().then(|| table.columns().to_vec());
     }
     let config = source.downcast_ref::<FileScanConfig>().filter(|config| config.limit.is_none())?;
-    if !can_be_made_anew(config.file_source()) {
-        return None;
-    }
+    parquet_anew(config.file_source())?;
     let schema = config.file_source().table_schema().table_schema();
     let columns = config.file_source().projection()?.iter().map(|projected| {
         let column = projected.expr.downcast_ref::<Column>()?;
@@ -51,34 +54,71 @@ pub(super) fn with_source_columns(plan: &Arc<dyn ExecutionPlan>, columns: &[usiz
     let Some(config) = exec.data_source().downcast_ref::<FileScanConfig>() else {
         return internal_err!("{} has no files", plan.name());
     };
-    let mut wide = config.clone();
     let projection = ProjectionExprs::from_indices(columns, config.file_source().table_schema().table_schema());
-    wide.file_source = parquet_with_projection(config.file_source(), &projection)?;
-    Ok(DataSourceExec::from_data_source(wide))
+    match with_projection(plan, &projection) {
+        Some(wide) => Ok(wide),
+        None => internal_err!("{} files cannot be read anew", config.file_source().file_type()),
+    }
 }
 
-/// A Parquet source with another projection of its table; `None` where there is no such source, or it cannot be made anew.
+/// A source of files with another projection of its table; `None` where it cannot be made anew.
 pub fn with_projection(plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExprs) -> Option<Arc<dyn ExecutionPlan>> {
     let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
-    if !can_be_made_anew(config.file_source()) {
-        return None;
-    }
     let mut made = config.clone();
-    made.file_source = parquet_with_projection(config.file_source(), projection).ok()?;
+    made.file_source = anew(config)?.try_pushdown_projection(projection).ok()??;
     Some(DataSourceExec::from_data_source(made))
 }
 
-fn can_be_made_anew(source: &Arc<dyn FileSource>) -> bool {
-    let parquet = source.downcast_ref::<ParquetSource>();
-    parquet.is_some_and(|parquet| parquet.table_parquet_options().crypto == Default::default())
+/// The source with all columns of its table: one that gives some takes no others.
+fn anew(config: &FileScanConfig) -> Option<Arc<dyn FileSource>> {
+    let source = config.file_source();
+    let schema = source.table_schema().clone();
+    if let Some(csv) = source.downcast_ref::<CsvSource>() {
+        return Some(Arc::new(CsvSource::new(schema).with_csv_options(csv_options(csv))));
+    }
+    if source.is::<JsonSource>() {
+        let by_lines = is_json_by_lines(source, config);
+        return Some(Arc::new(JsonSource::new(schema).with_newline_delimited(by_lines)));
+    }
+    if source.is::<ArrowSource>() {
+        return match source.file_type() {
+            "arrow" => Some(Arc::new(ArrowSource::new_file_source(schema))),
+            "arrow_stream" => Some(Arc::new(ArrowSource::new_stream_file_source(schema))),
+            _ => None,
+        };
+    }
+    parquet_anew(source).map(|parquet| Arc::new(parquet) as _)
 }
 
-/// A Parquet source takes no columns that it does not have, so it is made anew.
-fn parquet_with_projection(source: &Arc<dyn FileSource>, projection: &ProjectionExprs) -> Result<Arc<dyn FileSource>> {
-    let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
-        return internal_err!("{} files are not known", source.file_type());
-    };
+/// What a source of CSV reads its files by.
+fn csv_options(csv: &CsvSource) -> CsvOptions {
+    CsvOptions {
+        has_header: Some(csv.has_header()),
+        delimiter: csv.delimiter(),
+        quote: csv.quote(),
+        terminator: csv.terminator(),
+        escape: csv.escape(),
+        comment: csv.comment(),
+        newlines_in_values: Some(csv.newlines_in_values()),
+        truncated_rows: Some(csv.truncate_rows()),
+        ..CsvOptions::default()
+    }
+}
+
+/// Whether a source reads an object a line, not one array. It does not say so, but an array is never opened in parts; nothing
+/// is read before what `open` gives is polled.
+fn is_json_by_lines(source: &Arc<dyn FileSource>, config: &FileScanConfig) -> bool {
+    let part = PartitionedFile::new_with_range(String::new(), 0, 0, 0);
+    let opener = source.with_batch_size(1).create_file_opener(Arc::new(InMemory::new()), config, 0);
+    opener.is_ok_and(|opener| opener.open(part).is_ok())
+}
+
+fn parquet_anew(source: &Arc<dyn FileSource>) -> Option<ParquetSource> {
+    let parquet = source.downcast_ref::<ParquetSource>()?;
     let options = parquet.table_parquet_options().clone();
+    if options.crypto != Default::default() {
+        return None;
+    }
     let hint = options.global.metadata_size_hint;
     let mut made = ParquetSource::new(source.table_schema().clone()).with_table_parquet_options(options);
     if let Some(hint) = hint {
@@ -91,13 +131,8 @@ fn parquet_with_projection(source: &Arc<dyn FileSource>, projection: &Projection
         made = made.with_predicate(predicate);
     }
     // What else it was told, the order of its row groups for one, is to be seen only.
-    if Shown(source.as_ref()).to_string() != Shown(&made).to_string() {
-        return internal_err!("a Parquet source cannot be made anew");
-    }
-    match made.try_pushdown_projection(projection)? {
-        Some(source) => Ok(source),
-        None => internal_err!("a Parquet source takes no projection"),
-    }
+    let is_same = Shown(source.as_ref()).to_string() == Shown(&made).to_string();
+    is_same.then_some(made)
 }
 
 struct Shown<'a>(&'a dyn FileSource);

@@ -24,7 +24,7 @@ struct Case {
 fn plan(text: &str) -> Case {
     Case {
         text: text.to_owned(),
-        machine: Machine::new(true),
+        machine: Machine::new(true, true),
         chunk: None,
         copies_bytes: false,
         disabled: BTreeSet::new(),
