@@ -12,7 +12,7 @@ const STRIDE: usize = 4093;
 #[test]
 fn exp_is_that_of_the_c_library() {
     let program = parse_program("|v: vec[f32]| map(v, |x| exp(x))").expect("a program");
-    let edges = [0.0, -0.0, 1.0, 88.722_83, 88.722_84, 88.73, -87.34, -103.972_076, -103.972_08, -104.0];
+    let edges = [0.0, -0.0, 1.0, 88.722_83, 88.722_84, 88.73, -87.34, -103.972_08, -103.98, -104.0];
     let special = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE, f32::MAX, f32::MIN, 1e-45];
     let some = (0..=u32::MAX).step_by(STRIDE).map(f32::from_bits);
     let floats: Vec<f32> = edges.into_iter().chain(special).chain(some).collect();
