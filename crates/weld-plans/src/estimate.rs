@@ -89,12 +89,6 @@ pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
     Some(estimate(plan, &Ranges::unread())?.rows)
 }
 
-/// How many groups an aggregate is expected to give, and of how many rows.
-pub fn expected_groups(aggregate: &AggregateExec) -> Option<(f64, f64)> {
-    let ranges = Ranges::unread();
-    Some((groups(aggregate, &ranges)?.rows, estimate(aggregate.input(), &ranges)?.rows))
-}
-
 /// Estimates the output of `plan`.
 pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
     let node = plan.as_ref();

@@ -18,10 +18,6 @@
 //!
 //! A list that is empty unless a condition holds is looped over where it does, see `empty_branches`.
 //!
-//! What a stream's rows find in tables is not fused with a loop that groups it by [`MANY_KEYS`] or more, as `num_keys` says
-//! before the dictmerger: both wait for memory, and a loop over rows alone knows the keys that come, and has them fetched. See
-//! `split-stages`.
-//!
 //! Never worse: the producer's appender, its writes and the reads are gone, and no code runs more often. The consumer's
 //! body is copied when the producer merges in several places: only while the copies are small.
 //!
@@ -34,9 +30,6 @@ use super::simplify::same;
 use super::{Config, empty_branches};
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::ty::{BuilderType, Type};
-
-/// A table of so many keys is larger than the cache.
-pub const MANY_KEYS: u32 = 32_768;
 
 /// How many nodes fusion may add by copying a consumer's body.
 const COPIES_MAX: usize = 400;
@@ -88,7 +81,7 @@ impl Fuser<'_> {
         if consumer.body.uses(index) && !merges_once(&producer.body, producer.params[0].0) {
             return false;
         }
-        if sites.merges > 1 && (sites.merges - 1) * consumer.body.size() > COPIES_MAX || self.groups_matches(e) {
+        if sites.merges > 1 && (sites.merges - 1) * consumer.body.size() > COPIES_MAX {
             return false;
         }
 
@@ -113,18 +106,6 @@ impl Fuser<'_> {
         **iter = piter;
         *consumer = producer;
         true
-    }
-
-    /// Whether what rows of a stream find in a table is grouped by many keys.
-    fn groups_matches(&self, e: &Expr) -> bool {
-        let ExprKind::For { iter, builder, func } = &e.kind else { return false };
-        let Iter::Vector(data) = &**iter else { return false };
-        let Some((Iter::Vector(stream), producer)) = producer(data) else { return false };
-        let is_stream = matches!(stream.kind, ExprKind::Var(sym) if self.streams.contains(&sym));
-        let mut probes = false;
-        producer.body.walk(&mut |e| probes |= matches!(e.kind, ExprKind::OptLookup { .. }));
-        let keys = builder.annotations.get("num_keys").and_then(|keys| keys.parse::<u32>().ok());
-        is_stream && probes && keys.is_some_and(|keys| keys >= MANY_KEYS) && !func.body.uses(func.params[1].0)
     }
 
     /// Fuses the maps among the parts of a zip, joins zips of zips, and reads each vector once.
@@ -421,43 +402,6 @@ mod tests {
     fn check(before: &str, after: Expect) {
         let passes = [inline_lets::run, super::run, inline_lets::run];
         super::super::testing::check_after(&passes, before, &after);
-    }
-
-    #[test]
-    fn many_keys_of_matches_are_grouped_by_a_loop_of_their_own() {
-        let of = |annotation: &str| {
-            format!(
-                "|s: stream[{{i64,i32}}], t: dict[i64,vec[i64]]|
-                 let a = result(for(s, appender[i64], |b, i, r| let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b, |c, j, v| merge(c, v)), b)));
-                 result(for(a, {annotation} dictmerger[i64,i64,+], |b, i, x| merge(b, {{x, 1L}})))"
-            )
-        };
-        check(
-            &of("@(num_keys:32768)"),
-            expect![[r#"
-            |s: stream[{i64,i32}], t: dict[i64,vec[i64]]|
-              result(for(
-                result(for(
-                  s,
-                  appender[i64],
-                  |b_2, i_2, r| let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b_2, |c, j, v| merge(c, v)), b_2)
-                )),
-                @(num_keys:32768) dictmerger[i64,i64,+],
-                |b, i, x| merge(b, {x, 1L})
-              ))
-        "#]],
-        );
-        check(
-            &of(""),
-            expect![[r#"
-            |s: stream[{i64,i32}], t: dict[i64,vec[i64]]|
-              result(for(
-                s,
-                dictmerger[i64,i64,+],
-                |b, i, r| let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b, |c, j, v| merge(c, {v, 1L})), b)
-              ))
-        "#]],
-        );
     }
 
     #[test]

@@ -42,7 +42,6 @@ mod trace_lengths;
 mod unroll_loops;
 
 pub use facts::can_fail;
-pub use fuse_loops::MANY_KEYS;
 pub use lift_constants::{Constant, lift_constants, of_query};
 pub use optimized::Optimized;
 use std::collections::BTreeSet;

@@ -22,9 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{Intrinsic, MergeOp};
-use weld_core::opt::MANY_KEYS;
 use weld_core::ty::{ScalarKind, Type};
-use weld_plans::expected_groups;
 
 use super::accumulated::{Accumulated, AccumulatedCall, Arguments};
 use super::expr::{Scope, lower};
@@ -48,8 +46,6 @@ pub(crate) struct Aggregate {
     sets: Option<GroupingSets>,
     /// Gives states, not results.
     pub(crate) partial: bool,
-    /// Its table is expected to be larger than the cache, but with far fewer groups than rows.
-    many: bool,
     input: SchemaRef,
     output: SchemaRef,
 }
@@ -78,13 +74,6 @@ pub(super) enum Function {
     Or,
     Xor,
     Statistic(Statistic),
-}
-
-/// With fewer rows in a group, rows are passed on without groups sooner or later.
-const ROWS_OF_GROUP: f64 = 8.0;
-
-fn has_many_groups(exec: &AggregateExec) -> bool {
-    expected_groups(exec).is_some_and(|(groups, rows)| groups >= MANY_KEYS.into() && rows >= ROWS_OF_GROUP * groups)
 }
 
 impl Aggregate {
@@ -129,8 +118,7 @@ impl Aggregate {
         let sets = GroupingSets::of(exec.group_expr())?;
         let (calls, accumulated) = (Vec::new(), Vec::new());
         let (input, output) = (exec.input().schema(), exec.schema());
-        let many = partial && !group.is_empty() && has_many_groups(exec);
-        let mut aggregate = Aggregate { group, calls, accumulated, merges, sets, partial, many, input, output };
+        let mut aggregate = Aggregate { group, calls, accumulated, merges, sets, partial, input, output };
         aggregate.add_calls(exec, compiles)?;
         Ok(aggregate)
     }
@@ -282,9 +270,7 @@ impl Aggregate {
                 let nullable: Vec<bool> = group.iter().map(|sql| sql.valid.is_some()).collect();
                 key = Some((nullable, group.len() == 1));
                 let stored = stored_key(group);
-                let table = ir::dict_merger(stored.ty.clone(), value.ty.clone(), op);
-                let table = if self.many { table.annotate("num_keys", &MANY_KEYS.to_string()) } else { table };
-                (table, ir::strct([stored, value]))
+                (ir::dict_merger(stored.ty.clone(), value.ty.clone(), op), ir::strct([stored, value]))
             };
             Ok((builder, move |b: Expr| ir::merge(b, merged)))
         })?;
