@@ -253,11 +253,33 @@ struct Refused {
     /// The plan that it came with first.
     plan: u64,
     calls: Calls,
-    /// Spent in the operators that ran instead, over all partitions: in the last plan, and in those before it.
-    spent: (u64, Duration),
-    spent_before: Duration,
+    /// In the operators that ran instead.
+    spent: Spent,
     /// Whether somebody compiles it for later runs, or has failed to.
     claimed: bool,
+}
+
+/// Time of several plans.
+#[derive(Default, Debug)]
+struct Spent {
+    before: Duration,
+    /// The plan that was noted last, and its time so far.
+    last: (u64, Duration),
+}
+
+impl Spent {
+    /// Notes what a plan has spent so far, over all partitions, each of which does so when it ends.
+    fn note(&mut self, plan: u64, spent: Duration) {
+        if self.last.0 != plan {
+            self.before += self.last.1;
+            self.last = (plan, Duration::ZERO);
+        }
+        self.last.1 = self.last.1.max(spent);
+    }
+
+    fn total(&self) -> Duration {
+        self.before + self.last.1
+    }
 }
 
 /// Which programs do not compile, for tests.
@@ -360,12 +382,9 @@ impl CodeCache {
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let new = || {
-            let (spent, spent_before) = ((plan, Duration::ZERO), Duration::ZERO);
-            Refused { plan, calls: Calls::of(kernel), spent, spent_before, claimed: false }
-        };
+        let new = || Refused { plan, calls: Calls::of(kernel), spent: Spent::default(), claimed: false };
         let first = refused.entry(key(kernel, settings)).or_insert_with(new);
-        (first.plan != plan).then(|| first.spent_before + first.spent.1)
+        (first.plan != plan).then(|| first.spent.total())
     }
 
     /// Whether the caller is the one to compile a refused program for later runs.
@@ -377,11 +396,7 @@ impl CodeCache {
     /// Notes what was spent in the operators that ran instead.
     pub(crate) fn note_spent(&self, kernel: &Kernel, settings: &Settings, plan: u64, spent: Duration) {
         if let Some(refused) = self.refused().get_mut(&key(kernel, settings)) {
-            if refused.spent.0 != plan {
-                refused.spent_before += refused.spent.1;
-                refused.spent = (plan, Duration::ZERO);
-            }
-            refused.spent.1 = refused.spent.1.max(spent);
+            refused.spent.note(plan, spent);
         }
     }
 
@@ -455,5 +470,19 @@ impl CodeCache {
 impl fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodeCache").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_share_the_time_of_their_plan_and_plans_add_theirs() {
+        let mut spent = Spent::default();
+        for (plan, millis) in [(7, 3), (7, 8), (9, 5), (9, 6)] {
+            spent.note(plan, Duration::from_millis(millis));
+        }
+        assert_eq!(spent.total(), Duration::from_millis(8 + 6));
     }
 }

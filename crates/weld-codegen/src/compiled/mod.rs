@@ -181,7 +181,6 @@ impl Compiled {
         kernel.check(status, &mut run)?;
         // The result may keep the run for long, but not the threads.
         run.set_threads(None);
-        run.free_spare();
         Ok(finished(ty, out, run, &kernel, None, args))
     }
 

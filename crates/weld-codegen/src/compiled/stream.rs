@@ -311,7 +311,6 @@ impl Stream {
         // The result may keep the run for long, but not the threads.
         self.run.set_threads(None);
         kernel.check(status, &mut self.run)?;
-        self.run.free_spare();
         Ok(finished(ty, out, self.run, &self.ends, Some(self.used), &self.args))
     }
 }

@@ -27,7 +27,7 @@
 use super::Config;
 use super::facts::join_blocks;
 use super::narrow_loop::narrow_loop;
-use super::split_stages::{chunk_iter, over_stream};
+use super::split_stages::{iterate_chunks, over_stream};
 use crate::ir::{Expr, ExprKind, Func, Iter, Names, Program, Sym, build, deep};
 use crate::ty::{BuilderType, Type};
 
@@ -67,17 +67,13 @@ fn sums_wide(e: &Expr) -> bool {
 /// `for(s, B, f)` is `for(chunkiter(s, n), B, |b, k, c| for(c, b, f))` when `f` does not use its index.
 fn wrap_in_chunks(e: &mut Expr, rows: u32, names: &mut Names) {
     let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
-    let Iter::Vector(data) = &**iter else { return };
-    let (chunk_ty, builder_ty) = (data.ty.clone(), builder.ty.clone());
-    let (b, k, c) = (names.fresh_like(func.params[0].0), names.fresh("k"), names.fresh("c"));
-    let empty = Func { params: Vec::new(), body: Box::new(build::bool(false)) };
-    let inner = std::mem::replace(func, empty);
-    let chunk = build::over(build::var(c, chunk_ty.clone()));
-    let body = build::for_func(chunk, build::var(b, builder_ty.clone()), inner);
-    *func = Func { params: vec![(b, builder_ty), (k, Type::I64), (c, chunk_ty)], body: Box::new(body) };
-    if let ExprKind::For { iter, .. } = &mut e.kind {
-        chunk_iter(iter, rows);
-    }
+    let Iter::Vector(data) = &mut **iter else { return };
+    let stream = data.take();
+    let (b, c) = (names.fresh_like(func.params[0].0), names.fresh("c"));
+    let own = Func { params: std::mem::take(&mut func.params), body: Box::new(func.body.take()) };
+    let chunk = build::over(build::var(c, stream.ty.clone()));
+    let body = build::for_func(chunk, build::var(b, builder.ty.clone()), own);
+    iterate_chunks(e, stream, (b, c), body, rows, names);
 }
 
 /// Narrows the loops over rows of `chunk`.

@@ -103,16 +103,14 @@ impl Splitter<'_> {
     /// Makes the loop over a stream one over its chunks, if it has stages.
     fn split(&mut self, e: &mut Expr) {
         let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
-        let (chunk, row_ty) = (self.names.fresh("c"), &func.params[2].1);
-        let (chunk_ty, builder_ty) = (Type::vec(row_ty.clone()), builder.ty.clone());
+        let Iter::Vector(stream) = &mut **iter else { return };
+        let chunk = (self.names.fresh("c"), stream.ty.clone());
         let inner = self.names.fresh_like(func.params[0].0);
         let own = Func { params: func.params.clone(), body: Box::new(func.body.take()) };
-        match self.stages(own, build::var(inner, builder_ty.clone()), (chunk, &chunk_ty)) {
+        match self.stages(own, build::var(inner, builder.ty.clone()), (chunk.0, &chunk.1)) {
             Ok(staged) => {
-                let number = self.names.fresh("k");
-                func.params = vec![(inner, builder_ty), (number, Type::I64), (chunk, chunk_ty)];
-                *func.body = staged;
-                chunk_iter(iter, self.chunk_rows);
+                let stream = stream.take();
+                iterate_chunks(e, stream, (inner, chunk.0), staged, self.chunk_rows, self.names);
             }
             Err(own) => *func = own,
         }
@@ -157,15 +155,10 @@ impl Splitter<'_> {
         let chunk = self.names.fresh("c");
         let mut bindings = Vec::new();
         let Some((stream, rows)) = self.over_chunk(rows.take(), chunk, &mut bindings) else { return };
-        let builder_ty = builder.ty.clone();
         let inner = self.names.fresh_like(func.params[0].0);
-        let number = self.names.fresh("k");
-        let params = vec![(inner, builder_ty.clone()), (number, Type::I64), (chunk, stream.ty.clone())];
-        let own = std::mem::replace(func, Func { params, body: Box::new(build::bool(false)) });
-        let last = build::for_func(build::over(rows), build::var(inner, builder_ty), own);
-        *func.body = build::let_in(bindings, last);
-        **iter = build::over(stream);
-        chunk_iter(iter, self.chunk_rows);
+        let own = Func { params: std::mem::take(&mut func.params), body: Box::new(func.body.take()) };
+        let last = build::for_func(build::over(rows), build::var(inner, builder.ty.clone()), own);
+        iterate_chunks(e, stream, (inner, chunk), build::let_in(bindings, last), self.chunk_rows, self.names);
     }
 
     /// Binds what each of the loops appends that [`over_appended`] has found, over a chunk of the stream; the first one gets its
@@ -237,11 +230,20 @@ fn fetch_row(chunk: Sym, chunk_ty: &Type, position: Sym) -> Expr {
     row
 }
 
-/// Makes a loop over a vector one over its chunks; its function has been replaced.
-pub(super) fn chunk_iter(iter: &mut Iter, rows: u32) {
-    if let Iter::Vector(data) = iter {
-        *iter = build::chunks(data.take(), build::i64(i64::from(rows.max(1))));
-    }
+/// Makes a loop one over the chunks of a stream, with each of which it does `body`.
+pub(super) fn iterate_chunks(
+    e: &mut Expr,
+    stream: Expr,
+    (builder, chunk): (Sym, Sym),
+    body: Expr,
+    rows: u32,
+    names: &mut Names,
+) {
+    let ExprKind::For { iter, builder: filled, func } = &mut e.kind else { return };
+    let number = names.fresh("k");
+    let params = vec![(builder, filled.ty.clone()), (number, Type::I64), (chunk, stream.ty.clone())];
+    *func = Func { params, body: Box::new(body) };
+    **iter = build::chunks(stream, build::i64(i64::from(rows.max(1))));
 }
 
 /// The variables bound anywhere inside.
