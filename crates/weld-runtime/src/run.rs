@@ -3,9 +3,6 @@
 //! Memory is allocated in blocks. Every block belongs to a [`Region`] of the run: region 0 lives as long as the run, the
 //! others are scratch memory of loop bodies, emptied after each iteration. A block can grow, be freed on its own, or be
 //! detached and outlive the run. What a run still holds when it is dropped is freed and given back to the pool.
-//!
-//! Iterations mostly ask for blocks of the same sizes one after the other, so blocks of scratch memory are kept for the next
-//! iteration, as long as the pool has enough: neither the allocator nor the pool, which partitions share, is asked then.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::ptr;
@@ -60,48 +57,7 @@ pub struct Run {
     /// Boxed, because blocks and compiled code point to them.
     #[expect(clippy::vec_box, reason = "the addresses of regions must not change")]
     regions: Vec<Box<Region>>,
-    /// Asked of the pool.
     bytes: usize,
-    spare: Spare,
-}
-
-/// Blocks of regions that were emptied. The one that will be asked for next is the last.
-#[derive(Default)]
-struct Spare {
-    blocks: Vec<*mut Header>,
-    /// Of these blocks with their headers.
-    bytes: usize,
-}
-
-impl Spare {
-    /// More are not kept.
-    const BYTES_MAX: usize = 1 << 20;
-    /// Among so many of the last a block of the right size is looked for.
-    const LOOKED_AT: usize = 16;
-
-    /// Keeps a block if there is room.
-    ///
-    /// # Safety
-    /// The block is live and in no region's list, and nothing is in it.
-    unsafe fn keep(&mut self, header: *mut Header) -> bool {
-        // SAFETY: by the caller's promise.
-        let bytes = self.bytes + unsafe { (*header).bytes } + HEADER_BYTES;
-        let keeps = bytes <= Spare::BYTES_MAX;
-        if keeps {
-            self.blocks.push(header);
-            self.bytes = bytes;
-        }
-        keeps
-    }
-
-    /// A block of exactly this size.
-    fn take(&mut self, bytes: usize) -> Option<*mut Header> {
-        let from = self.blocks.len().saturating_sub(Spare::LOOKED_AT);
-        // SAFETY: blocks are live as long as they are kept.
-        let found = self.blocks[from..].iter().rposition(|header| unsafe { (**header).bytes } == bytes)?;
-        self.bytes -= bytes + HEADER_BYTES;
-        Some(self.blocks.remove(from + found))
-    }
 }
 
 const _: () = assert!(std::mem::offset_of!(Run, cancel) == Run::CANCEL_OFFSET);
@@ -135,7 +91,6 @@ impl Run {
             patterns: Patterns::default(),
             regions: vec![Box::new(Region { first: ptr::null_mut() })],
             bytes: 0,
-            spare: Spare::default(),
         })
     }
 
@@ -152,9 +107,9 @@ impl Run {
         self.threads = threads;
     }
 
-    /// Bytes of the blocks that are in use.
+    /// Bytes that the run holds.
     pub fn bytes(&self) -> usize {
-        self.bytes - self.spare.bytes
+        self.bytes
     }
 
     /// The region of that number, made when first asked for. Its address stays the same.
@@ -204,65 +159,22 @@ impl Run {
     /// # Safety
     /// `region` is one of this run's.
     pub unsafe fn allocate_in(&mut self, region: *mut Region, bytes: usize) -> *mut u8 {
-        let header = match self.spare.take(bytes) {
-            Some(header) => header,
-            None => self.new_block(bytes),
-        };
-        if header.is_null() {
-            return ptr::null_mut();
-        }
-        // SAFETY: the block is in no list and large enough for its header; the region's list is valid.
-        unsafe {
-            header.write(Header { previous: ptr::null_mut(), next: (*region).first, region, bytes, destroy: None });
-            link(header);
-            header.cast::<u8>().add(HEADER_BYTES)
-        }
-    }
-
-    /// Memory for a block and its header; null after a failure, which is noted.
-    fn new_block(&mut self, bytes: usize) -> *mut Header {
-        let Some(layout) = block_layout(bytes) else { return self.out_of_memory(bytes).cast() };
-        if !self.try_grow(layout.size()) {
-            return self.out_of_memory(bytes).cast();
+        let Some(layout) = block_layout(bytes) else { return self.out_of_memory(bytes) };
+        if !self.context.memory().try_grow(layout.size()) {
+            return self.out_of_memory(bytes);
         }
         // SAFETY: the layout's size is not zero.
         let header = unsafe { alloc(layout) }.cast::<Header>();
         if header.is_null() {
             self.context.memory().shrink(layout.size());
-            return self.out_of_memory(bytes).cast();
+            return self.out_of_memory(bytes);
         }
         self.bytes += layout.size();
-        header
-    }
-
-    /// Asks the pool for so many bytes; what is kept for later is given back before it refuses.
-    fn try_grow(&mut self, bytes: usize) -> bool {
-        self.context.memory().try_grow(bytes)
-            || !self.spare.blocks.is_empty() && {
-                self.free_spare();
-                self.context.memory().try_grow(bytes)
-            }
-    }
-
-    /// Frees the blocks that were kept for iterations to come.
-    pub fn free_spare(&mut self) {
-        for header in std::mem::take(&mut self.spare).blocks {
-            // SAFETY: the block is live, in no list and not used again.
-            unsafe { self.free_block(header) }
-        }
-    }
-
-    /// Frees a block in which nothing is.
-    ///
-    /// # Safety
-    /// The block is one of this run's, in no region's list, and is not used again.
-    unsafe fn free_block(&mut self, header: *mut Header) {
-        // SAFETY: allocated with this layout.
+        // SAFETY: the block is fresh and large enough for its header; the region's list is valid.
         unsafe {
-            let size = (*header).bytes + HEADER_BYTES;
-            dealloc(header.cast(), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
-            self.context.memory().shrink(size);
-            self.bytes -= size;
+            header.write(Header { previous: ptr::null_mut(), next: (*region).first, region, bytes, destroy: None });
+            link(header);
+            header.cast::<u8>().add(HEADER_BYTES)
         }
     }
 
@@ -318,7 +230,7 @@ impl Run {
         let (Some(old_layout), Some(layout)) = (block_layout(old), block_layout(bytes)) else {
             return self.out_of_memory(bytes);
         };
-        if layout.size() > old_layout.size() && !self.try_grow(layout.size() - old_layout.size()) {
+        if layout.size() > old_layout.size() && !self.context.memory().try_grow(layout.size() - old_layout.size()) {
             return self.out_of_memory(bytes);
         }
         // SAFETY: the block was allocated with `old_layout`; after a move its neighbours are told the new address.
@@ -363,7 +275,7 @@ impl Run {
         Block { data: block, memory: Some(self.context.memory().clone()) }
     }
 
-    /// Frees all blocks of a region, or keeps them for the next that are asked for.
+    /// Frees all blocks of a region.
     ///
     /// # Safety
     /// `region` is one of this run's, and nothing in it is used again.
@@ -374,10 +286,11 @@ impl Run {
             (*region).first = ptr::null_mut();
             while !header.is_null() {
                 let next = (*header).next;
+                let size = (*header).bytes + HEADER_BYTES;
                 destroy(header);
-                if !self.spare.keep(header) {
-                    self.free_block(header);
-                }
+                dealloc(header.cast(), Layout::from_size_align_unchecked(size, BLOCK_ALIGNMENT));
+                self.context.memory().shrink(size);
+                self.bytes -= size;
                 header = next;
             }
         }
@@ -397,7 +310,6 @@ impl Run {
     /// `target` is one of this run's.
     #[expect(clippy::boxed_local, reason = "a run stays where it is: its blocks know its address")]
     pub(crate) unsafe fn adopt_into(&mut self, target: *mut Region, mut other: Box<Run>) -> bool {
-        other.free_spare();
         if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
             if !self.context.memory().try_grow(other.bytes) {
                 self.out_of_memory(other.bytes);
@@ -443,7 +355,6 @@ impl Drop for Run {
             // SAFETY: the run ends, nothing uses its memory again.
             unsafe { self.clear(region) };
         }
-        self.free_spare();
     }
 }
 
@@ -641,25 +552,6 @@ mod tests {
             assert_eq!(kept.read(), 9);
         }
         drop(run);
-        assert_eq!(pool.used(), 0);
-    }
-
-    #[test]
-    fn scratch_memory_is_used_again_until_the_pool_is_short() {
-        let (pool, mut run) = limited(1 << 16);
-        let scratch = run.region(1);
-        // SAFETY: the region is this run's; blocks are not used after they are cleared.
-        unsafe {
-            let iteration = |run: &mut Run| [1000, 4000, 1000].map(|bytes| run.allocate_in(scratch, bytes));
-            let first = iteration(&mut run);
-            run.clear(scratch);
-            let used = pool.used();
-            assert_eq!((run.bytes(), iteration(&mut run), pool.used()), (0, first, used));
-            run.clear(scratch);
-            assert!(!run.allocate_in(scratch, (1 << 16) - 2 * HEADER_BYTES).is_null());
-            run.clear(scratch);
-            run.free_spare();
-        }
         assert_eq!(pool.used(), 0);
     }
 }

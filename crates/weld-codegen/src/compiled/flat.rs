@@ -47,13 +47,11 @@ impl FlatWords {
 pub(super) fn finished(
     ty: &Type,
     out: FlatWords,
-    mut run: Box<Run>,
+    run: Box<Run>,
     kernel: &Arc<Kernel>,
     more: Option<Vec<Arc<Kernel>>>,
     args: &[Value],
 ) -> Value {
-    // The result may keep the run for long.
-    run.free_spare();
     let mut owners: Vec<Arc<dyn Any + Send + Sync>> = Vec::new();
     if layout::has_pointers(ty) {
         owners.push(Arc::new(run));
