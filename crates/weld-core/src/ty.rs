@@ -162,6 +162,11 @@ impl Type {
         Type::Struct(fields.into_iter().collect())
     }
 
+    /// `{u64}`: what [`Intrinsic::Intern`](crate::op::Intrinsic::Intern) gives.
+    pub fn interned() -> Type {
+        Type::structure([Type::Scalar(ScalarKind::U64)])
+    }
+
     /// `appender[element]`
     pub fn appender(element: Type) -> Type {
         Type::Builder(BuilderType::Appender(Arc::new(element)))

@@ -121,6 +121,8 @@ settings! {
         pub common_subplans_min_rows: usize, default = 2000
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
+        /// Intern the texts of build sides that rows are grouped by after joins: groups are found by their addresses.
+        pub intern: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
         /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they

@@ -175,6 +175,13 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if let Some(fetch) = pipeline.fetch {
         write!(f, ", fetch={fetch}")?;
     }
+    if let Output::Table(table) = &pipeline.kernel.output {
+        let schema = exec.inner.replaced.plan.schema();
+        let interned: Vec<&str> = table.interned().map(|column| schema.field(column).name().as_str()).collect();
+        if !interned.is_empty() {
+            write!(f, ", interns=[{}]", interned.join(", "))?;
+        }
+    }
     if let Some(feeds) = &pipeline.feeds {
         write!(f, ", feeds={}", feeds.filter)?;
     }

@@ -171,6 +171,8 @@ struct Chain {
     columns: usize,
     /// Which of the source's columns are needed.
     needed: Vec<bool>,
+    /// Those that rows are grouped by as they are.
+    keys: Vec<usize>,
     /// Whether somebody above, or one of the operators, relies on how the rows are partitioned.
     keep_partitioning: bool,
     /// Whether the operators have to find their rows as the source partitions them. Joins do not, but those of DataFusion
@@ -224,6 +226,7 @@ impl Chain {
             awaited: Vec::new(),
             columns,
             needed: sink.needed(columns),
+            keys: sink.keys(),
             keep_partitioning,
             relies: false,
             dropped_exchange: false,
@@ -389,6 +392,7 @@ impl Rewriter {
                 Ok(Taken { step, input }) => {
                     chain.passes_limits &= matches!(step, Step::Project { .. });
                     chain.needed = step.needed(&chain.needed);
+                    chain.keys = step.keys_below(&chain.keys);
                     chain.steps.push(step);
                     chain.fused.push(fused(node.as_ref()));
                     chain.source = input;

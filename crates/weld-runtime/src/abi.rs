@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, math, nd, parallel, sort, strings, text, vector};
+use crate::{dict_abi, hash, intern, math, nd, parallel, sort, strings, text, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -245,6 +245,8 @@ functions! {
     /// `(text, length, characters, length) -> place`
     weld_trim_start => text::trim_start, (_, _, _, _), Effects::Reads;
     weld_trim_end => text::trim_end, (_, _, _, _), Effects::Reads;
+    /// `(run, bytes, length) -> view that equal bytes share, or null`
+    weld_intern => intern::intern, (_, _, _), Effects::Any;
     weld_is_utf8 => strings::is_utf8, (_, _), Effects::Reads;
     weld_char_length => strings::char_length, (_, _), Effects::Reads;
     weld_char_offset => strings::char_offset, (_, _, _), Effects::Reads;

@@ -1,9 +1,10 @@
-//! What the host gives to every run: where memory comes from, and the flag that stops the work.
+//! What the host gives to every run: where memory comes from, and the flag that stops the work; and what its runs share.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use crate::intern::Interner;
 use crate::memory::{Limit, MemoryPool};
 
 /// Shared by the runs of one query or program.
@@ -11,11 +12,12 @@ use crate::memory::{Limit, MemoryPool};
 pub struct Context {
     memory: Arc<dyn MemoryPool>,
     cancel: Arc<AtomicBool>,
+    interner: Arc<OnceLock<Interner>>,
 }
 
 impl Context {
     pub fn new(memory: Arc<dyn MemoryPool>, cancel: Arc<AtomicBool>) -> Context {
-        Context { memory, cancel }
+        Context { memory, cancel, interner: Arc::default() }
     }
 
     /// No limit, never cancelled from outside.
@@ -29,6 +31,11 @@ impl Context {
 
     pub fn cancel_flag(&self) -> &Arc<AtomicBool> {
         &self.cancel
+    }
+
+    /// The byte strings that the runs have interned.
+    pub(crate) fn interner(&self) -> &Interner {
+        self.interner.get_or_init(|| Interner::new(&self.memory))
     }
 
     pub fn is_cancelled(&self) -> bool {

@@ -20,6 +20,7 @@ mod dict_group;
 mod dict_merger;
 mod dict_place;
 pub mod hash;
+mod intern;
 mod math;
 pub mod memory;
 mod nd;

@@ -1,10 +1,13 @@
 //! Intrinsics: which function of the layers below is one, and what it is given.
 
+use inkwell::IntPredicate;
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::Intrinsic;
+use weld_runtime::StringView;
 
 use super::{Emitter, Res, Val, internal};
+use crate::values::BytesVal;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn emit_intrinsic(&mut self, intrinsic: Intrinsic, args: &[Expr], span: Span) -> Res<Val<'c>> {
@@ -69,6 +72,23 @@ impl<'c> Emitter<'c, '_> {
             (Intrinsic::NdCount, [len, lists @ ..], _) => {
                 let lists: Vec<_> = lists.iter().map(|list| self.as_vec(list)).collect::<Res<_>>()?;
                 self.nd_dims(len.clone().into_int()?, &lists, span)?.1.into()
+            }
+            (Intrinsic::Intern, [text], _) => {
+                let (text, len) = self.bytes_slice(text.bytes()?)?;
+                let address = self.call_value("weld_intern", &[self.run.into(), text.into(), len.into()])?;
+                let address = address.into_pointer_value();
+                self.trap_noted_if(self.b.build_is_null(address, "")?, span)?;
+                let address = self.b.build_ptr_to_int(address, self.unit.i64_type(), "")?;
+                return Ok(Val::Struct([Val::int(address)].into()));
+            }
+            (Intrinsic::Interned, [interned], _) => {
+                let address = interned.field(0)?.into_int()?;
+                let view = self.b.build_int_to_ptr(address, self.unit.ptr_type(), "")?;
+                let is_zero = self.cmp(IntPredicate::EQ, address, self.i64(0))?;
+                let none = self.unit.constant_bytes(&[0; size_of::<StringView>()]);
+                let view = self.choose(is_zero, none, view)?.into_pointer_value();
+                let (low, high) = (self.load_i64(view)?, self.load_i64(self.offset(view, 8)?)?);
+                return Ok(Val::Bytes(BytesVal::View { low, high }));
             }
             _ => return Err(internal("an intrinsic with other arguments than its own")),
         };

@@ -7,6 +7,7 @@ use super::value::{Dictionary, Value, Vector};
 use crate::ir::Literal;
 use crate::op::{BinaryOp, Intrinsic};
 use crate::runtime_error::RuntimeErrorKind;
+use crate::ty::Type;
 
 /// Calls an intrinsic. `Internal` if it does not take such arguments.
 pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, RuntimeErrorKind> {
@@ -91,6 +92,12 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
             let (_, count) = dimensions(*len, lists.try_into().map_err(|_| BROKEN)?).map_err(|(kind, _)| kind)?;
             Ok(Value::i64(count))
         }
+        // The bytes stand for themselves, and zero for none.
+        (Intrinsic::Intern, [text]) => Ok(Value::structure([text.clone()])),
+        (Intrinsic::Interned, [Value::Struct(fields)]) => match &fields[..] {
+            [text @ Value::Vec(_)] => Ok(text.clone()),
+            _ => Value::zero(&Type::vec(Type::U8)).ok_or(BROKEN),
+        },
         _ => Err(BROKEN),
     }
 }

@@ -70,10 +70,15 @@ pub enum Intrinsic {
     /// `(i64, vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]) -> i64`: how many elements an `nditer` gives over data of
     /// that length with those starts, ends, strides, shape and strides in the data, or the runtime error BadIterator.
     NdCount,
+    /// `(vec[u8]) -> {u64}`: what stands for all bytes that are equal to these, and is compared and hashed without a look at
+    /// them. It is an address in compiled code, so programs cannot call this or [`Intrinsic::Interned`] by name.
+    Intern,
+    /// `({u64}) -> vec[u8]`: the bytes that were interned; none for zero.
+    Interned,
 }
 
 impl Intrinsic {
-    /// Each of them, in the order of the variants.
+    /// Each that programs can call, in the order of the variants.
     pub const ALL: [Intrinsic; 25] = [
         Intrinsic::CheckedAdd,
         Intrinsic::CheckedSub,
@@ -130,6 +135,8 @@ impl Intrinsic {
             Intrinsic::Month => "month",
             Intrinsic::Day => "day",
             Intrinsic::NdCount => "nd_count",
+            Intrinsic::Intern => "intern",
+            Intrinsic::Interned => "interned",
         }
     }
 
@@ -163,6 +170,8 @@ impl Intrinsic {
             (Intrinsic::NdCount, [Type::I64, lists @ ..]) => {
                 (lists.len() == 5 && lists.iter().all(|list| list.element() == Some(&Type::I64))).then_some(Type::I64)
             }
+            (Intrinsic::Intern, [a]) => (*a == Type::vec(Type::U8)).then(Type::interned),
+            (Intrinsic::Interned, [a]) => (*a == Type::interned()).then(|| Type::vec(Type::U8)),
             _ => None,
         }
     }

@@ -156,7 +156,11 @@ pub(super) fn node_cost(e: &Expr) -> u32 {
         ExprKind::Unary(..) => 1,
         ExprKind::Intrinsic(intrinsic, _) => match intrinsic {
             Intrinsic::CheckedAdd | Intrinsic::CheckedSub | Intrinsic::CheckedMul => 2,
-            Intrinsic::Magnitude | Intrinsic::OrderKey | Intrinsic::FromOrderKey | Intrinsic::FirstRow => 2,
+            Intrinsic::Magnitude
+            | Intrinsic::OrderKey
+            | Intrinsic::FromOrderKey
+            | Intrinsic::FirstRow
+            | Intrinsic::Interned => 2,
             Intrinsic::RoundDiv => 20,
             Intrinsic::Year | Intrinsic::Month | Intrinsic::Day => 15,
             Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::MayContain => 20,

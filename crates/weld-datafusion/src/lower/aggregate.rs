@@ -322,7 +322,8 @@ impl Aggregate {
         for (id, groups) in sets.lower(lowering, groups, nullable, merging)? {
             let entries = ir::to_vec(groups.data.clone());
             let of_set = |block: &mut Block<'_>, e: &Expr| row(block, sets.key(id, &groups, e, &types, id_kind), e);
-            let (appended, slots) = append_to(lowering, filled, entries, of_set)?;
+            // The keys that a set leaves out have no stand-ins.
+            let (appended, slots) = append_to(lowering, filled, entries, row_struct, of_set)?;
             (filled, columns) = (Some(appended), slots);
         }
         let filled = filled.ok_or_else(|| Unsupported::new("AggregateExec", "no grouping sets"))?;
@@ -446,9 +447,10 @@ fn key_type(data_type: &DataType) -> Result<Type> {
     })
 }
 
-/// A group's keys as they are in a dictionary: one alone is not in a struct.
+/// A group's keys as they are in a dictionary: one alone is not in a struct. Text that is interned is compared by what stands for
+/// it.
 fn stored_key(group: Vec<Sql>) -> Expr {
-    let mut keys: Vec<Expr> = group.into_iter().map(Sql::stored).collect();
+    let mut keys: Vec<Expr> = group.into_iter().map(|key| key.interned().stored()).collect();
     match keys.len() {
         1 => keys.remove(0),
         _ => ir::strct(keys),

@@ -125,7 +125,7 @@ impl GroupingSets {
         let kept: Vec<_> = source.kept.iter().copied().filter(|(key, _)| nulls & self.bit(*key) == 0).collect();
         let filled = for_each(&mut lowering.env, ir::to_vec(source.data.clone()), "e", |_, e| {
             let keys = source.keys(&e).into_iter().filter(|(key, _)| nulls & self.bit(*key) == 0);
-            let mut stored: Vec<Expr> = keys.map(|(_, sql)| sql.stored()).collect();
+            let mut stored: Vec<Expr> = keys.map(|(_, sql)| sql.interned().stored()).collect();
             let key = match stored.len() {
                 0 => ir::bool(true),
                 1 => stored.remove(0),

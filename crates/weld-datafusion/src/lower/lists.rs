@@ -122,6 +122,7 @@ fn carried(rows: &Rows, slot: Slot) -> Carried {
     };
     match value {
         Some(ty) if is_list(ty) && ty.fields().is_some_and(|parts| parts.len() == 2) => Carried::List,
+        Some(ty) if *ty == Type::interned() => Carried::Value,
         Some(Type::Struct(_)) => Carried::Number,
         _ => Carried::Value,
     }

@@ -38,8 +38,9 @@ use std::sync::Arc;
 use datafusion::physical_expr::PhysicalExpr;
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Names, Param, Program, Sym, build as ir};
+use weld_core::op::Intrinsic;
 use weld_core::opt::{Constant, can_fail, lift_constants};
-use weld_core::ty::Type;
+use weld_core::ty::{ScalarKind, Type};
 use weld_frontend::{Source, Sources};
 
 pub(crate) use weld_arrow::Slot;
@@ -93,6 +94,10 @@ impl Sql {
                 if let Some(loaded) = loaded(&self.value, &valid) {
                     return loaded;
                 }
+                if self.value.ty == Type::interned() {
+                    let (address, none) = (ir::field(self.value, 0), ir::number(ScalarKind::U64, 0));
+                    return ir::strct([ir::strct([ir::select(valid.clone(), address, none)]), valid]);
+                }
                 let zero = ir::zero(&self.value.ty);
                 // An absent list is empty already.
                 let is_zero = self.value.ty == Type::BOOL || lists::is_list(&self.value.ty);
@@ -104,11 +109,32 @@ impl Sql {
 
     /// What [`Sql::stored`] stored.
     pub(crate) fn load(stored: Expr, nullable: bool) -> Sql {
-        if nullable {
-            Sql { value: ir::field(stored.clone(), 0), valid: Some(ir::field(stored, 1)) }
-        } else {
-            Sql::required(stored)
+        let (value, valid) = match nullable {
+            true => (ir::field(stored.clone(), 0), Some(ir::field(stored, 1))),
+            false => (stored, None),
+        };
+        match value.ty == Type::interned() {
+            true => Sql { value: ir::intrinsic(Intrinsic::Interned, [value]), valid },
+            false => Sql { value, valid },
         }
+    }
+
+    /// What stands for text that is interned, instead of the text.
+    pub(crate) fn interned(self) -> Sql {
+        match self.value.kind {
+            ExprKind::Intrinsic(Intrinsic::Interned, mut args) => Sql { value: args.swap_remove(0), valid: self.valid },
+            _ => self,
+        }
+    }
+
+    /// The text's stand-in, made here.
+    pub(crate) fn intern(self) -> Sql {
+        // The bytes of a text that is NULL are not read.
+        let text = match &self.valid {
+            Some(valid) => ir::select(valid.clone(), self.value.clone(), ir::zero(&self.value.ty)),
+            None => self.value,
+        };
+        Sql { value: ir::intrinsic(Intrinsic::Intern, [text]), valid: self.valid }
     }
 }
 
@@ -139,6 +165,16 @@ impl Rows {
     pub(crate) fn columns_of(&self, r: &Expr) -> Vec<Option<Sql>> {
         let load = |slot: &Slot| Sql::load(ir::field(r.clone(), slot.field), slot.nullable);
         self.columns.iter().map(|slot| slot.as_ref().map(load)).collect()
+    }
+
+    /// Whether a column is text that is interned.
+    pub(crate) fn is_interned(&self, column: usize) -> bool {
+        let row = self.data.ty.element().and_then(Type::fields);
+        let stored = self.columns[column].and_then(|slot| Some((&row?[slot.field], slot.nullable)));
+        stored.is_some_and(|(stored, nullable)| match (nullable, stored.fields()) {
+            (true, Some([value, _])) => *value == Type::interned(),
+            _ => *stored == Type::interned(),
+        })
     }
 }
 
@@ -299,8 +335,15 @@ fn is_cheap(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::Literal(_) | ExprKind::Bytes(_) | ExprKind::Var(_) => true,
         ExprKind::Field(inner, _) => is_cheap(inner),
+        // As a field, it has to be seen for what it is.
+        ExprKind::Intrinsic(Intrinsic::Interned, args) => args.iter().all(is_cheap),
         _ => false,
     }
+}
+
+/// As [`row_struct`], for rows that other operators read: text that is interned stays so.
+pub(crate) fn inner_row(columns: Vec<Option<Sql>>) -> (Expr, Vec<Option<Slot>>) {
+    row_struct(columns.into_iter().map(|column| column.map(Sql::interned)).collect())
 }
 
 /// The struct of a row and the slots of its columns; a row of no columns still needs a field.

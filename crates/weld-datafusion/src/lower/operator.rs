@@ -11,7 +11,7 @@ use weld_plans::cannot_fail;
 
 use super::expr::{Scope, lower};
 use super::lists::lower_given;
-use super::{Block, Lowering, Result, Rows, Slot, Sql, for_each, row_struct};
+use super::{Block, Lowering, Result, Rows, Slot, Sql, for_each, inner_row, row_struct};
 
 /// Which of `columns` input columns the expressions read.
 pub(crate) fn read_by<'a>(columns: usize, exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<bool> {
@@ -92,21 +92,35 @@ pub(crate) fn append(
     name: &str,
     body: impl FnOnce(&mut Block<'_>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
 ) -> Result<Rows> {
-    let (filled, columns) = append_to(lowering, None, data, body)?;
+    let (filled, columns) = append_to(lowering, None, data, inner_row, body)?;
     Ok(Rows { data: lowering.bind(name, ir::result(filled)), columns })
 }
+
+/// The rows with the text of what is interned.
+pub(crate) fn with_texts(lowering: &mut Lowering, rows: Rows) -> Result<Rows> {
+    if !(0..rows.columns.len()).any(|column| rows.is_interned(column)) {
+        return Ok(rows);
+    }
+    let texts = |_: &mut Block<'_>, r: &Expr| Ok((None, rows.columns_of(r)));
+    let (filled, columns) = append_to(lowering, None, rows.data.clone(), row_struct, texts)?;
+    Ok(Rows { data: lowering.bind("texts", ir::result(filled)), columns })
+}
+
+/// [`row_struct`] or [`inner_row`].
+pub(crate) type RowForm = fn(Vec<Option<Sql>>) -> (Expr, Vec<Option<Slot>>);
 
 /// The appender of such a loop: `others`, which has rows of the same columns already, or a new one.
 pub(crate) fn append_to(
     lowering: &mut Lowering,
     others: Option<Expr>,
     data: Expr,
+    row: RowForm,
     body: impl FnOnce(&mut Block<'_>, &Expr) -> Result<(Option<Expr>, Vec<Option<Sql>>)>,
 ) -> Result<(Expr, Vec<Option<Slot>>)> {
     let mut slots = Vec::new();
     let filled = for_each(&mut lowering.env, data, "r", |block, r| {
         let (cond, outputs) = body(block, &r)?;
-        let (row, columns) = row_struct(outputs);
+        let (row, columns) = row(outputs);
         slots = columns;
         let builder = others.unwrap_or_else(|| ir::appender(row.ty.clone()));
         Ok((builder, move |b: Expr| {

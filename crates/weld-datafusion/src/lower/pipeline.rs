@@ -14,8 +14,8 @@ use weld_frontend::Source;
 use super::accumulated::Accumulated;
 use super::aggregate::Aggregate;
 use super::join::preserve::AtEnd;
-use super::join::{Join, Table};
-use super::operator::{evaluated, filter, projection, read_by, through_projection};
+use super::join::{BuildColumns, Join, Table};
+use super::operator::{evaluated, filter, projection, read_by, through_projection, with_texts};
 use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, lists, size};
 
 /// What happens to every row on its way from the source to the sink.
@@ -53,7 +53,7 @@ pub(crate) enum Sink {
     /// The table of a join, with these of the build side's columns.
     Build {
         join: Join,
-        columns: Vec<bool>,
+        columns: BuildColumns,
         bounds: bool,
     },
 }
@@ -131,6 +131,21 @@ impl Step {
         }
     }
 
+    /// The input columns that rows are grouped by, if they are grouped by these outputs after the step.
+    pub(crate) fn keys_below(&self, keys: &[usize]) -> Vec<usize> {
+        let below = |key: &usize| match self {
+            Step::Filter { projection: Some(kept), .. } => kept.get(*key).copied(),
+            Step::Filter { projection: None, .. } => Some(*key),
+            Step::Project { exprs, .. } => Some(exprs.get(*key)?.downcast_ref::<Column>()?.index()),
+            Step::Probe { join, .. } => join.probe_column(*key),
+            Step::Aggregate(_) => None,
+        };
+        match self {
+            Step::Aggregate(aggregate) => aggregate.key_columns(),
+            _ => keys.iter().filter_map(below).collect(),
+        }
+    }
+
     fn lower(&self, lowering: &mut Lowering, input: &Rows, needed: &[bool]) -> Result<Rows> {
         match self {
             Step::Filter { predicate, projection, input: schema } => {
@@ -163,7 +178,15 @@ impl Sink {
             Sink::Rows => vec![true; columns],
             Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => read_by(columns, aggregate.exprs()),
             Sink::Join { join, .. } => join.needed_for_all().0,
-            Sink::Build { join, columns, .. } => join.needed_by_build(columns),
+            Sink::Build { join, columns, .. } => join.needed_by_build(&columns.needed),
+        }
+    }
+
+    /// The columns of its input that rows are grouped by as they are.
+    pub(crate) fn keys(&self) -> Vec<usize> {
+        match self {
+            Sink::Aggregate(aggregate) => aggregate.key_columns(),
+            _ => Vec::new(),
         }
     }
 
@@ -196,20 +219,11 @@ pub(crate) fn lower(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usi
 
 /// The source's columns that a pipeline groups by as they are.
 fn grouped_columns(steps: &[Step], sink: &Sink) -> Vec<usize> {
-    let mut keys = match sink {
-        Sink::Aggregate(aggregate) => aggregate.key_columns(),
-        _ => Vec::new(),
-    };
+    let mut keys = sink.keys();
     for step in steps.iter().rev() {
-        let below = |key: &usize| match step {
-            Step::Filter { projection: Some(kept), .. } => kept.get(*key).copied(),
-            Step::Filter { projection: None, .. } => Some(*key),
-            Step::Project { exprs, .. } => Some(exprs.get(*key)?.downcast_ref::<Column>()?.index()),
-            Step::Probe { .. } | Step::Aggregate(_) => None,
-        };
         keys = match step {
-            Step::Aggregate(aggregate) => aggregate.key_columns(),
-            _ => keys.iter().filter_map(below).collect(),
+            Step::Probe { .. } => Vec::new(),
+            step => step.keys_below(&keys),
         };
     }
     keys
@@ -261,6 +275,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
     let mut at_end = None;
     let (body, output) = match sink {
         Sink::Rows => {
+            rows = with_texts(&mut lowering, rows)?;
             all_columns(&rows)?;
             let (body, slots) = lists::given(&mut lowering, &rows)?;
             let output = match grouped {
@@ -275,10 +290,12 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
                 true if grouped => return Err(Unsupported::new("AggregateExec", "accumulators of groups of groups")),
                 true => {
                     let (rows, numbered, accumulated) = aggregate.lower_accumulating(&mut lowering, &rows, &moved)?;
+                    let rows = with_texts(&mut lowering, rows)?;
                     (ir::strct([rows.data.clone(), numbered]), rows, Some(Arc::new(accumulated)))
                 }
                 false => {
                     let rows = aggregate.lower(&mut lowering, &rows)?;
+                    let rows = with_texts(&mut lowering, rows)?;
                     (rows.data.clone(), rows, None)
                 }
             };
@@ -287,11 +304,13 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         }
         Sink::Ungrouped(aggregate) => {
             let rows = aggregate.lower_ungrouped(&mut lowering, &rows)?;
+            let rows = with_texts(&mut lowering, rows)?;
             moved = aggregate.moved_of_states(&moved)?;
             let output = Output::Rows(slots(&rows)?);
             (rows.data, output)
         }
         Sink::Join { join, table } => {
+            let rows = with_texts(&mut lowering, rows)?;
             lists::none_of(&rows, &join.given_of_probe(), "HashJoinExec")?;
             let rows = join.lower_preserving(&mut lowering, &rows, table)?;
             at_end = Some(join.at_end(table));
@@ -300,7 +319,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
             (rows.data, Output::Rows(slots))
         }
         Sink::Build { join, columns, bounds } => {
-            lists::none_of(&rows, columns, "build side")?;
+            lists::none_of(&rows, &columns.needed, "build side")?;
             let (body, table) = join.lower_build(&mut lowering, &rows, columns, *bounds)?;
             (body, Output::Table(table))
         }

@@ -43,8 +43,8 @@ const KEYS_GROWTH_MAX: f64 = 1.5;
 /// A table may be twice as large if it had at most so many times the groups to rows of the one before.
 const GAIN_OF_LARGER: f64 = 0.9;
 
-/// So many times the keys that statistics expect are held by a table.
-const SLACK_OF_STATISTICS: f64 = 1.25;
+/// So many times the keys that are expected are held by a table.
+const SLACK_OF_KEYS: f64 = 1.25;
 
 /// Where nothing is known of an input, so many times the rows that have come.
 const UNKNOWN_FACTOR: usize = 16;
@@ -89,7 +89,7 @@ impl Tables {
         let rows = self.share * std::mem::take(&mut self.input_rows) as f64;
         if groups <= self.keys_max && self.keys_max <= self.groups_max {
             // Full again, it shows that there are more.
-            let bytes_of_all = bytes as f64 * SLACK_OF_STATISTICS * self.keys_max / groups;
+            let bytes_of_all = bytes as f64 * SLACK_OF_KEYS * self.keys_max / groups;
             self.bytes_max = self.bytes_limit.min(bytes_of_all as usize);
             return true;
         }
@@ -170,6 +170,12 @@ impl Run {
                     return Ok(());
                 }
                 let (ratio, keys) = (groups / grouped_rows, keys_expected(groups, grouped_rows));
+                if keys <= groups_max {
+                    // A smaller one would be handed out with most keys in it once or twice.
+                    let bytes_of_all = self.partial_bytes_limit as f64 * SLACK_OF_KEYS * keys / groups_max;
+                    let bytes_of_all = self.partial_bytes_limit.min(bytes_of_all as usize);
+                    self.partial_bytes_max = self.partial_bytes_max.max(bytes_of_all);
+                }
                 let tables = Tables {
                     share,
                     input_rows: 0,

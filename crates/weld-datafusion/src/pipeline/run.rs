@@ -172,7 +172,7 @@ impl Run {
             schema: Arc::clone(inner.properties.eq_properties.schema()),
             batch_rows_max: context.session_config().batch_size(),
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
-            partial_bytes_max: partial_bytes_limit(inner, context).min(PARTIAL_BYTES),
+            partial_bytes_max: partial_bytes_max(inner, context),
             partial_bytes_limit: partial_bytes_limit(inner, context),
             grouping: Grouping::new(kernel),
             accumulation,
@@ -670,6 +670,13 @@ fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
     strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
     strings.dedup_by_key(|buffer| buffer.as_ptr());
     strings
+}
+
+/// How large the table of a partial aggregate becomes at first. Where grouping cannot be left out, nothing is to be learnt of a
+/// small one, and the groups of all grouping sets come out of each.
+fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
+    let limit = partial_bytes_limit(inner, context);
+    if inner.pipeline.kernel.ungrouped.is_some() { limit.min(PARTIAL_BYTES) } else { limit }
 }
 
 /// How large the table of a partial aggregate may become: of a limited pool a part that leaves room for the others.

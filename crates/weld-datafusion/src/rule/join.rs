@@ -9,15 +9,19 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::PartitionMode;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use weld_plans::{JoinKeys, JoinKeysExec};
+use weld_plans::{JoinKeys, JoinKeysExec, expected_rows};
 
 use super::{Built, Chain, Rewriter, Taken, Takes, enabled, fused, merges};
 use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, WeldExec};
-use crate::lower::join::Table;
+use crate::gate;
 use crate::lower::join::node::JoinNode;
+use crate::lower::join::{BuildColumns, Table};
 use crate::lower::pipeline::{Output, Sink, Step};
 use crate::lower::{self, Unsupported};
+
+/// Interning a text takes about as long as hashing and comparing it in a table of groups for so many rows.
+const ROWS_PER_INTERNED: f64 = 2.0;
 
 impl Rewriter {
     /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
@@ -48,7 +52,9 @@ impl Rewriter {
         if fetch.is_some() && !chain.passes_limits {
             return no("stops at a limit below other operators");
         }
-        let (build, table) = match self.build_side(&node, node.join.needed(&chain.needed).1, false)? {
+        let needed = node.join.needed(&chain.needed).1;
+        let columns = BuildColumns { interned: self.interned(&node, &chain.keys), needed };
+        let (build, table) = match self.build_side(&node, columns, false)? {
             Ok(built) => built,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
@@ -63,6 +69,21 @@ impl Rewriter {
         chain.builds.push((build, Arc::clone(node.left)));
         let input = self.probe_side(&node, chain);
         Ok(Ok(Taken { step, input }))
+    }
+
+    /// The build side's columns that are worth interning: texts that a larger number of rows is grouped by afterwards.
+    fn interned(&self, node: &JoinNode<'_>, keys: &[usize]) -> Vec<bool> {
+        let texts = node.join.texts_of_build(keys);
+        let pays = || {
+            let built = gate::rows_of(node.left).map(|rows| rows.count as f64);
+            let probing = gate::rows_of(node.right).map(|rows| rows.count as f64);
+            let given = expected_rows(node.plan).into_iter().chain(probing).reduce(f64::min);
+            built.zip(given).is_none_or(|(built, given)| built * ROWS_PER_INTERNED <= given)
+        };
+        match self.options.intern && texts.contains(&true) && pays() {
+            true => texts,
+            false => vec![false; texts.len()],
+        }
     }
 
     pub(super) fn recognised<'a>(&self, plan: &'a Arc<dyn ExecutionPlan>) -> Option<lower::Result<JoinNode<'a>>> {
@@ -111,7 +132,8 @@ impl Rewriter {
         if per_partition && node.join.is_null_aware() {
             return Ok(Err(Unsupported::new(node.plan.name(), "NOT IN over partitions")));
         }
-        let (build, table) = match self.build_side(&node, node.join.needed_for_all().1, per_partition)? {
+        let columns = BuildColumns::plain(node.join.needed_for_all().1);
+        let (build, table) = match self.build_side(&node, columns, per_partition)? {
             Ok(built) => built,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
@@ -135,7 +157,7 @@ impl Rewriter {
     fn build_side(
         &mut self,
         node: &JoinNode<'_>,
-        columns: Vec<bool>,
+        columns: BuildColumns,
         per_partition: bool,
     ) -> Result<lower::Result<(Arc<dyn ExecutionPlan>, Table)>> {
         let left = node.left;

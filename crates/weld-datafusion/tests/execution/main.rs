@@ -11,6 +11,7 @@ mod fallback;
 mod faults;
 mod float_keys;
 mod grouping_sets;
+mod interned;
 mod join_types;
 mod joins;
 mod key_filters;

@@ -10,7 +10,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 15] = [
+const SWITCHES: [&str; 16] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -20,6 +20,7 @@ const SWITCHES: [&str; 15] = [
     "weld.sort",
     "weld.scan",
     "weld.drop_exchanges",
+    "weld.intern",
     "weld.plans",
     "weld.distinct_aggregates",
     "weld.outer_joins",

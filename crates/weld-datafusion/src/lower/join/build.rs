@@ -6,14 +6,14 @@
 //!               {b.$0, b.$1, merge(b.$2, {r.$1})}));
 //! {result(built.$0), result(built.$1), result(built.$2)}
 //! ```
-//! The least and greatest keys are for the dynamic filter. Rows whose keys are null are kept where the join gives rows
+//! The least and greatest keys are for the dynamic filter. Texts that rows are grouped by later are interned: `{intern(r.$1)}`. Rows whose keys are null are kept where the join gives rows
 //! without a match.
 
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{MergeOp, ReduceOp};
 
-use super::super::{Lowering, Result, Rows, for_each, row_struct};
-use super::{Join, Table, key_kinds, one_key};
+use super::super::{Lowering, Result, Rows, Sql, for_each, row_struct};
+use super::{BuildColumns, Join, Table, key_kinds, one_key};
 
 impl Join {
     /// The program's result, see [`Table`], and the table. `bounds` if those of the keys are wanted, where they are integers.
@@ -21,7 +21,7 @@ impl Join {
         &self,
         lowering: &mut Lowering,
         input: &Rows,
-        needed: &[bool],
+        BuildColumns { needed, interned }: &BuildColumns,
         bounds: bool,
     ) -> Result<(Expr, Table)> {
         let (mut columns, mut with_bounds, mut unkeyed) = (Vec::new(), false, false);
@@ -30,6 +30,10 @@ impl Join {
             let (parts, matchable) = self.key(block, &self.left, &inputs, &self.left_keys)?;
             let key = block.share("key", one_key(parts));
             let kept = inputs.iter().zip(needed).map(|(column, needed)| column.clone().filter(|_| *needed));
+            let kept = kept.zip(interned).map(|(column, interned)| match interned {
+                true => column.map(Sql::intern),
+                false => column,
+            });
             let (row, slots) = row_struct(kept.collect());
             columns = slots;
             let mut builders = vec![ir::group_builder(key.ty.clone(), row.ty.clone())];

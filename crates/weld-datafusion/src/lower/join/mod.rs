@@ -21,7 +21,7 @@ mod unique;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -32,7 +32,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, compare, data_type, lower};
 use super::operator::read_by;
-use super::{Block, Result, Slot, Sql, Unsupported};
+use super::{Block, Result, Rows, Slot, Sql, Unsupported};
 
 /// A join, as far as its shape tells that it has a lowering.
 #[derive(Clone, Debug)]
@@ -63,6 +63,33 @@ pub(crate) struct Table {
     pub(crate) unkeyed: bool,
     /// Whether the probe marks rows of the table.
     pub(crate) marks: bool,
+}
+
+impl Table {
+    /// The build side's columns whose texts are interned.
+    pub(crate) fn interned(&self) -> impl Iterator<Item = usize> {
+        let rows = match &self.ty {
+            Type::Dict(_, rows) => Rows { data: ir::zero(rows), columns: self.columns.clone() },
+            other => Rows { data: ir::zero(other), columns: Vec::new() },
+        };
+        (0..rows.columns.len()).filter(move |column| rows.is_interned(*column))
+    }
+}
+
+/// What a table keeps of the build side's columns.
+#[derive(Clone, Debug)]
+pub(crate) struct BuildColumns {
+    /// Those that it has.
+    pub(crate) needed: Vec<bool>,
+    /// Those of them whose texts are interned: groups are made of them.
+    pub(crate) interned: Vec<bool>,
+}
+
+impl BuildColumns {
+    /// These, as they are.
+    pub(crate) fn plain(needed: Vec<bool>) -> BuildColumns {
+        BuildColumns { interned: vec![false; needed.len()], needed }
+    }
 }
 
 impl Join {
@@ -135,6 +162,19 @@ impl Join {
         self.outputs().get(output).filter(|column| column.side == JoinSide::Right).map(|column| column.index)
     }
 
+    /// The columns of the build side that these outputs are, if they are text and the table has them.
+    pub(crate) fn texts_of_build(&self, outputs: &[usize]) -> Vec<bool> {
+        let mut texts = vec![false; self.left.fields().len()];
+        let columns = self.outputs();
+        for column in outputs.iter().filter_map(|output| columns.get(*output)) {
+            if column.side == JoinSide::Left {
+                texts[column.index] = is_text(self.left.field(column.index).data_type());
+            }
+        }
+        texts.iter_mut().zip(self.columns_as_keys()).for_each(|(text, key)| *text &= key.is_none());
+        texts
+    }
+
     /// The probe side's columns that pairs give.
     pub(crate) fn given_of_probe(&self) -> Vec<bool> {
         let mut given = vec![false; self.right.fields().len()];
@@ -165,7 +205,7 @@ impl Join {
         self.needed(&vec![true; self.outputs().len()])
     }
 
-    /// The columns of the build pipeline's rows that the build loop reads.
+    /// The columns of the build pipeline's rows that the build loop reads to keep these.
     pub(crate) fn needed_by_build(&self, columns: &[bool]) -> Vec<bool> {
         let keys = read_by(columns.len(), &self.left_keys);
         columns.iter().zip(keys).map(|(column, key)| *column || key).collect()
@@ -252,6 +292,11 @@ impl Join {
         let scope = Scope { schema: filter.schema(), columns: &columns };
         Ok(Some(lower(block, &scope, filter.expression())?.value))
     }
+}
+
+/// Whether the values of a column are text, or other bytes.
+fn is_text(data_type: &DataType) -> bool {
+    super::types::value_type(data_type).is_ok_and(|ty| ty == Type::vec(Type::U8))
 }
 
 fn one_key(mut parts: Vec<Expr>) -> Expr {

@@ -15,7 +15,7 @@ use weld_core::op::{Intrinsic, MergeOp, ReduceOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::super::operator::append;
-use super::super::{Block, Lowering, Result, Rows, Sql, for_each, row_struct};
+use super::super::{Block, Lowering, Result, Rows, Sql, for_each, inner_row};
 use super::preserve::NO_ROW;
 use super::{Join, Table, one_key};
 
@@ -75,7 +75,7 @@ impl Join {
             let row = |build: &[Option<Sql>], at: Expr| {
                 let mut columns = self.joined(build, &probe, None, needed);
                 columns.extend(number(at).map(Some));
-                row_struct(columns)
+                inner_row(columns)
             };
             let (merged, slots) = row(&pair.build, found.number(&param, &pair.index));
             output = slots;
@@ -239,6 +239,6 @@ pub(super) fn row_number(number: u32) -> Expr {
 
 /// Nulls of the same types.
 fn nulls(columns: &[Option<Sql>]) -> Vec<Option<Sql>> {
-    let null = |sql: &Sql| Sql { value: ir::zero(&sql.value.ty), valid: Some(ir::bool(false)) };
+    let null = |sql: &Sql| Sql { value: ir::zero(&sql.clone().interned().value.ty), valid: Some(ir::bool(false)) };
     columns.iter().map(|column| column.as_ref().map(null)).collect()
 }
