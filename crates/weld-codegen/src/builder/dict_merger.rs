@@ -137,7 +137,7 @@ impl<'c> Builders<'c, '_> {
     }
 
     /// The number of the row of a canonical key of this hash, which is made if there is none.
-    fn entry_number(
+    pub(crate) fn entry_number(
         &mut self,
         memory: &KeyMemory<'c>,
         (key_ty, ty, op): (&Type, &Type, &MergeOp),

@@ -127,6 +127,7 @@ impl<'c> Emitter<'c, '_> {
             chunk: chunk.as_deref(),
             chunk_of: &|sym| self.vars.get(&sym)?.vec().ok()?.stored(),
             copies_bytes: copies_bytes(builders),
+            is_buffered: matches!(builders, Val::Builder(handle) if self.buffer.is_some_and(|b| b.state == handle.state)),
             disabled: &self.facts.disabled,
         };
         LoopPlan::of(func, params, &inputs)
@@ -142,7 +143,15 @@ impl<'c> Emitter<'c, '_> {
             self.reserve_all(&appenders, site.source.count, room, site.span)?;
         }
         let vec_merger = self.checked_vec_merger(plan, site)?;
-        self.run_strips(plan, &Iterations { site, appenders, vec_merger })
+        let iterations = Iterations { site, appenders, vec_merger };
+        let (Some(buffered), Val::Builder(handle)) = (plan.buffered, site.builders) else {
+            return self.run_strips(plan, &iterations);
+        };
+        let buffer = self.start_buffer(buffered, handle, site.span)?;
+        let around = self.buffer.replace(buffer);
+        self.run_strips(plan, &iterations)?;
+        self.buffer = around;
+        self.merge_collected(buffer)
     }
 
     /// The strips of a loop of which the builders are ready.

@@ -20,6 +20,10 @@ impl<'c> Emitter<'c, '_> {
         let handle: Rc<Handle<'c>> = target.builder()?.clone();
         match (&handle.ty, &value.kind) {
             (BuilderType::DictMerger { key, value: ty, op }, ExprKind::Struct(entry)) if entry.len() == 2 => {
+                if let Some(buffer) = self.buffer.filter(|buffer| buffer.state == handle.state) {
+                    self.merge_later(buffer, (key, ty, op), (&entry[0], &entry[1]))?;
+                    return Ok(target);
+                }
                 let key_value = self.emit(&entry[0])?;
                 let known = self.known_hash(&entry[0]);
                 let at = self.value_of_key(&handle, (key, ty, op), (&key_value, known), span)?;

@@ -18,10 +18,12 @@
 //! | `few_groups`, `narrow_strip` | grouping into few groups; decimals of a strip in 64 bits |
 //! | `parallel`, `work` | loops that several threads share; whether it pays |
 //! | `part` | parts of large programs as functions of their own |
+//! | `buffered` | merges that nested loops do, collected |
 //! | `prefetch`, `prehash` | fetching and hashing ahead for lookups and merges in loops |
 //! | `sort` | sorting by a comparator |
 //! | `cudf` | calls of C functions |
 
+mod buffered;
 mod control;
 mod cudf;
 mod expr;
@@ -90,6 +92,8 @@ pub(crate) struct Emitter<'c, 'u> {
     index_base: Option<IntValue<'c>>,
     /// Those `if`s in the body of the innermost loop that append without a branch, as its plan says.
     appends: Vec<*const Expr>,
+    /// Where merges into the builder of a loop around are collected.
+    buffer: Option<buffered::Buffer<'c>>,
     /// The merge whose keys the innermost loop has hashed ahead.
     hashed: Option<prehash::Hashed<'c>>,
     /// How many loops enclose the current position.
@@ -150,6 +154,7 @@ impl<'c, 'u> Emitter<'c, 'u> {
             vars: HashMap::new(),
             index_base: None,
             appends: Vec::new(),
+            buffer: None,
             hashed: None,
             loop_depth: 0,
         }

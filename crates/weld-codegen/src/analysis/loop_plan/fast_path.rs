@@ -19,6 +19,8 @@ pub enum FastPath {
     KeyCodes,
     /// Loops that merge into a large dictionary hash a strip of keys first.
     HashAhead,
+    /// What nested loops merge into a dictionary is collected and merged by the strip.
+    BufferedMerges,
     /// Loops that look up keys in a large dictionary ask for its memory some iterations ahead.
     Prefetches,
     /// Loops that keep the rows whose keys a table may contain keep all rows while nearly all pass.
@@ -30,13 +32,14 @@ pub enum FastPath {
 }
 
 impl FastPath {
-    pub const ALL: [FastPath; 10] = [
+    pub const ALL: [FastPath; 11] = [
         FastPath::Selections,
         FastPath::Magnitudes,
         FastPath::GroupedLoops,
         FastPath::FewGroups,
         FastPath::KeyCodes,
         FastPath::HashAhead,
+        FastPath::BufferedMerges,
         FastPath::Prefetches,
         FastPath::Prefilters,
         FastPath::CheckedIndices,
@@ -52,6 +55,7 @@ impl FastPath {
             FastPath::FewGroups => "few-groups",
             FastPath::KeyCodes => "key-codes",
             FastPath::HashAhead => "hash-ahead",
+            FastPath::BufferedMerges => "buffered-merges",
             FastPath::Prefetches => "prefetches",
             FastPath::Prefilters => "prefilters",
             FastPath::CheckedIndices => "checked-indices",

@@ -13,6 +13,7 @@
 //! tests below say when each is made and when it is not.
 
 mod appends;
+mod buffered;
 mod early_keys;
 mod fast_path;
 mod few_groups;
@@ -32,6 +33,7 @@ use weld_core::ir::{Func, Sym};
 use weld_core::ty::Type;
 
 pub(crate) use appends::Append;
+pub(crate) use buffered::Buffered;
 pub(crate) use early_keys::{EarlyKey, HashAhead, Prefetch, SLOT_BYTES};
 pub use fast_path::FastPath;
 pub(crate) use few_groups::{FewGroups, MergedField};
@@ -63,6 +65,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) chunk_of: &'a dyn Fn(Sym) -> Option<Vec<ColumnLayout>>,
     /// The loop's builders outlive the chunks of a stream, so that they copy the strings of what is merged.
     pub(crate) copies_bytes: bool,
+    /// What is merged into the loop's builder is collected by a loop around.
+    pub(crate) is_buffered: bool,
     /// What is left out.
     pub(crate) disabled: &'a BTreeSet<FastPath>,
 }
@@ -112,6 +116,7 @@ impl<'e> LoopPlan<'e> {
             return LoopPlan::Magnitudes(magnitudes);
         }
         if inputs.allows(FastPath::GroupedLoops)
+            && !inputs.is_buffered
             && let Some(grouped) = grouped::find(func, params, inputs)
         {
             return LoopPlan::Grouped(Box::new(grouped));

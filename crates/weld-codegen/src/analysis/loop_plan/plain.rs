@@ -6,6 +6,7 @@ use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::ty::{BuilderType, Type};
 
 use super::appends::{self, Append};
+use super::buffered::{self, Buffered};
 use super::early_keys::{HashAhead, Prefetch, hash_ahead, prefetches};
 use super::{FastPath, Inputs, Params};
 use crate::analysis::{any, has_loops, merges, merges_at_index};
@@ -28,6 +29,8 @@ pub(crate) struct Plain<'e> {
     /// Every iteration merges into a vecmerger at the loop's own index, which is checked for all of them: where the merge stands.
     pub(crate) checked_index: Option<Span>,
     pub(crate) hashed: Option<HashAhead<'e>>,
+    /// What nested loops merge is collected.
+    pub(crate) buffered: Option<Buffered>,
     pub(crate) prefetches: Vec<Prefetch<'e>>,
 }
 
@@ -45,7 +48,7 @@ pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
     let is_known = !fills.inner && fills.most > 0 && fills.most < MERGES_MAX && has_appender(params.builder_ty);
     let is_vec_merger = matches!(params.builder_ty, Type::Builder(BuilderType::VecMerger { .. }));
     let is_outer = has_loops(&func.body);
-    let hashed = if is_outer { None } else { hash_ahead(func, params, inputs) };
+    let hashed = if is_outer || inputs.is_buffered { None } else { hash_ahead(func, params, inputs) };
     let is_checked = is_vec_merger && inputs.allows(FastPath::CheckedIndices) && merges_at_index(func);
     // Strings that must be copied are not copied for nothing.
     let appends = if is_known && !inputs.copies_bytes { appends::find(func, params) } else { Vec::new() };
@@ -59,6 +62,7 @@ pub(super) fn plan<'e>(func: &'e Func, params: &Params<'e>, inputs: &Inputs<'_>)
         appends,
         checked_index: is_checked.then(|| merge_span(&func.body)),
         hashed,
+        buffered: buffered::find(func, params, inputs),
         prefetches: prefetches(func, params, inputs),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::early_keys::{HashAhead, Prefetch};
 use super::few_groups::FewGroups;
-use super::{Grouped, KeySearch, LoopPlan, Magnitudes, Plain, Prefilter, Room, Rows, Selection};
+use super::{Buffered, Grouped, KeySearch, LoopPlan, Magnitudes, Plain, Prefilter, Room, Rows, Selection};
 
 impl Display for LoopPlan<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -35,6 +35,9 @@ impl Display for Plain<'_> {
             write!(f, ", indices checked before the loop")?;
         }
         self.hashed.iter().try_for_each(|hashed| write!(f, ", {hashed}"))?;
+        if let Some(Buffered { strip, .. }) = self.buffered {
+            write!(f, ", merged by {strip} of the rows of loops inside")?;
+        }
         match &self.prefetches[..] {
             [] => Ok(()),
             [one] => write!(f, ", lookup {one}"),

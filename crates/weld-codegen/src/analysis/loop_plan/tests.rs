@@ -84,6 +84,7 @@ impl Case {
             chunk: self.chunk.as_deref().filter(|_| is_over),
             chunk_of: &|sym| self.chunk.clone().filter(|_| sym == first),
             copies_bytes: self.copies_bytes,
+            is_buffered: false,
             disabled: &self.disabled,
         };
         let found = LoopPlan::of(func, &params, &inputs).to_string();
@@ -267,6 +268,40 @@ mod grouped {
                let k = x.$0 * 3L + x.$0 * 5L + x.$0 * 7L; merge(b, {k, {f64(k), x.$1, x.$1}}))))",
         )
         .is(&format!("plain: strips of 128, {AHEAD}"));
+    }
+}
+
+mod buffered_merges {
+    use super::*;
+
+    const BUFFERED: &str = "plain: strips of 64, merged by 128 of the rows of loops inside";
+    const OUTER: &str = "plain: strips of 64";
+
+    fn joined(builder: &str, entry: &str) -> Case {
+        plan(&format!(
+            "|v: vec[{{i64,f64}}], w: vec[i64]| tovec(result(for(v, {builder}, |b, i, x|
+               if(x.$0 > 3L, for(w, b, |c, j, y| merge(c, {entry})), b))))"
+        ))
+    }
+
+    #[test]
+    fn of_loops_inside() {
+        joined("dictmerger[i64,i64,+]", "{y, x.$0}").is(BUFFERED);
+        joined("dictmerger[{i64,f64},{f64,i64},{+,min}]", "{{y, x.$1}, {x.$1, y}}").is(BUFFERED);
+    }
+
+    #[test]
+    fn not_of_what_points_elsewhere() {
+        joined("dictmerger[vec[i8],i64,+]", "{\"a\", y}").is(OUTER);
+    }
+
+    #[test]
+    fn not_if_the_merges_are_the_loops_own() {
+        plan(
+            "|v: vec[{i64,f64}], w: vec[i64]| tovec(result(for(v, dictmerger[i64,i64,+], |b, i, x|
+               merge(b, {len(tovec(result(for(w, dictmerger[i64,i64,+], |c, j, y| merge(c, {y, 1L}))))), 1L}))))",
+        )
+        .is(OUTER);
     }
 }
 
