@@ -646,18 +646,19 @@ async fn old_timestamps_are_arrow_rss() {
     }
 }
 
-/// Predicates that few values fail are evaluated once, by the pipeline; the others drop rows in the scan.
+/// Predicates that few values fail are evaluated once, by the pipeline; the others drop rows in the scan, as long as they drop many.
 #[tokio::test]
 async fn the_scan_leaves_what_most_rows_pass() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engines = engines(1, folder.path()).await;
     for (filter, read) in [
         ("s NOT LIKE '%length 3%'", "20.00 K"),
-        ("i <> 3", "20.00 K"),
-        ("i NOT IN (3, 4, 5)", "20.00 K"),
+        ("i IS DISTINCT FROM 3", "20.00 K"),
+        ("i NOT IN (3, 4, 5, 6)", "20.00 K"),
         ("s IS NOT NULL", "20.00 K"),
         ("s NOT LIKE '%length 3%' AND s LIKE '%length 5'", "2.14 K"),
         ("i = 3 AND s IS NOT NULL", "133"),
+        ("i <> 3", "17.28 K"),
     ] {
         let sql = format!("SELECT sum(even), count(*) FROM t WHERE {filter}");
         assert_eq!(text(&engines.weld, &sql).await, text(&engines.stock, &sql).await, "{filter}");

@@ -29,11 +29,11 @@ const PASSED_MAX: f64 = 0.5;
 const MANY_KEYS: f64 = 1e6;
 
 /// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is judged whole
-/// before anybody knows how many rows pass, and with a pattern that takes longer than all else.
+/// before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is not equal to one value
+/// is judged: often most rows have that value, zero or an empty text.
 fn passes_most(expr: &Arc<dyn PhysicalExpr>) -> bool {
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        use Operator::{IsDistinctFrom, NotEq, NotLikeMatch};
-        return matches!(binary.op(), NotEq | IsDistinctFrom | NotLikeMatch);
+        return matches!(binary.op(), Operator::IsDistinctFrom | Operator::NotLikeMatch);
     }
     let is_negated_list = expr.downcast_ref::<InListExpr>().is_some_and(InListExpr::negated);
     let is_negated_like = expr.downcast_ref::<LikeExpr>().is_some_and(LikeExpr::negated);
