@@ -3,8 +3,9 @@
 //! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` asks, `weld explain`
 //! shows. One file a subcommand.
 //! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod benchmark;
 mod cache;
 mod engine;
@@ -25,11 +26,6 @@ use clap::{Parser, Subcommand};
 use std::thread::JoinHandle;
 
 use failure::{Failure, Result};
-
-// DataFusion's timings depend on the allocator, so both engines run under this one. It keeps freed pages, which saves
-// the page faults of fresh buffers (a large part of a Parquet scan).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 #[command(name = "weld", version, about = "SQL and data programs, fused and compiled to native code.")]
@@ -76,6 +72,7 @@ enum Command {
 const STACK_BYTES: usize = 1 << 30;
 
 fn main() {
+    allocator::configure();
     // A panic is a defect, of this project or of a library: one line of error like any other.
     std::panic::set_hook(Box::new(|_| {}));
     let command = std::thread::Builder::new().name("weld".to_owned()).stack_size(STACK_BYTES).spawn(command);
