@@ -9,6 +9,7 @@
 //! held in memory and compared by [`compare`](crate::compare). What cannot be compared runs on Weld alone, and EXPLAIN
 //! and the metric `unverified` say so: plans without an end, and volatile functions. Where the query itself leaves a
 //! choice (LIMIT without a total order, window functions over rows that tie), results that differ in what is chosen pass.
+//! Sources of the first run read rows that filters of joins and sorts keep from them elsewhere: values that make it fail pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -119,6 +120,10 @@ impl Comparison {
         let found = self.timed("weld_time", collect(&weld, context, memory)).await;
         let (expected, found) = match (expected, found) {
             (Ok(expected), Ok(found)) => (expected, found),
+            (Err(error), Ok(found)) if choice::may_read_more(&self.stock, &error)? => {
+                MetricBuilder::new(&self.metrics).counter("unverified", 0).add(1);
+                return Ok(found);
+            }
             (expected, found) => return self.failed(expected.err(), found.err()),
         };
         self.compare(&expected, &found)?;

@@ -20,6 +20,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
+use weld_table::TableSource;
 
 use crate::common_subplans::CommonSubplanScanExec;
 use crate::ranges::Ranges;
@@ -177,6 +178,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
     let data = plan.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source);
     let memory = data.and_then(|data| data.downcast_ref::<MemorySourceConfig>());
     let files = data.and_then(|data| data.downcast_ref::<FileScanConfig>());
+    let encoded = data.and_then(|data| data.downcast_ref::<TableSource>());
     let column = |(index, field): (usize, &arrow::datatypes::FieldRef)| {
         let mut column = ColumnEstimate::unknown(rows, field.data_type());
         if let Some(known) = statistics.column_statistics.get(index) {
@@ -186,7 +188,9 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
             column.null_share = if rows > 0.0 { nulls / rows } else { 0.0 };
         }
         if column.table_range.is_none() {
-            column.table_range = memory.and_then(|memory| ranges.of(memory, index));
+            let bounds = encoded.and_then(|table| table.bounds(index));
+            let of_table = bounds.and_then(|(min, max)| Some((position(&min)?, position(&max)?)));
+            column.table_range = of_table.or_else(|| memory.and_then(|memory| ranges.of(memory, index)));
         }
         if column.distinct.is_none() && column.table_range.is_none() {
             column.distinct = files.and_then(|files| ranges.distinct_texts(files, index));

@@ -11,6 +11,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
     AcrossPartitions, ConstExpr, Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr,
+    PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
@@ -90,16 +91,10 @@ impl KeySortExec {
         if sort.fetch() == Some(0) {
             return Err("it keeps no rows".to_owned());
         }
-        for key in sort.expr().iter().filter(|_| sort.fetch().is_some()) {
-            let data_type = key.expr.data_type(&sort.schema()).map_err(|error| error.to_string())?;
-            // The filters that its operator gives the scan drop rows that are in the answer, or are not.
-            if data_type.is_nested() {
-                return Err(format!("DataFusion compares nulls within {data_type} otherwise than it sorts them"));
-            }
-        }
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
         let filter = sort.dynamic_expressions_produced().pop();
         let filter = filter.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
+        let filter = filter.filter(|_| !has_nested_keys(sort));
         let partitions = plan.output_partitioning().partition_count();
         let shared = match partitions == 1 || !Arc::ptr_eq(stock, plan) || !differs_by_partition(input) {
             true => vec![Shared::new(filter, partitions)],
@@ -127,6 +122,13 @@ impl KeySortExec {
             _ => Ok(stock),
         }
     }
+}
+
+/// Whether rows are sorted by lists, structs or maps. A comparison takes nulls within them for least, wherever the sort puts them: as a
+/// filter it would drop rows that are among the first.
+fn has_nested_keys(sort: &SortExec) -> bool {
+    let is_nested = |key: &PhysicalSortExpr| key.expr.data_type(&sort.schema()).is_ok_and(|key| key.is_nested());
+    sort.expr().iter().any(is_nested)
 }
 
 /// Whether something may be constant in each partition without being the same in all. Whoever merges them may do so by that, too,

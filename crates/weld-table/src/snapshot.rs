@@ -9,7 +9,7 @@ use arrow::compute::{BatchCoalescer, CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::FormatOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, Statistics, plan_err};
+use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, plan_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::column::{Column, ColumnBuilder};
@@ -75,10 +75,7 @@ impl Snapshot {
         let is_exact = !column.declared.is_floating();
         let known = |value| if is_exact { Precision::Exact(value) } else { Precision::Inexact(value) };
         let (min_value, max_value) = match column.zones.whole(&column.declared) {
-            // DataFusion's estimates of a filter with `-column` would fail at the least integer.
-            Some((min, _)) if min.data_type().is_signed_integer() && min.arithmetic_negate().is_err() => {
-                (Precision::Absent, Precision::Absent)
-            }
+            Some((min, _)) if defeats_estimates(&min) => (Precision::Absent, Precision::Absent),
             Some((min, max)) => (known(min), known(max)),
             None => (Precision::Absent, Precision::Absent),
         };
@@ -91,6 +88,13 @@ impl Snapshot {
             ..ColumnStatistics::new_unknown()
         }
     }
+}
+
+/// Whether DataFusion fails to estimate filters over a column whose least value it knows to be this: at the least integer one of
+/// `-column`, of dates one of `column - other`, which it takes for a duration.
+fn defeats_estimates(min: &ScalarValue) -> bool {
+    let data_type = min.data_type();
+    data_type == DataType::Date32 || (data_type.is_signed_integer() && min.arithmetic_negate().is_err())
 }
 
 /// Rows on their way into a snapshot.

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics};
+use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -93,6 +93,12 @@ impl TableSource {
     /// How many nulls a column of the output has.
     pub fn null_count(&self, column: usize) -> Option<usize> {
         Some(self.snapshot.columns.get(*self.columns.get(column)?)?.zones.null_count())
+    }
+
+    /// The least and the greatest value of a column of the output, if they are known. DataFusion is not told all of them.
+    pub fn bounds(&self, column: usize) -> Option<(ScalarValue, ScalarValue)> {
+        let column = self.snapshot.columns.get(*self.columns.get(column)?)?;
+        column.zones.whole(&column.declared)
     }
 
     /// The type in which [`TableSource::open_stored`] gives a column of the output.

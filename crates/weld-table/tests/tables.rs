@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
-    Float64Array, Int8Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, StringArray, StructArray,
-    UInt32Array, UInt64Array, make_array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
+    FixedSizeBinaryArray, Float64Array, Int8Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch,
+    StringArray, StructArray, UInt32Array, UInt64Array, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat_batches, take};
@@ -355,6 +355,30 @@ async fn least_integers_can_be_negated() {
     tables(&context, &[batch], 2);
     check(&context, "SELECT v FROM $ WHERE v >= -v").await;
     check(&context, "SELECT -v AS n FROM $ WHERE -v < 6").await;
+}
+
+/// DataFusion takes the difference of dates whose bounds it knows for a duration.
+#[tokio::test]
+async fn dates_can_be_subtracted() {
+    let context = context(1);
+    let days = Date32Array::from(vec![Some(3), Some(-5), None]);
+    let others = Date32Array::from(vec![1, 0, -1]);
+    let columns = [("d", Arc::new(days) as ArrayRef), ("e", Arc::new(others) as ArrayRef)];
+    tables(&context, &[RecordBatch::try_from_iter(columns).expect("columns of one length")], 2);
+    check(&context, "SELECT d FROM $ WHERE d - e > 1").await;
+    check(&context, "SELECT e FROM $ WHERE e - DATE '1970-01-01' >= 0 AND d >= DATE '1969-01-01'").await;
+    check(&context, "SELECT min(d), max(d), min(e), max(e) FROM $").await;
+}
+
+/// DataFusion's pruning divides by a power of ten that is none where a scale is negative.
+#[tokio::test]
+async fn filters_that_nobody_can_prune_by_leave_out_nothing() {
+    let context = context(1);
+    let values = Decimal128Array::from(vec![100, 2, -300]).with_precision_and_scale(12, -2).expect("digits");
+    let batch = RecordBatch::try_from_iter([("d", Arc::new(values) as ArrayRef)]).expect("one column");
+    tables(&context, &[batch], 1);
+    let other = "(VALUES (CAST(200 AS DECIMAL(9, 2))), (CAST(0.5 AS DECIMAL(9, 2)))) AS v(x)";
+    check(&context, &format!("SELECT d, x FROM $ t JOIN {other} ON t.d = v.x")).await;
 }
 
 fn limited(bytes: usize) -> SessionContext {

@@ -67,6 +67,22 @@ async fn a_plan_is_run_again() {
     }
 }
 
+/// A source that drops rows by the filter of a join reads them all when it runs apart from the join.
+#[tokio::test]
+async fn stock_may_fail_in_rows_that_a_filter_drops() {
+    let context = session(true);
+    let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter(0..100)) as _)]).unwrap();
+    let table = crate::WeldTable::with_zone_rows(batch.schema(), vec![batch], 10).unwrap();
+    context.register_table("zones", Arc::new(table)).unwrap();
+    let sql =
+        "select z.v from (select a, 10 / (a - 5) as v from zones) z join (select a from t where a = 50) d on z.a = d.a";
+    assert_eq!(counted(&context, sql, "unverified").await, 1);
+    let rows = context.sql(sql).await.unwrap().collect().await.unwrap();
+    assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    // No filter keeps this row from either.
+    assert!(context.sql("select 10 / (a - 5) from zones").await.unwrap().collect().await.is_err());
+}
+
 /// The rows of one plan against those of another.
 async fn against(weld: &str, stock: &str) -> Result<(), String> {
     let context = session(false);

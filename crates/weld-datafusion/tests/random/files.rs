@@ -65,13 +65,13 @@ impl Writing {
             let unchanged = || table.batches.iter().skip(number).step_by(files).cloned().collect();
             let is_one = batches.windows(2).all(|pair| pair[0].schema() == pair[1].schema());
             let batches = if is_one { batches } else { unchanged() };
-            self.write_file(rng, &batches, &folder.join(format!("{number}.parquet")));
+            self.write_file(rng, (&batches, table.is_large()), &folder.join(format!("{number}.parquet")));
         }
     }
 
-    fn write_file(&self, rng: &mut Rng, batches: &[RecordBatch], path: &Path) {
+    fn write_file(&self, rng: &mut Rng, (batches, large): (&[RecordBatch], bool), path: &Path) {
         let schema = batches[0].schema();
-        let options = ArrowWriterOptions::new().with_properties(properties(rng, &schema));
+        let options = ArrowWriterOptions::new().with_properties(properties(rng, &schema, large));
         let options = options.with_skip_arrow_metadata(self.foreign);
         let file = std::fs::File::create(path).expect("a temporary folder is writable");
         let mut writer = ArrowWriter::try_new_with_options(file, schema, options).expect("types that Parquet knows");
@@ -206,8 +206,9 @@ fn stored_as(data_type: &DataType) -> Vec<DataType> {
     }
 }
 
-/// Small row groups and pages, or large ones; encodings, compression, statistics and indexes of all kinds.
-fn properties(rng: &mut Rng, schema: &Schema) -> WriterProperties {
+/// Small row groups and pages, or large ones; encodings, compression, statistics and indexes of all kinds. Of each row group that
+/// is left DataFusion asks a filter that has changed about all of them, so that files of large tables must not have thousands.
+fn properties(rng: &mut Rng, schema: &Schema, large: bool) -> WriterProperties {
     let compression = |rng: &mut Rng| {
         rng.pick(&[
             Compression::UNCOMPRESSED,
@@ -231,7 +232,7 @@ fn properties(rng: &mut Rng, schema: &Schema) -> WriterProperties {
         .set_dictionary_enabled(rng.one_in(2))
         .set_dictionary_page_size_limit(rng.pick(&[1 << 20, 1 << 20, 40]))
         .set_bloom_filter_enabled(rng.one_in(4))
-        .set_max_row_group_row_count(Some(rng.pick(&[3, 50, 1_000_000])))
+        .set_max_row_group_row_count(Some(rng.pick(&[3, 50, 1_000_000]).max(if large { 300 } else { 1 })))
         .set_data_page_row_count_limit(rng.pick(&[2, 20, 20_000]))
         .set_data_page_size_limit(rng.pick(&[1 << 20, 1 << 20, 64]))
         .set_write_batch_size(rng.pick(&[1, 1024]))

@@ -29,6 +29,10 @@ use settings::Settings;
 use tables::Table;
 use weld_test::generate::rng::Rng;
 
+/// The weld command's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SEEDS: Range<u64> = 0..60;
 const QUERIES_PER_SEED: usize = 6;
 

@@ -202,11 +202,15 @@ impl<'a> Queries<'a> {
             ]);
             let direction = self.rng.pick(&["", " DESC", " NULLS FIRST"]);
             let by = if frame.starts_with("ROWS") { order.clone() } else { format!("{key}{direction}") };
-            // Two that number equal rows may do so in different orders.
+            // Two that tell equal rows apart may do so in different orders.
+            let is_first =
+                index == 0 || !list.iter().any(|other| other.contains("row_number") || other.contains("ROWS"));
             list.push(match self.rng.below(3) {
-                0 if index == 0 => format!("row_number() OVER ({of}ORDER BY {order}) AS w{index}"),
-                1 => format!("{call}({argument}) OVER ({of}ORDER BY {key}{direction}) AS w{index}"),
-                _ => format!("{call}({argument}) OVER ({of}ORDER BY {by} {frame}) AS w{index}"),
+                0 if is_first => format!("row_number() OVER ({of}ORDER BY {order}) AS w{index}"),
+                2 if is_first || !frame.starts_with("ROWS") => {
+                    format!("{call}({argument}) OVER ({of}ORDER BY {by} {frame}) AS w{index}")
+                }
+                _ => format!("{call}({argument}) OVER ({of}ORDER BY {key}{direction}) AS w{index}"),
             });
         }
         format!("SELECT {} FROM {from}{filter}", list.join(", "))
