@@ -180,7 +180,7 @@ def f(a: Field[K, float64], b: Field[float64]):
 # call: {"a": [[[1, 2, 3]]]}
 # note: a temporary may be shifted
 # domain: [1, 1, 3]
-# error: runtime: `a` is read out of bounds: at index 1 of `a` along I, whose size is 1
+# error: runtime: `a` is read over the domain extended by 1 out of bounds: at index 1 of `a` along I, whose size is 1
 @gtscript.stencil
 def f(a: Field[float64]):
     with computation(PARALLEL), interval(...):

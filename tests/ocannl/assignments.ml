@@ -101,6 +101,20 @@ let%cd f a = "c" =: 1; c =+ a
 (* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 0], [0, 2]]}, "d": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 1], [1, 2]]}} *)
 let%cd f a = "c" =:+ a ~logic:"i=>ii"; "d" =:* a ~logic:"i=>1i"
 ---
+(* The left side is filled before the operation reads it; tensors of their own are computed before that. *)
+(* call: f {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [5, 6]}} *)
+(* call: g {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [6, 8]}} *)
+(* call: h {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [5, 12]}} *)
+(* call: transposed {"c": [[1, 2], [3, 4]]} *)
+(* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 3], [2, 4]]}} *)
+let%cd f c a = c =:+ c + a
+let%cd g c a = c =:+ (c + a)
+let%cd h c a = c =:* (c *. a) ** c
+let%cd transposed c = c =: c ~logic:"ij=>ji"
+---
 (* and without a colon their old value *)
 (* call: f {"a": [1, 2], "c": [[5, 6], [7, 8]]} *)
 (* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[6, 6], [7, 10]]}} *)
