@@ -1,5 +1,5 @@
 # call: {"flag": true, "a": [[[0, 0]]], "b": [[[0, 0]]]}
-# note: G18: a scalar condition
+# note: G8, G18: a scalar condition
 # domain: [1, 1, 2]
 # expect: {"a": {"data": [[[1.0, 1.0]]]}, "b": {"data": [[[2.0, 2.0]]]}}
 # call: {"flag": false, "a": [[[0, 0]]], "b": [[[0, 0]]]}
@@ -109,7 +109,7 @@ def f(a: Field[int64], b: Field[int64]):
         b = 12 // a
 ---
 # call: {"a": [[[1, 2, 3]]], "b": [[[0, 0, 0]]]}
-# note: out of bounds in a branch that is never taken
+# note: G9: out of bounds in a branch that is never taken
 # domain: [1, 1, 3]
 # error: runtime: `a[0, 0, 1]` is read out of bounds: at index 3 of `a` along K, whose size is 3
 # at: a[0, 0, 1]

@@ -1,4 +1,5 @@
 # call: {"a": [0, 0, 0, 0, 0]}
+# note: G14
 # domain: [1, 1, 5]
 # expect: {"a": {"data": [1.0, 2.0, 0.0, 3.0, 4.0]}}
 @gtscript.stencil

@@ -35,7 +35,7 @@ def f(tmp: Field[float64], a: Field[float64], b: Field[float64]):
             b = 2.2
 ---
 # call: {"a": [1, 1, 1, 1]}
-# note: G5, G6: FORWARD doubles upwards, BACKWARD adds downwards
+# note: G4, G5, G6: FORWARD doubles upwards, BACKWARD adds downwards
 # domain: [1, 1, 4]
 # expect: {"a": {"data": [15.0, 14.0, 12.0, 8.0]}}
 @gtscript.stencil

@@ -1,5 +1,5 @@
 # call: {"a": {"data": [[[1, 2]], [[3, 4]]]}, "b": [[[0, 0]]]}
-# note: G7a: write after a read with offset
+# note: G7 a: write after a read with offset
 # domain: [1, 1, 2]
 # error: type: rule 4: `a` is written, so it cannot be read with a horizontal offset, found `a[1, 1, 0]`
 # at: a[1,1,0]
@@ -11,7 +11,7 @@ def f(a: Field[float64], b: Field[float64]):
         a = 0.
 ---
 # call: {"a": [[[1, 2]]]}
-# note: G7b: shifted self-assignment
+# note: G7 b: shifted self-assignment
 # domain: [1, 1, 2]
 # error: type: rule 4: `a` is written
 # at: a[1,1,0]
@@ -22,7 +22,7 @@ def f(a: Field[float64]):
             a = a[1,1,0]
 ---
 # call: {"a": [[[1, 2]]]}
-# note: G7c: through a temporary
+# note: G7 c: through a temporary
 # domain: [1, 1, 2]
 # error: type: rule 4: `a` is written from values of `a` that `tmp` is read with a horizontal offset for, found `tmp[1, 1, 0]`
 # at: tmp[1,1,0]
@@ -180,7 +180,7 @@ def f(a: Field[K, float64], b: Field[float64]):
 # call: {"a": [[[1, 2, 3]]]}
 # note: a temporary may be shifted
 # domain: [1, 1, 3]
-# error: runtime: `a` is read out of bounds: at index 1 of `a` along I, whose size is 1
+# error: runtime: `a` is read over the domain extended by 1 out of bounds: at index 1 of `a` along I, whose size is 1
 @gtscript.stencil
 def f(a: Field[float64]):
     with computation(PARALLEL), interval(...):

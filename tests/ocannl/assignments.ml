@@ -57,7 +57,7 @@ let%cd f a c = c =@^ a
 (* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [2, -1]}} *)
 let%cd f a c = c =@- a
 ---
-(* O11: both give the same *)
+(* O11, O14: both give the same *)
 (* call: f {"p": [1, 2], "lr": 0.5, "q": [4, 8]} *)
 (* expect: {"p": {"batch": [], "output": [2], "input": [], "data": [3, 6]}} *)
 let%cd f p lr q = p =+ lr * q ~logic:"."
@@ -101,11 +101,26 @@ let%cd f a = "c" =: 1; c =+ a
 (* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 0], [0, 2]]}, "d": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 1], [1, 2]]}} *)
 let%cd f a = "c" =:+ a ~logic:"i=>ii"; "d" =:* a ~logic:"i=>1i"
 ---
+(* The left side is filled before the operation reads it; tensors of their own are computed before that. *)
+(* call: f {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [5, 6]}} *)
+(* call: g {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [6, 8]}} *)
+(* call: h {"c": [1, 2], "a": [5, 6]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [5, 12]}} *)
+(* call: transposed {"c": [[1, 2], [3, 4]]} *)
+(* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[1, 3], [2, 4]]}} *)
+let%cd f c a = c =:+ c + a
+let%cd g c a = c =:+ (c + a)
+let%cd h c a = c =:* (c *. a) ** c
+let%cd transposed c = c =: c ~logic:"ij=>ji"
+---
 (* and without a colon their old value *)
 (* call: f {"a": [1, 2], "c": [[5, 6], [7, 8]]} *)
 (* expect: {"c": {"batch": [], "output": [2, 2], "input": [], "data": [[6, 6], [7, 10]]}} *)
 let%cd f a c = c =+ a ~logic:"i=>ii"
 ---
+(* O37: sizes that do not agree *)
 (* call: f {"a": [1, 2], "b": [1, 2, 3]} *)
 (* error: type: `a` is `2`, `b` is `3`: their output axes differ: 2 and 3 *)
 (* at: + *)
@@ -129,12 +144,14 @@ let%cd f a b = "c" =:+ a * b ~logic:"T"
 (* error: parse: `ij` is no logic *)
 let%cd f a b = "c" =:+ a * b ~logic:"ij"
 ---
+(* O12, O13: values of the OCaml program *)
 (* error: parse: `~projections` is not supported *)
 let%cd f a b = "c" =:+ a * b ~projections
 ---
 (* error: type: unknown name `t1` *)
 let%cd f a b = "c" =:+ t1 * b
 ---
+(* O31: a name in the whole definition *)
 (* call: f {"a": [1]} *)
 (* error: type: `c` is declared twice *)
 let%cd f a = "c" =: a; "c" =+ a
@@ -143,6 +160,7 @@ let%cd f a = "c" =: a; "c" =+ a
 (* error: type: `a` is declared, but it is a parameter already *)
 let%cd f a = "a" =: 3
 ---
+(* O33 *)
 (* error: type: `%cd` declares on the left side only *)
 let%cd f a = "c" =: a + "d"
 ---

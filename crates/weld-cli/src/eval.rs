@@ -109,7 +109,9 @@ fn answer(line: &str, language: &'static dyn Language, settings: &Settings) -> J
 fn evaluate(request: &Json, language: &'static dyn Language, settings: &Settings) -> std::result::Result<Json, Wrong> {
     let call = call(request, language)?;
     let function = settings.function(&call).map_err(|errors| Wrong::first(errors, call.text))?;
-    let values = call.given.read(&function).map_err(|error| Wrong::at(error, call.text))?;
+    let Some(values) = call.given.read(&function).map_err(|error| Wrong::at(error, call.text))? else {
+        return Ok(json!({"type": function.result_type, "value": null}));
+    };
     let program = settings.optimizer.optimized(function.program.clone());
     let located = |diagnostic: Diagnostic| {
         let (source, diagnostic) = function.source.located(diagnostic);

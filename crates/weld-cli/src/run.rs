@@ -45,7 +45,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (entry, given) = (args.entry.as_deref(), given(&args.args)?);
     let call = Call { language, text: &source, entry, given, options };
     let function = args.settings.function(&call).map_err(|diagnostics| failed(&diagnostics))?;
-    let values = call.given.read(&function).map_err(|error| Failure::Usage(error.message))?;
+    let Some(values) = call.given.read(&function).map_err(|error| Failure::Usage(error.message))? else {
+        return output::line("null");
+    };
     let program = args.settings.optimizer.optimized(function.program.clone());
     let value = args.settings.run(&program, &values).map_err(|diagnostic| {
         let (source, diagnostic) = function.source.located(diagnostic);

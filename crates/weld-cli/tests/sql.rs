@@ -136,3 +136,15 @@ fn both_engines_run_when_asked() {
     let text = weld("sql --verify --engine datafusion -c", "select 1").error(2);
     assert!(text.contains("--verify") && text.contains("--engine weld"), "{text}");
 }
+
+#[test]
+fn lists_of_constants_and_fields_of_structs() {
+    let sql = "CREATE FUNCTION miss(x FLOAT[2], y FLOAT, w FLOAT[2]) RETURNS STRUCT<value FLOAT, w FLOAT[2]> LANGUAGE ocannl AS
+        'let%op miss x y = (\"w\" * x - y) **. 2.0';
+        CREATE FUNCTION total(v DOUBLE[]) RETURNS DOUBLE LANGUAGE weld AS
+        '|v: vec[f64]| result(for(v, merger[f64,+], |b, i, x| merge(b, x)))';
+        SELECT miss([3, 1.0], 4, [1, 2])['value'] AS m, total([1, -2.5, 4]) AS t, total([]) AS e, [[1], [2, NULL]] AS l";
+    assert_eq!(weld("sql --format json -c", sql).ok(), "{\"m\":1.0,\"t\":2.5,\"e\":0.0,\"l\":[[1],[2,null]]}\n");
+    let null = sql.replace("[1, -2.5, 4]", "[1, NULL]");
+    assert!(weld("sql --format json -c", &null).error(1).contains("a list with NULL in it is passed to total"));
+}

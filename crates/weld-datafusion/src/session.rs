@@ -13,12 +13,13 @@ use weld_plans::DistinctAggregates;
 use crate::code::CodeCache;
 use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
+use crate::function::literals::ListsOfConstants;
 use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
 pub trait WeldSessionExt: Sized {
     /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
-    /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages; a function factory that the
+    /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages, which may be called with lists of constants; a function factory that the
     /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM is
     /// started by the first pipeline that is compiled.
     fn with_weld(self) -> Self {
@@ -38,6 +39,7 @@ impl WeldSessionExt for SessionStateBuilder {
         let folder = config.options_mut().extensions.get_mut::<WeldOptions>().and_then(folder);
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
+        self.expr_planners().get_or_insert_default().push(Arc::new(ListsOfConstants));
         let functions = WeldFunctionFactory::new(self.function_factory().take(), &cache);
         self.with_function_factory(Some(Arc::new(functions)))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))

@@ -3,10 +3,11 @@
 //! The values say what they can before the text is looked at ([`Arg`]); the function's shapes say how to read them.
 
 use serde_json::Value as Json;
-use weld_core::diag::{Diagnostic, ErrorKind, Span};
+use weld_core::diag::{Diagnostic, ErrorKind, Span, shortened};
 use weld_core::interp::Value;
+use weld_core::ty::Type;
 
-use crate::{Arg, Function, Language, json};
+use crate::{Arg, Function, Language, Param, Shape, json};
 
 /// The arguments of one call.
 #[derive(Clone, Default, Debug)]
@@ -48,8 +49,9 @@ impl Given {
         }
     }
 
-    /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry.
-    pub fn read(&self, function: &Function) -> Result<Vec<Value>, Diagnostic> {
+    /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry. `None` where one
+    /// is NULL, as the result is then.
+    pub fn read(&self, function: &Function) -> Result<Option<Vec<Value>>, Diagnostic> {
         let wrong = |message: String| Diagnostic::ty(function.entry, message);
         if let Some(message) = &self.wrong {
             return Err(wrong(message.clone()));
@@ -57,9 +59,22 @@ impl Given {
         if function.params.len() != self.values.len() {
             return Err(wrong(format!("expected {} arguments, found {}", function.params.len(), self.values.len())));
         }
-        let read = |(param, value): (&crate::Param, &Json)| {
-            json::read(value, &param.shape).map_err(|message| wrong(format!("argument `{}`: {message}", param.name)))
-        };
-        function.params.iter().zip(&self.values).map(read).collect()
+        let values = function.params.iter().zip(&self.values).map(|(param, value)| match value {
+            Json::Null => Ok(None),
+            _ => json::read(value, &param.shape).map(Some).map_err(|message| wrong(refused(param, value, &message))),
+        });
+        values.collect::<Result<Vec<_>, _>>().map(|values| values.into_iter().collect())
+    }
+}
+
+/// What is wrong with an argument, by the type that the language has for it.
+fn refused(param: &Param, value: &Json, message: &str) -> String {
+    let Param { name, shape, written } = param;
+    match (written.as_str(), shape) {
+        ("", _) => format!("argument `{name}`: {message}"),
+        (_, Shape::Plain(Type::Scalar(_))) => {
+            format!("argument `{name}`: expected {written}, found `{}`", shortened(value.to_string()))
+        }
+        _ => format!("argument `{name}`: expected {written}: {message}"),
     }
 }

@@ -92,6 +92,14 @@ impl Function {
         self
     }
 
+    /// With the parameters' types as the language writes them, in the order of the parameters.
+    pub fn taking(mut self, types: impl IntoIterator<Item = String>) -> Function {
+        for (param, written) in self.params.iter_mut().zip(types) {
+            param.written = shortened(written);
+        }
+        self
+    }
+
     /// With the place of the definition's name.
     pub fn at(mut self, entry: Span) -> Function {
         self.entry = entry;

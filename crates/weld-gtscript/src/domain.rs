@@ -205,10 +205,15 @@ fn access(stencil: &Stencil, reach: &Reach<'_>, domain: &[Int; 3], frames: &[Opt
             }
             _ => format!("an index of `{}` along {axis_name} that is {open}", field.name),
         };
+        // How far later reads with offsets need the statement beyond the domain.
+        let extended = |side: usize| match reach.extent.0.get(2 * axis + side) {
+            None | Some(0) => String::new(),
+            Some(by) => format!(" over the domain extended by {by}"),
+        };
         let below = Int::Known(0).le(&first);
-        let message = format!("{what} out of bounds: at {}", at(&first, "below 0"));
+        let message = format!("{what}{} out of bounds: at {}", extended(0), at(&first, "below 0"));
         checks.push(Check { cond: below, message, span: reach.span });
-        let message = format!("{what} out of bounds: at {}", at(&last.plus(-1), "beyond its size"));
+        let message = format!("{what}{} out of bounds: at {}", extended(1), at(&last.plus(-1), "beyond its size"));
         checks.push(Check { cond: last.le(&frame.size[axis]), message, span: reach.span });
     }
     checks

@@ -132,12 +132,8 @@ fn function<'s>(
     let body = lower.flow.finish(value);
     let outputs = written_fields(stencil);
     let names = lower.flow.into_names();
-    let mut function =
-        Function::new(params, result, body, names, lower.sources.finish())?.typed(outputs).at(stencil.entry);
-    for (param, written) in function.params.iter_mut().zip(written) {
-        param.written = written;
-    }
-    Ok(function)
+    let function = Function::new(params, result, body, names, lower.sources.finish())?;
+    Ok(function.typed(outputs).taking(written).at(stencil.entry))
 }
 
 /// Where the data of every field is, or would be: temporaries are as large as the statements need.

@@ -374,7 +374,7 @@ fn merge_op(accum: Accum) -> Option<ReduceOp> {
     }
 }
 
-fn neutral(accum: Accum) -> f64 {
+pub(crate) fn neutral(accum: Accum) -> f64 {
     match accum {
         Accum::Set | Accum::Add | Accum::Sub => 0.0,
         Accum::Mul | Accum::Div | Accum::Pow | Accum::Gate => 1.0,

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use weld_core::diag::Diagnostic;
 use weld_core::ir::Expr;
 
-use crate::emit::Emitter;
-use crate::graph::{NodeId, Op, Step};
+use crate::emit::{Emitter, neutral};
+use crate::graph::{Assignment, NodeId, Op, Step};
 
 impl Emitter<'_> {
     /// Runs the steps of a code; gives what was assigned, in order, and whether it was the gradient.
@@ -39,6 +39,9 @@ impl Emitter<'_> {
                         true => None,
                         false => Some(self.now(id, assignment.grad)),
                     };
+                    if old.is_none() {
+                        self.fill(assignment)?;
+                    }
                     let sizes = self.sizes(id)?;
                     let apply = &assignment.apply;
                     let value = self.apply(apply, &projection, sizes, assignment.accum, old, assignment.op_span)?;
@@ -52,6 +55,28 @@ impl Emitter<'_> {
             }
         }
         Ok(assigned)
+    }
+
+    /// With a colon the left side is filled before the operation reads it. Operands that are tensors of their own are computed
+    /// before that.
+    fn fill(&mut self, assignment: &Assignment) -> Result<(), Diagnostic> {
+        let target = (assignment.target, assignment.grad);
+        let graph = self.graph;
+        let is_target = |arg: &NodeId| match graph.node(*arg).op {
+            Op::Grad(of) => target == (of, true),
+            _ => target == (*arg, false),
+        };
+        let args = &assignment.apply.args;
+        if !args.iter().any(is_target) {
+            return Ok(());
+        }
+        for arg in args.iter().filter(|arg| !is_target(arg)) {
+            self.value(*arg)?;
+        }
+        let fill = self.number(neutral(assignment.accum));
+        let held = if assignment.grad { &mut self.grads } else { &mut self.values };
+        held.insert(assignment.target, fill);
+        Ok(())
     }
 
     /// The tensors whose gradients the code reads or assigns.

@@ -13,6 +13,10 @@ use weld_frontend::{Arg, Args, Known, Language, Library, Options, Request, Sizes
 use weld_gtscript::GtScript;
 use weld_runtime::Context;
 
+/// That of the `weld` command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const I: usize = 256;
 const J: usize = 256;
 const K: usize = 64;

@@ -88,7 +88,8 @@ fn function(module: &typed::Module, entry: usize, request: &Request<'_>) -> Resu
     }
     let (body, names, sources) = lower.body(args);
     let params = bound.iter().map(|index| params[*index].clone()).collect();
-    Ok(Function::new(params, result, body, names, sources.finish())?.typed(callee.result.to_string()).at(place))
+    let function = Function::new(params, result, body, names, sources.finish())?.typed(callee.result.to_string());
+    Ok(function.taking(bound.iter().map(|index| types[*index].to_string())).at(place))
 }
 
 /// The types of the parameters in the order of the text. A column's sizes take the place of `?`.

@@ -20,6 +20,7 @@ mod fuse_loops;
 mod hoist_dictionaries;
 mod hoist_invariants;
 mod inline_lets;
+mod jam_loops;
 mod lift_constants;
 mod merge_locally;
 mod narrow_columns;
@@ -92,6 +93,7 @@ pub const PASSES: &[Pass] = &[
     pass("fuse-loops", fuse_loops::run, "what reads the rows of views sees a loop that appends them"),
     pass("inline-lets", inline_lets::run, "joins the blocks that fusion nested"),
     pass("unroll-loops", unroll_loops::run, "short vectors were inlined; their loops' bodies are final"),
+    pass("jam-loops", jam_loops::run, "no loop is fused any more with those that it takes apart"),
     pass("simplify", simplify::run, "indexes of unrolled loops are constants"),
     pass(
         "hoist-dictionaries",

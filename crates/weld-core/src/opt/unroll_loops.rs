@@ -7,13 +7,16 @@
 //! ```
 //!
 //! Law: `for([a, b], B, f)` is `f(f(B, 0, a), 1, b)`, with `a` and `b` evaluated first; likewise over a `rangeiter` of
-//! literals. Up to [`ITERATIONS_MAX`] iterations and [`SIZE_MAX`] nodes in all. Other iterators are left alone, and
-//! loops into a `vecmerger` or a dictionary too, where unrolling gains nothing.
+//! literals. Up to [`ITERATIONS_MAX`] iterations and [`SIZE_MAX`] nodes in all. Loops into a `vecmerger` or a dictionary are left
+//! alone, where unrolling gains nothing.
+//!
+//! A loop over one element of a vector, `iter(v, k, k + 1L, 1L)`, or over one of several, is its iteration, whatever it builds.
 
 use super::Config;
 use super::facts::join_blocks;
 use super::fuse_loops::fresh_func;
 use crate::ir::{Binding, Expr, ExprKind, Iter, Literal, Names, Program, build};
+use crate::op::BinaryOp;
 use crate::ty::{BuilderType, Type};
 
 const ITERATIONS_MAX: usize = 8;
@@ -28,6 +31,10 @@ pub(super) fn run(program: &mut Program, _: &Config) {
 fn unroll(e: &mut Expr, names: &mut Names) {
     // Merges outside of a `strict` loop might be reassociated.
     if e.annotations.get("strict") == Some("true") {
+        return;
+    }
+    if let Some(iteration) = only_iteration(e, names) {
+        *e = iteration;
         return;
     }
     let ExprKind::For { iter, builder, func } = &mut e.kind else { return };
@@ -71,6 +78,37 @@ fn unroll(e: &mut Expr, names: &mut Names) {
     *e = build::let_in(bindings, current);
 }
 
+/// The iteration of a loop that makes one.
+fn only_iteration(e: &mut Expr, names: &mut Names) -> Option<Expr> {
+    let ExprKind::For { iter, builder, func } = &mut e.kind else { return None };
+    let element = only_element(iter)?;
+    let step = fresh_func(func, names);
+    let values = [builder.take(), build::i64(0), element];
+    let params = step.params.iter().map(|(sym, _)| *sym);
+    let bindings = params.zip(values).map(|(sym, value)| Binding { sym, value }).collect();
+    Some(build::let_in(bindings, *step.body))
+}
+
+/// The element of an iterator that has one. Where the vector does not have it, both ways fail.
+fn only_element(iter: &Iter) -> Option<Expr> {
+    match iter {
+        Iter::Strided { data, start, end, stride } if literal(stride) == Some(1) => {
+            let is_one = match (literal(start), literal(end), &end.kind) {
+                (Some(start), Some(end), _) => start.checked_add(1) == Some(end),
+                (_, _, ExprKind::Binary(BinaryOp::Add, from, one)) => literal(one) == Some(1) && is_same(from, start),
+                _ => false,
+            };
+            is_one.then(|| build::lookup(data.clone(), start.clone()))
+        }
+        Iter::Zip(parts) => parts.iter().map(only_element).collect::<Option<Vec<Expr>>>().map(build::strct),
+        _ => None,
+    }
+}
+
+fn is_same(a: &Expr, b: &Expr) -> bool {
+    matches!((&a.kind, &b.kind), (ExprKind::Var(a), ExprKind::Var(b)) if a == b)
+}
+
 /// How many iterations the loop makes, if the program says so.
 fn iterations(iter: &Iter) -> Option<usize> {
     match iter {
@@ -102,6 +140,27 @@ mod tests {
     fn check(before: &str, after: Expect) {
         let passes = [super::run, inline_lets::run, simplify::run];
         super::super::testing::check_after(&passes, before, &after);
+    }
+
+    #[test]
+    fn one_element() {
+        check(
+            "|v: vec[f64], w: vec[f64], k: i64|
+             let bs = for(zip(iter(v, k, k + 1L, 1L), iter(w, 3L, 4L, 1L)), {appender[f64], merger[f64,+]},
+                |b, i, x| {merge(b.$0, x.$0 / x.$1), merge(b.$1, x.$0)});
+             {result(bs.$0), result(bs.$1), result(for(iter(v, k, k + 2L, 1L), appender[f64], |b, i, x| merge(b, x)))}",
+            expect![[r#"
+                |v: vec[f64], w: vec[f64], k: i64|
+                  let b = {appender[f64], merger[f64,+]};
+                  let x = {lookup(v, k), lookup(w, 3L)};
+                  let bs = {merge(b.$0, x.$0 / x.$1), merge(b.$1, x.$0)};
+                  {
+                    result(bs.$0),
+                    result(bs.$1),
+                    result(for(iter(v, k, k + 2L, 1L), appender[f64], |b_2, i, x_2| merge(b_2, x_2)))
+                  }
+            "#]],
+        );
     }
 
     #[test]

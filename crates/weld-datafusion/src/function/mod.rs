@@ -12,6 +12,7 @@
 pub(crate) mod call;
 pub(crate) mod factory;
 mod invoke;
+pub(crate) mod literals;
 mod nested;
 pub(crate) mod types;
 
