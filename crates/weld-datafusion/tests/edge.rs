@@ -405,3 +405,37 @@ fn long_expressions() {
     let runtime = runtime.expect("threads can be made");
     runtime.block_on(runtime.spawn(run)).expect("the checks pass");
 }
+
+/// Functions give other types than a query was planned for: `round` of a decimal has a scale of its own.
+#[tokio::test]
+async fn branches_of_other_types() {
+    let engines = Engines::new(config(1));
+    let sql = "SELECT CAST(v AS DECIMAL(15, 2)) / 4 AS d, arrow_cast(v, 'Decimal128(15,2)') AS e, v % 3 AS k
+               FROM generate_series(-20, 40) AS g(v)";
+    engines.table_from("t", sql, 10).await;
+    for value in [
+        "CASE NULL WHEN 2.25 THEN e WHEN 0 THEN e ELSE round(e, 0) END",
+        "CASE k WHEN 1 THEN e ELSE round(e, 0) END",
+        "CASE k WHEN 1 THEN e ELSE round(e, -1) END",
+        "CASE WHEN k = 1 THEN round(e, 0) WHEN k = 0 THEN round(e, 0) + 1 END",
+        "CASE WHEN k = 1 THEN round(e, 0) ELSE e END",
+        "CASE k WHEN 1 THEN e END",
+        "coalesce(round(e, 0), e)",
+        "nullif(round(e, 0), e)",
+        "greatest(round(e, 0), e)",
+        "least(e, round(e, 1))",
+        "round(e, 0) = e",
+        "e IN (round(e, 0), 3)",
+        "e BETWEEN round(e, 1) AND round(d, 0)",
+        "round(e, 0) + e",
+        "round(e, 0) IS DISTINCT FROM e",
+    ] {
+        let stock = engines.stock_rows(&format!("SELECT {value} FROM t")).await;
+        let Ok(expected) = stock else { continue };
+        let found = engines.run(&format!("SELECT {value} FROM t")).await.map(|run| run.rows);
+        assert_eq!(found.as_ref(), Ok(&expected), "{value}");
+    }
+    for call in ["max(CASE k WHEN 1 THEN e ELSE round(e, 0) END)", "sum(round(e, 0))", "min(round(e, 1))"] {
+        engines.check(&format!("SELECT k, {call} FROM t GROUP BY k"), 0).await;
+    }
+}

@@ -148,7 +148,6 @@ async fn what_stays_with_datafusion() {
     }
 }
 
-/// The rows of each partition behind a column that is constant in it, as the branches of a union have it.
 /// DataFusion's operator drops rows by comparisons, for which nulls within lists are least wherever the order puts them. Ours
 /// gives what a sort of all rows begins with.
 #[tokio::test]
@@ -175,6 +174,7 @@ async fn nested_values_come_in_the_order_of_a_sort() {
     }
 }
 
+/// The rows of each partition behind a column that is constant in it, as the branches of a union have it.
 fn with_constants(partitions: &[(i64, Vec<RecordBatch>)]) -> Arc<dyn ExecutionPlan> {
     let branch = |(number, batches): &(i64, Vec<RecordBatch>)| -> Arc<dyn ExecutionPlan> {
         let schema = batches[0].schema();

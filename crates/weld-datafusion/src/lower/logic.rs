@@ -11,6 +11,7 @@ use weld_core::ir::{Expr, build as ir};
 use weld_core::op::BinaryOp;
 use weld_core::ty::Type;
 
+use super::cast::lower_cast;
 use super::expr::{Scope, both_valid, can_fail, compare, data_type, identical, lower, lower_literal, predicate};
 use super::foreign::has_subquery;
 use super::types::value_type;
@@ -71,11 +72,17 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
         }
         None => None,
     };
-    // Every branch is `{value, valid}`: one shape for all.
-    let branch = |block: &mut Block<'_>, expr: &Arc<dyn PhysicalExpr>| {
+    // Every branch is `{value, valid}`: one shape for all. Functions may give another type than the query was planned for: `round`
+    // of a decimal one of another scale. DataFusion tries to cast what stands behind ELSE.
+    let branch = |block: &mut Block<'_>, expr: &Arc<dyn PhysicalExpr>, is_else: bool| {
         block.nested(|inner| {
-            let sql = lower(inner, scope, expr)?;
-            if sql.value.ty != ty {
+            let mut sql = lower(inner, scope, expr)?;
+            let branch_type = data_type(scope, expr.as_ref())?;
+            if is_else && branch_type != DataType::Null {
+                sql = lower_cast(inner, sql, &branch_type, &result_type, true)?;
+            }
+            let is_other = |branch_type: &DataType| branch_type.is_decimal() && *branch_type != result_type;
+            if sql.value.ty != ty || !is_else && is_other(&branch_type) {
                 return Err(Unsupported::new(expr, "a branch of another type"));
             }
             // As it is stored: who groups by it or compares it looks at what is under a null, too.
@@ -84,11 +91,11 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
         })
     };
     let mut value = match case.else_expr() {
-        Some(expr) => branch(block, expr)?,
+        Some(expr) => branch(block, expr, true)?,
         None => ir::strct([ir::zero(&ty), ir::bool(false)]),
     };
     for (when, then) in case.when_then_expr().iter().rev() {
-        let then = branch(block, then)?;
+        let then = branch(block, then, false)?;
         let otherwise = value;
         value = block.nested(|inner| {
             let cond = match &base {
