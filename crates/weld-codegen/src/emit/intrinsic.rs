@@ -1,6 +1,7 @@
 //! Intrinsics: which function of the layers below is one, and what it is given.
 
 use inkwell::IntPredicate;
+use inkwell::values::IntValue;
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::Intrinsic;
@@ -73,25 +74,29 @@ impl<'c> Emitter<'c, '_> {
                 let lists: Vec<_> = lists.iter().map(|list| self.as_vec(list)).collect::<Res<_>>()?;
                 self.nd_dims(len.clone().into_int()?, &lists, span)?.1.into()
             }
-            (Intrinsic::Intern, [text], _) => {
-                let (text, len) = self.bytes_slice(text.bytes()?)?;
-                let address = self.call_value("weld_intern", &[self.run.into(), text.into(), len.into()])?;
-                let address = address.into_pointer_value();
-                self.trap_noted_if(self.b.build_is_null(address, "")?, span)?;
-                let address = self.b.build_ptr_to_int(address, self.unit.i64_type(), "")?;
-                return Ok(Val::Struct([Val::int(address)].into()));
-            }
-            (Intrinsic::Interned, [interned], _) => {
-                let address = interned.field(0)?.into_int()?;
-                let view = self.b.build_int_to_ptr(address, self.unit.ptr_type(), "")?;
-                let is_zero = self.cmp(IntPredicate::EQ, address, self.i64(0))?;
-                let none = self.unit.constant_bytes(&[0; size_of::<StringView>()]);
-                let view = self.choose(is_zero, none, view)?.into_pointer_value();
-                let (low, high) = (self.load_i64(view)?, self.load_i64(self.offset(view, 8)?)?);
-                return Ok(Val::Bytes(BytesVal::View { low, high }));
-            }
+            (Intrinsic::Intern, [text], _) => return self.intern(text.bytes()?, span),
+            (Intrinsic::Interned, [interned], _) => return self.interned(interned.field(0)?.into_int()?),
             _ => return Err(internal("an intrinsic with other arguments than its own")),
         };
         Ok(Val::Scalar(value))
+    }
+
+    /// The address that stands for bytes.
+    fn intern(&mut self, text: &BytesVal<'c>, span: Span) -> Res<Val<'c>> {
+        let (text, len) = self.bytes_slice(text)?;
+        let view = self.call_value("weld_intern", &[self.run.into(), text.into(), len.into()])?.into_pointer_value();
+        self.trap_noted_if(self.b.build_is_null(view, "")?, span)?;
+        let address = self.b.build_ptr_to_int(view, self.unit.i64_type(), "")?;
+        Ok(Val::structure(vec![Val::int(address)]))
+    }
+
+    /// The bytes that an address stands for; none for zero.
+    fn interned(&mut self, address: IntValue<'c>) -> Res<Val<'c>> {
+        let view = self.b.build_int_to_ptr(address, self.unit.ptr_type(), "")?;
+        let is_zero = self.cmp(IntPredicate::EQ, address, self.i64(0))?;
+        let none = self.unit.constant_bytes(&[0; size_of::<StringView>()]);
+        let view = self.choose(is_zero, none, view)?.into_pointer_value();
+        let (low, high) = (self.load_i64(view)?, self.load_i64(self.offset(view, 8)?)?);
+        Ok(Val::Bytes(BytesVal::View { low, high }))
     }
 }

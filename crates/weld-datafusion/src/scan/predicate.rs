@@ -30,10 +30,13 @@ const MANY_KEYS: f64 = 1e6;
 
 /// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is judged whole
 /// before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is not equal to one value
-/// is judged: often most rows have that value, zero or an empty text.
-fn passes_most(expr: &Arc<dyn PhysicalExpr>) -> bool {
+/// is judged: often most rows have that value, zero or an empty text. But not texts that other conditions leave few of.
+fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: bool) -> bool {
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        return matches!(binary.op(), Operator::IsDistinctFrom | Operator::NotLikeMatch);
+        return match binary.op() {
+            Operator::NotEq => !is_alone && !data_type.is_primitive(),
+            op => matches!(op, Operator::IsDistinctFrom | Operator::NotLikeMatch),
+        };
     }
     let is_negated_list = expr.downcast_ref::<InListExpr>().is_some_and(InListExpr::negated);
     let is_negated_like = expr.downcast_ref::<LikeExpr>().is_some_and(LikeExpr::negated);
@@ -59,10 +62,13 @@ impl ColumnPredicate {
     pub(super) fn of(predicate: &Arc<dyn PhysicalExpr>, table: &Schema) -> Result<Vec<ColumnPredicate>> {
         let now = snapshot_physical_expr(Arc::clone(predicate))?;
         let mut columns = Vec::new();
-        for (index, mut conjuncts) in by_column(&now) {
-            conjuncts.retain(|conjunct| !passes_most(conjunct));
+        let by_column = by_column(&now);
+        let is_alone = by_column.len() == 1;
+        for (index, mut conjuncts) in by_column {
+            let field = table.field(index);
+            conjuncts.retain(|conjunct| !passes_most(conjunct, field.data_type(), is_alone));
             if !conjuncts.is_empty() {
-                columns.push(ColumnPredicate::new(table.field(index), conjuncts)?);
+                columns.push(ColumnPredicate::new(field, conjuncts)?);
             }
         }
         put_in_order(&mut columns);
