@@ -11,7 +11,7 @@ const PURGE_DELAY: c_int = 15;
 
 /// Freed pages are kept so long for what is allocated next, as by jemalloc; mimalloc's own second is over between two queries of a
 /// session. The system clears pages that it gives again: of the queries of TPC-DS (scale factor 1, two partitions, three runs each) that is
-/// a tenth of the processor time, of some a quarter.
+/// a tenth of the processor time, of some a fifth.
 const PURGE_DELAY_MS: c_long = 10_000;
 
 unsafe extern "C" {

@@ -25,4 +25,10 @@ impl Machine {
         let (l1_bytes, l2_bytes) = (32 << 10, 512 << 10);
         Machine { can_compress, can_fuse, vector_bytes: 64, cache_line_bytes: 64, l1_bytes, l2_bytes }
     }
+
+    /// How many keys of a table are hashed before it is asked for them: the lines of their slots and rows take half of the
+    /// first-level cache.
+    pub(crate) fn keys_ahead(&self) -> u32 {
+        self.l1_bytes / (4 * self.cache_line_bytes)
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use weld_codegen::{Chunk, Column, Options, Value, compile};
 use weld_core::interp;
-use weld_core::ir::{Literal, Program};
+use weld_core::ir::{ExprKind, Literal, Program, build};
+use weld_core::op::Intrinsic;
 use weld_core::opt::{self, Config};
 use weld_core::ty::Type;
 use weld_core::{RuntimeErrorKind, parse_program};
@@ -321,6 +322,33 @@ fn string_search() {
                 like(t, p), starts_with(t, p), ends_with(t, p), contains(t, p), t == \"{pattern}\", t == p}}"
             ));
         }
+    }
+}
+
+/// Programs cannot call these by name: here others stand for them until the program is parsed.
+#[test]
+fn groups_of_interned_texts_are_those_of_the_texts() {
+    let source = "|v: vec[vec[u8]]|
+        let d = result(for(v, dictmerger[{u64},i64,+], |b,i,t| merge(b, {deserialize[{u64}](serialize(t)), 1L})));
+        sort(map(tovec(d), |e| {deserialize[vec[u8]](serialize(e.$0)), e.$1}), |a, b| compare(a.$0, b.$0))";
+    let mut program = parse(source);
+    program.body.rewrite(&mut |e| {
+        let ExprKind::Deserialize(of) = &mut e.kind else { return };
+        let ExprKind::Serialize(of) = &mut of.kind else { return };
+        let intrinsic = if e.ty == Type::interned() { Intrinsic::Intern } else { Intrinsic::Interned };
+        *e = build::intrinsic(intrinsic, [of.take()]);
+    });
+    let text = |text: &str| interp::Value::vec(text.bytes().map(|byte| interp::Value::Scalar(Literal::U8(byte))));
+    let texts = ["", "a", "a text that lies outside of its view", "b", "twelve bytes", "thirteen byte"];
+    let texts = interp::Value::vec((0..500).map(|i| text(texts[i * 7 % 11 % texts.len()])));
+    let expected = interp::run(&program, std::slice::from_ref(&texts), &interp::Limits::default()).expect("it runs");
+    let mut optimized = program.clone();
+    opt::optimize(&mut optimized, &Config::default());
+    for program in [&program, &optimized] {
+        let compiled = compile(program, &Options::default()).unwrap_or_else(|error| panic!("{error}\n{program}"));
+        let args = [Value::from_interp(&program.params[0].ty, &texts).expect("texts")];
+        let found = compiled.run(&Arc::new(Context::unlimited()), &args).and_then(|found| found.to_interp());
+        assert_eq!(found, Ok(expected.clone()), "{program}");
     }
 }
 

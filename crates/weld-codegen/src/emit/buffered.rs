@@ -22,7 +22,7 @@ use crate::analysis::loop_plan::{Buffered, SLOT_BYTES};
 use crate::block::Flow;
 use crate::tables::dict::row_layout;
 use crate::tables::hash::KeyMemory;
-use crate::values::Ranges;
+use crate::values::{DictVal, Ranges};
 
 /// Where the merges into a dictionary are collected.
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
         self.store_row(key_ty, entry, &key)?;
         self.store_row(ty, self.offset(entry, layout.value_offset.into())?, &value)?;
         self.store(self.element_ptr(self.unit.ll.i32_type().into(), buffer.hashes, count)?, hash)?;
-        let slot = self.slot_of(buffer.table, hash)?;
+        let slot = self.slot_of_hash(DictVal { address: buffer.table, lasting: false }, hash)?;
         self.prefetch(slot)?;
         let count = self.add_nw(count, self.i64(1))?;
         self.store(buffer.count, count)?;
@@ -129,7 +129,8 @@ impl<'c> Emitter<'c, '_> {
         e.at(ahead);
         let table_rows = e.load_ptr(e.offset(table, DictOffsets::ROWS as u64)?)?;
         e.gather_loop(count, |e, k| {
-            let slot = e.slot_of(table, hash_of(e, k)?)?;
+            let hash = hash_of(e, k)?;
+            let slot = e.slot_of_hash(DictVal { address: table, lasting: false }, hash)?;
             let number = e.and(e.load_i64(slot)?, e.i64(u32::MAX.into()))?;
             e.prefetch(e.row_ptr(table_rows, key_ty, ty, number)?)
         })?;
@@ -148,14 +149,5 @@ impl<'c> Emitter<'c, '_> {
         })?;
         e.finish()?;
         Ok(function)
-    }
-
-    /// Where the search for a hash begins.
-    fn slot_of(&self, table: PointerValue<'c>, hash: IntValue<'c>) -> Res<PointerValue<'c>> {
-        let shift =
-            self.load(self.unit.ll.i32_type(), self.offset(table, DictOffsets::SHIFT as u64)?)?.into_int_value();
-        let directory = self.load_ptr(self.offset(table, DictOffsets::DIRECTORY as u64)?)?;
-        let home = self.b.build_right_shift(self.to_i64(hash)?, self.to_i64(shift)?, false, "")?;
-        self.element_ptr(self.unit.i64_type().into(), directory, home)
     }
 }

@@ -1,6 +1,6 @@
 //! Fetching ahead: asking for the memory that a probe of a key will need.
 
-use inkwell::values::PointerValue;
+use inkwell::values::{IntValue, PointerValue};
 use weld_core::ty::Type;
 use weld_runtime::DictOffsets;
 
@@ -89,6 +89,11 @@ impl<'c> Tables<'c, '_> {
 
     fn home_slot(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
         let hash = self.hash_key(key_ty, key)?;
+        self.slot_of_hash(table, hash)
+    }
+
+    /// Where the search for a hash begins.
+    pub(crate) fn slot_of_hash(&mut self, table: DictVal<'c>, hash: IntValue<'c>) -> Res<PointerValue<'c>> {
         let shift = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::SHIFT as u64)?)?;
         self.mark_load(shift, table.lasting)?;
         let shift = self.to_i64(shift.into_int_value())?;

@@ -81,8 +81,9 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
             if is_else && branch_type != DataType::Null {
                 sql = lower_cast(inner, sql, &branch_type, &result_type, true)?;
             }
-            let is_other = |branch_type: &DataType| branch_type.is_decimal() && *branch_type != result_type;
-            if sql.value.ty != ty || !is_else && is_other(&branch_type) {
+            // A number of another scale or unit has the same Weld type.
+            let has_scale = branch_type.is_decimal() || branch_type.is_temporal();
+            if sql.value.ty != ty || !is_else && has_scale && branch_type != result_type {
                 return Err(Unsupported::new(expr, "a branch of another type"));
             }
             // As it is stored: who groups by it or compares it looks at what is under a null, too.

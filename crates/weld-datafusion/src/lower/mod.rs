@@ -169,12 +169,16 @@ impl Rows {
 
     /// Whether a column is text that is interned.
     pub(crate) fn is_interned(&self, column: usize) -> bool {
-        let row = self.data.ty.element().and_then(Type::fields);
-        let stored = self.columns[column].and_then(|slot| Some((&row?[slot.field], slot.nullable)));
-        stored.is_some_and(|(stored, nullable)| match (nullable, stored.fields()) {
-            (true, Some([value, _])) => *value == Type::interned(),
-            _ => *stored == Type::interned(),
-        })
+        self.columns[column].is_some_and(|slot| self.data.ty.element().is_some_and(|row| is_interned(row, slot)))
+    }
+}
+
+/// Whether rows of this type have text there that is interned.
+pub(crate) fn is_interned(row: &Type, slot: Slot) -> bool {
+    let stored = row.fields().map(|fields| &fields[slot.field]);
+    match (slot.nullable, stored.and_then(Type::fields)) {
+        (true, Some([value, _])) => *value == Type::interned(),
+        _ => stored == Some(&Type::interned()),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::layout::has_pointers;
 /// The merges of a loop that are collected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Buffered {
-    /// How many are merged at a time: the lines of their slots and rows take half of the first-level cache.
+    /// How many are merged at a time.
     pub(crate) strip: u32,
     /// Smaller tables stay in the second-level cache: nothing is asked for ahead.
     pub(crate) table_bytes_min: u32,
@@ -37,7 +37,5 @@ pub(super) fn find(func: &Func, params: &Params<'_>, inputs: &Inputs<'_>) -> Opt
     if !merges {
         return None;
     }
-    let machine = inputs.machine;
-    let strip = machine.l1_bytes / (4 * machine.cache_line_bytes);
-    Some(Buffered { strip, table_bytes_min: machine.l2_bytes })
+    Some(Buffered { strip: inputs.machine.keys_ahead(), table_bytes_min: inputs.machine.l2_bytes })
 }

@@ -54,7 +54,7 @@ pub(crate) struct HashAhead<'e> {
     pub(crate) builder: Vec<usize>,
     pub(crate) key_ty: &'e Type,
     pub(crate) value_ty: &'e Type,
-    /// Iterations hashed at a time: the lines of their slots and rows take half of the first-level cache.
+    /// Iterations hashed at a time.
     pub(crate) strip: u32,
     /// Smaller tables stay in the second-level cache.
     pub(crate) table_bytes_min: u32,
@@ -108,7 +108,7 @@ pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, inputs: &Input
         return None;
     }
     let machine = inputs.machine;
-    let strip = machine.l1_bytes / (4 * machine.cache_line_bytes);
+    let strip = machine.keys_ahead();
     Some(HashAhead { key, builder, key_ty, value_ty, strip, table_bytes_min: machine.l2_bytes })
 }
 

@@ -32,7 +32,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::expr::{Scope, compare, data_type, lower};
 use super::operator::read_by;
-use super::{Block, Result, Rows, Slot, Sql, Unsupported};
+use super::{Block, Result, Slot, Sql, Unsupported, is_interned};
 
 /// A join, as far as its shape tells that it has a lowering.
 #[derive(Clone, Debug)]
@@ -67,12 +67,14 @@ pub(crate) struct Table {
 
 impl Table {
     /// The build side's columns whose texts are interned.
-    pub(crate) fn interned(&self) -> impl Iterator<Item = usize> {
-        let rows = match &self.ty {
-            Type::Dict(_, rows) => Rows { data: ir::zero(rows), columns: self.columns.clone() },
-            other => Rows { data: ir::zero(other), columns: Vec::new() },
+    pub(crate) fn interned(&self) -> impl Iterator<Item = usize> + '_ {
+        let row = match &self.ty {
+            Type::Dict(_, rows) => rows.element(),
+            _ => None,
         };
-        (0..rows.columns.len()).filter(move |column| rows.is_interned(*column))
+        let columns = self.columns.iter().enumerate();
+        let interned = columns.filter(move |(_, slot)| slot.zip(row).is_some_and(|(slot, row)| is_interned(row, slot)));
+        interned.map(|(column, _)| column)
     }
 }
 
