@@ -1,14 +1,14 @@
-//! Raw memory of tables: zeroed when new, unless that is not needed, accounted, growing without a second copy where the system can do that.
+//! Raw memory of tables: zeroed when new, unless that is not needed, accounted.
 //!
 //! ```text
 //! let mut rows = Buffer::new(pool);
 //! rows.grow(64)?;          // 64 zero bytes
-//! rows.grow(1 << 30)?;     // the same 64 bytes, more zeros behind them, pages moved rather than copied
+//! rows.grow(1 << 30)?;     // the same 64 bytes, more zeros behind them
 //! ```
 //!
-//! Small buffers come from the process's allocator. Large ones are mapped: Linux then moves pages instead of bytes when
-//! they grow, and gives huge pages, without which a random access into a large table misses the TLB as well as the
-//! cache.
+//! It comes from the process's allocator, which may have pages that were in use before. The system clears those that it gives, which
+//! can take longer than what is done with them: with tables of 32 MiB and more mapped for each run, of a query with a group a row 40 %
+//! of the processor time was that.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::fmt;
@@ -17,10 +17,9 @@ use std::sync::Arc;
 
 use crate::memory::{MemoryPool, OutOfMemory};
 
-/// Buffers of this size and more are mapped. Smaller ones keep pages that the process's allocator has cleared already, which
-/// a query run again saves (TPC-H SF1 in memory: Q7 129 ms instead of 141, Q9 79 instead of 87, against mapping from 4 MiB).
-const MAPPED_MIN: usize = 32 << 20;
-/// Linux puts mappings of whole huge pages, and only those, where huge pages begin.
+/// For buffers of this size and more, huge pages are asked for: without them, a random access into a large table misses the TLB as
+/// well as the cache.
+const LARGE_MIN: usize = 32 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 /// Enough for a cache line never to be split by the 16-byte values that tables hold.
 const ALIGN: usize = 64;
@@ -88,7 +87,7 @@ impl Buffer {
         if !self.pool.try_grow(bytes - self.bytes) {
             return Err(OutOfMemory);
         }
-        match system::resize(self.start, self.bytes, bytes, zero) {
+        match resize_memory(self.start, self.bytes, bytes, zero) {
             Some(start) => {
                 self.start = start;
                 self.bytes = bytes;
@@ -105,7 +104,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            system::free(self.start, self.bytes);
+            free_memory(self.start, self.bytes);
             self.pool.shrink(self.bytes);
         }
     }
@@ -118,7 +117,7 @@ impl fmt::Debug for Buffer {
 }
 
 fn round_up(bytes: usize) -> Result<usize, OutOfMemory> {
-    let unit = if bytes >= MAPPED_MIN { HUGE_PAGE } else { ALIGN };
+    let unit = if bytes >= LARGE_MIN { HUGE_PAGE } else { ALIGN };
     bytes.checked_next_multiple_of(unit).filter(|b| *b <= isize::MAX as usize).ok_or(OutOfMemory)
 }
 
@@ -126,72 +125,18 @@ fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes, ALIGN).ok()
 }
 
-#[cfg(target_os = "linux")]
-mod system {
-    //! Two kinds of memory, told apart by their size alone.
-    use super::*;
-
-    /// Makes `old` bytes at `start` into `new` bytes, the added ones zero if they have to be. `old` is zero for the first
-    /// allocation.
-    pub(super) fn resize(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
-        if new < MAPPED_MIN {
-            return resize_heap(start, old, new, zero);
-        }
-        if old >= MAPPED_MIN {
-            // SAFETY: `start .. start + old` is a mapping that `map` made and this buffer alone owns.
-            let moved = unsafe { libc::mremap(start.as_ptr().cast(), old, new, libc::MREMAP_MAYMOVE) };
-            return advise(moved, new);
-        }
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no existing memory.
-        let mapped = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                new,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        let mapped = advise(mapped, new)?;
-        // SAFETY: both ranges hold `old` bytes and the new one was mapped just now, so they do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(start.as_ptr(), mapped.as_ptr(), old) };
-        free(start, old);
-        Some(mapped)
-    }
-
-    fn advise(mapped: *mut libc::c_void, bytes: usize) -> Option<NonNull<u8>> {
-        if mapped == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the range was mapped just now. The advice may be refused; nothing depends on it.
-        unsafe { libc::madvise(mapped, bytes, libc::MADV_HUGEPAGE) };
-        NonNull::new(mapped.cast())
-    }
-
-    pub(super) fn free(start: NonNull<u8>, bytes: usize) {
-        if bytes < MAPPED_MIN {
-            free_heap(start, bytes);
-        } else {
-            // SAFETY: a mapping of exactly this range, made by `resize`, owned by the buffer that is being dropped.
-            unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    pub(super) use super::{free_heap as free, resize_heap as resize};
-}
-
-fn resize_heap(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
+/// Makes `old` bytes at `start` into `new` bytes, the added ones zero if they have to be. `old` is zero for the first allocation.
+fn resize_memory(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
     let wanted = layout(new)?;
     if old == 0 {
         // SAFETY: `new` is not zero, as it is larger than `old`.
-        return NonNull::new(unsafe { if zero { alloc_zeroed(wanted) } else { alloc(wanted) } });
+        let start = NonNull::new(unsafe { if zero { alloc_zeroed(wanted) } else { alloc(wanted) } })?;
+        advise_huge_pages(start, new);
+        return Some(start);
     }
     // SAFETY: the block was allocated here with the layout of `old`; `new` is larger and a valid size.
     let moved = NonNull::new(unsafe { realloc(start.as_ptr(), layout(old)?, wanted.size()) })?;
+    advise_huge_pages(moved, new);
     if zero {
         // SAFETY: the block now has `new` bytes; those from `old` on are written for the first time.
         unsafe { moved.as_ptr().add(old).write_bytes(0, new - old) };
@@ -199,9 +144,22 @@ fn resize_heap(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option
     Some(moved)
 }
 
-fn free_heap(start: NonNull<u8>, bytes: usize) {
+/// Asks for huge pages in a block, if it is large.
+fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= LARGE_MIN {
+        let skipped = start.as_ptr().align_offset(HUGE_PAGE);
+        let inside = bytes.saturating_sub(skipped) / HUGE_PAGE * HUGE_PAGE;
+        // SAFETY: whole pages of the block. Advice changes nothing that is read, and may be refused.
+        unsafe { libc::madvise(start.as_ptr().wrapping_add(skipped).cast(), inside, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
+}
+
+fn free_memory(start: NonNull<u8>, bytes: usize) {
     if let (true, Some(layout)) = (bytes > 0, layout(bytes)) {
-        // SAFETY: the block was allocated by `resize_heap` with this layout.
+        // SAFETY: the block was allocated by `resize_memory` with this layout.
         unsafe { dealloc(start.as_ptr(), layout) };
     }
 }
@@ -216,7 +174,7 @@ mod tests {
         let pool = Arc::new(Limit::none());
         let mut buffer = Buffer::new(pool.clone());
         let mut filled = 0;
-        for size in [1usize, 100, 5000, MAPPED_MIN - 64, MAPPED_MIN, 3 * MAPPED_MIN, 9 * MAPPED_MIN + 1] {
+        for size in [1usize, 100, 5000, LARGE_MIN - 64, LARGE_MIN, 3 * LARGE_MIN, 9 * LARGE_MIN + 1] {
             buffer.grow(size).unwrap();
             assert!(buffer.len() >= size && pool.used() == buffer.len());
             // SAFETY: the buffer has `len` initialised bytes.

@@ -274,14 +274,14 @@ impl Run {
 }
 
 /// How many rows a plan is expected to give in a partition.
-pub(super) fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
     let partitions = plan.output_partitioning().partition_count().max(1);
     Some(gate::rows_of(plan)?.count as f64 / partitions as f64)
 }
 
 /// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
 /// `rows` have `groups`, keys come in random order and there are no more than `keys_max`.
-pub(super) fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64, keys_max: f64) -> f64 {
+fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64, keys_max: f64) -> f64 {
     let keys = keys_expected(groups, rows).min(keys_max);
     let at_end = rows_at_end.max(rows) / keys;
     // Rows a key when a table is full: never, if it holds all keys.

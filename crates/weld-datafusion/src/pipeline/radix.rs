@@ -28,8 +28,6 @@ use crate::config::WeldOptions;
 use crate::exec::Inner;
 use crate::memory::QueryMemory;
 
-use super::grouping::{ratio_of_tables, rows_expected};
-
 const PARTITION_BITS: u32 = 6;
 /// How many ranges of hashes there are. A column's rows go to as many places at once: with more, the processor's caches and its
 /// TLB do not keep up.
@@ -37,10 +35,6 @@ pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// Of so many rows for each group that makes ranges worth it the keys are counted.
 const COUNTED_ROWS_PER_GROUP: usize = 4;
-
-/// Groups to rows above which there are no ranges: what comes once is not looked for again, and to put it in order costs what it
-/// saves. Measured at an eighth, where ranges gain, and at one, where they lose up to a third; this is between.
-const RATIO_MAX: f64 = 0.5;
 
 /// Rows of a range that are processed at a time.
 const CHUNK_ROWS: usize = 8192;
@@ -59,8 +53,6 @@ pub(super) struct Radix {
     key_types: Vec<DataType>,
     /// With so many groups there are ranges.
     groups_min: usize,
-    /// In the partition.
-    rows_expected: f64,
     /// Rows as they came, until it is known whether there are.
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -130,7 +122,6 @@ impl Radix {
             keys: kernel.apart.clone(),
             key_types: Vec::new(),
             groups_min,
-            rows_expected: rows_expected(inner.source()).unwrap_or(0.0),
             batches: Vec::new(),
             rows: 0,
             memory: MemoryConsumer::new(format!("WeldExec[{partition}] rows")).register(context.memory_pool()),
@@ -159,11 +150,7 @@ impl Radix {
         if self.rows < self.groups_min.saturating_mul(COUNTED_ROWS_PER_GROUP) && !is_full {
             return Ok(Collected::More);
         }
-        let (keys, rows) = (self.count_keys()?, self.rows as f64);
-        let rows_at_end = self.rows_expected.max(rows);
-        if keys < self.groups_min as f64
-            || ratio_of_tables(keys, rows, rows_at_end, f64::INFINITY, f64::INFINITY) > RATIO_MAX
-        {
+        if self.count_keys()? < self.groups_min as f64 {
             return Ok(Collected::OneTable);
         }
         self.ranges = Some((0..PARTITIONS).map(|_| Range::default()).collect());
