@@ -178,7 +178,7 @@ def f():
 ---
 # call: [true]
 # types: ["Bool"]
-# error: type: `x` is Int64 on one path and String on another
+# error: type: `x` is String on one path and Int64 on another
 def f(c):
     x = 1
     if c:
@@ -187,7 +187,7 @@ def f(c):
 ---
 # call: [3]
 # types: ["Int"]
-# error: type: the result of `f` is Int64 on one path and None on another
+# error: type: the result of `f`` is None on one path and Int64 on another
 def f(n):
     if n > 2:
         return 1

@@ -11,7 +11,7 @@
 # expect: [-4.0, -0.5]
 # call: floor [7, 0]
 # types: ["Int", "Int"]
-# error: runtime: floor, line 4: ZeroDivisionError: integer division or modulo by zero
+# error: runtime: floor, line 3: ZeroDivisionError: integer division or modulo by zero
 # at: a // b
 # call: floor [-9223372036854775808, -1]
 # types: ["Int", "Int"]
@@ -52,7 +52,7 @@
 # call: square [9223372036854775807]
 # types: ["Int"]
 # error: runtime: Overflow
-# line: 13
+# line: 12
 
 def floor(a, b):
     return a // b, a % b
@@ -72,7 +72,7 @@ def square(x):
 # expect: [true, false, 5, true, -1]
 # call: [3, 2, 3]
 # types: ["Int", "Int", "Int"]
-# expect: [false, true, 5, true, 1]
+# expect: [false, true, 5, false, 1]
 def f(a, b, c):
     return a < b < c, not a < b, (a and b) + c, a == 1 or b == 2 and c != 3, 1 if a > b else -1
 ---

@@ -30,14 +30,16 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
                     return Err(Diagnostic::ty(function.name.span, "unsupported: __del__")
                         .with_hint("objects have no lifetime that a program sees"));
                 }
-                let def = define(function, &mut module.known, Decorators::read(&function.decorators, Target::Function)?)?;
+                let def =
+                    define(function, &mut module.known, Decorators::read(&function.decorators, Target::Function)?)?;
                 if function.params.params.is_empty() {
                     return Err(Diagnostic::ty(function.name.span, format!("the method `{name}` takes no `self`")));
                 }
                 let overloads = with_overload(methods.get(name), def)?;
                 methods.insert(name.clone(), overloads);
             }
-            StmtKind::Assign { targets, value } if matches!(&targets[..], [target] if target.as_name() == Some("layout")) => {
+            StmtKind::Assign { targets, value } if matches!(&targets[..], [target] if target.as_name() == Some("layout")) =>
+            {
                 layout = Some((value, stmt.span));
             }
             StmtKind::Pass => {}
@@ -98,7 +100,8 @@ fn bases<'a>(class: &py::Class, module: &Module<'a>) -> Result<(Vec<Rc<Trait<'a>
 
 fn params(class: &py::Class, decorators: &Decorators<'_>) -> Result<Vec<(Arc<str>, bool)>, Diagnostic> {
     let Some((text, span)) = &decorators.class else { return Ok(Vec::new()) };
-    let (name, params) = parse_class(text).map_err(|message| Diagnostic::parse(*span, format!("{text:?}: {message}")))?;
+    let (name, params) =
+        parse_class(text).map_err(|message| Diagnostic::parse(*span, format!("{text:?}: {message}")))?;
     match name == class.name.name {
         true => Ok(params),
         false => {
@@ -151,7 +154,8 @@ fn inherit<'a>(
         }
         if overloads.iter().any(|def| def.is_empty) {
             // A trait in between may have it.
-            let message = format!("the class `{class}` has no method `{name}`, which the trait `{}` requires", base.name);
+            let message =
+                format!("the class `{class}` has no method `{name}`, which the trait `{}` requires", base.name);
             return Err(Diagnostic::ty(span, message));
         }
         methods.insert(name.clone(), overloads.clone());

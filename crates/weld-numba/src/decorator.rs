@@ -83,7 +83,12 @@ impl<'a> Decorators<'a> {
                 (ExprKind::Str(text), Target::Class) => self.class = Some((text.clone(), arg.span)),
                 (ExprKind::Str(_), Target::Function) => self.signature = Some(signature_of(arg)?),
                 (ExprKind::Call { .. }, Target::Function) => self.one(arg, target)?,
-                _ => return Err(Diagnostic::ty(arg.span, format!("`@jit` takes a signature, found {}", arg.described()))),
+                _ => {
+                    return Err(Diagnostic::ty(
+                        arg.span,
+                        format!("`@jit` takes a signature, found {}", arg.described()),
+                    ));
+                }
             }
         }
         Ok(())
@@ -140,7 +145,10 @@ impl<'a> Decorators<'a> {
                 self.codegen = Some((function, text.clone(), *span));
                 Ok(())
             }
-            _ => Err(Diagnostic::ty(decorator.span, "`@codegen` takes a function and its Weld text: `@codegen(f, weld=\"..\")`")),
+            _ => Err(Diagnostic::ty(
+                decorator.span,
+                "`@codegen` takes a function and its Weld text: `@codegen(f, weld=\"..\")`",
+            )),
         }
     }
 }

@@ -71,7 +71,8 @@ fn entry<'a>(module: &Module<'a>, request: &Request<'_>) -> Result<Entry<'a>, Ve
     match class.aggregate {
         Some(_) => Ok(Entry::Aggregate(index, class)),
         None => {
-            let error = Diagnostic::ty(class.span, format!("`{name}` is a class: a function or an aggregate is called"));
+            let error =
+                Diagnostic::ty(class.span, format!("`{name}` is a class: a function or an aggregate is called"));
             Err(vec![error.with_hint("`@aggregate` makes a class one")])
         }
     }

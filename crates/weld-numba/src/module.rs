@@ -195,15 +195,16 @@ impl<'a> Collect<'a> {
             StmtKind::Pass => Ok(()),
             _ if is_docstring(stmt) => Ok(()),
             // Refused by name already.
-            StmtKind::Import(_) | StmtKind::ImportFrom { .. } | StmtKind::Unsupported(_) | StmtKind::With { .. } => Ok(()),
+            StmtKind::Import(_) | StmtKind::ImportFrom { .. } | StmtKind::Unsupported(_) | StmtKind::With { .. } => {
+                Ok(())
+            }
             StmtKind::Expr(py::Expr { kind: ExprKind::Call { callee, .. }, .. }) if callee.as_path().is_some() => {
                 let name = callee.as_path().unwrap_or_default().join(".");
                 Err(Diagnostic::ty(stmt.span, format!("unsupported: a call of `{name}` outside of functions")))
             }
             other => {
                 let message = format!("unsupported: {} outside of functions", other.described());
-                Err(Diagnostic::ty(stmt.span, message)
-                    .with_hint("a text has functions, classes and aliases of types"))
+                Err(Diagnostic::ty(stmt.span, message).with_hint("a text has functions, classes and aliases of types"))
             }
         }
     }
@@ -222,7 +223,9 @@ impl<'a> Collect<'a> {
                 "unify" => &mut self.module.unify,
                 "coercion_distance" => &mut self.module.distance,
                 _ => {
-                    let message = format!("`{name}` is no typing rule: `@overload` of types is for `unify` and `coercion_distance`");
+                    let message = format!(
+                        "`{name}` is no typing rule: `@overload` of types is for `unify` and `coercion_distance`"
+                    );
                     return Err(Diagnostic::ty(function.name.span, message));
                 }
             };
@@ -320,10 +323,7 @@ impl<'a> Collect<'a> {
 }
 
 /// The definitions of a name with one more, which must differ from them in its signature.
-pub(crate) fn with_overload<'a>(
-    known: Option<&Overloads<'a>>,
-    def: Rc<Def<'a>>,
-) -> Result<Overloads<'a>, Diagnostic> {
+pub(crate) fn with_overload<'a>(known: Option<&Overloads<'a>>, def: Rc<Def<'a>>) -> Result<Overloads<'a>, Diagnostic> {
     let Some(known) = known else { return Ok([def].into()) };
     let name = def.name();
     let twice = |message: String| Err(Diagnostic::ty(def.span(), message));
@@ -334,9 +334,10 @@ pub(crate) fn with_overload<'a>(
         }
         Some(signature) => {
             let same = |other: &&Rc<Def<'a>>| {
-                other.signature.as_ref().is_some_and(|other| {
-                    other.params == signature.params && other.constraints == signature.constraints
-                })
+                other
+                    .signature
+                    .as_ref()
+                    .is_some_and(|other| other.params == signature.params && other.constraints == signature.constraints)
             };
             match known.iter().find(same) {
                 Some(_) => twice(format!("two overloads of `{name}` take the same types")),

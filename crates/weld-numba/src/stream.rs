@@ -21,7 +21,11 @@ pub(crate) struct Stream<'a> {
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     /// `range(start, stop, step)`, as often as one likes: the first number, the step, how many there are.
-    Range { start: Expr, step: Expr, count: Expr },
+    Range {
+        start: Expr,
+        step: Expr,
+        count: Expr,
+    },
     /// `iter(..)` of a list or range.
     Iter(Value<'a>),
     Map(Value<'a>, Vec<Value<'a>>),
@@ -31,7 +35,12 @@ pub(crate) enum Source<'a> {
     /// A call of a generator: its frame holds the arguments.
     Call(Rc<Def<'a>>, FrameId),
     /// `(element for ..)`, in its frame; the first iterable is evaluated where the generator stands.
-    Comprehension { element: &'a py::Expr, clauses: &'a [py::Clause], first: Value<'a>, frame: FrameId },
+    Comprehension {
+        element: &'a py::Expr,
+        clauses: &'a [py::Clause],
+        first: Value<'a>,
+        frame: FrameId,
+    },
 }
 
 impl Stream<'_> {

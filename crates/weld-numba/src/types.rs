@@ -106,7 +106,9 @@ impl Ty {
             DataType::Scalar(kind) => Ty::Scalar(*kind),
             DataType::Text => Ty::Str,
             DataType::List(element) | DataType::FixedList(element, _) => Ty::list(Ty::of_column(element)?),
-            DataType::Struct(fields) => Ty::Tuple(fields.iter().map(|(_, ty)| Ty::of_column(ty)).collect::<Option<_>>()?),
+            DataType::Struct(fields) => {
+                Ty::Tuple(fields.iter().map(|(_, ty)| Ty::of_column(ty)).collect::<Option<_>>()?)
+            }
         })
     }
 

@@ -21,6 +21,32 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// Whether nobody reads the variable after a jump out of the block that is being run: it may be set whether one is under way.
+    pub(super) fn is_free(&self, name: &str) -> bool {
+        let frame = self.frame();
+        if frame.def.as_ref().is_none_or(|def| def.captured.contains(name)) {
+            return false;
+        }
+        let Some((inner, outer)) = frame.cursors.split_last() else { return false };
+        let also = |cursor: &super::Cursor<'a>| cursor.also.as_ref().is_some_and(|also| also.exposed.contains(name));
+        !also(inner)
+            && !outer.iter().any(|cursor| also(cursor) || cursor.last.get(name).is_some_and(|last| *last > cursor.at))
+    }
+
+    /// Makes the variables of a target that is assigned unless a jump is under way.
+    pub(super) fn declare_target(&mut self, target: &'a py::Expr) {
+        if self.place.pending.is_empty() {
+            return;
+        }
+        match &target.kind {
+            ExprKind::Name(name) if self.store.variable(self.place.frame, name).is_none() => {
+                self.declare(self.place.frame, name, Value::Unbound);
+            }
+            ExprKind::Tuple(parts) | ExprKind::List(parts) => parts.iter().for_each(|part| self.declare_target(part)),
+            _ => {}
+        }
+    }
+
     pub(super) fn assign(&mut self, target: &'a py::Expr, value: Value<'a>) -> Res<()> {
         match &target.kind {
             ExprKind::Name(name) => {

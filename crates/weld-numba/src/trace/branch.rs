@@ -31,10 +31,7 @@ impl<'a> Side<'a> {
 
 impl<'a> Tracer<'a> {
     /// Compiles a side of a branch. What it changes is taken back.
-    pub(super) fn side(
-        &mut self,
-        f: impl FnOnce(&mut Self) -> Res<(Completion, Option<Value<'a>>)>,
-    ) -> Res<Side<'a>> {
+    pub(super) fn side(&mut self, f: impl FnOnce(&mut Self) -> Res<(Completion, Option<Value<'a>>)>) -> Res<Side<'a>> {
         self.resumed(Side::empty(Completion::normal()), f)
     }
 
@@ -259,7 +256,8 @@ impl<'a> Tracer<'a> {
         }
         let mark = self.store.len();
         let is_shared = |(old, cells): &(&CellId, &BTreeSet<CellId>)| {
-            cells.len() > 1 || self.store.is_shared(**old, mark, sides[0]) && self.store.is_shared(**old, mark, sides[1])
+            cells.len() > 1
+                || self.store.is_shared(**old, mark, sides[0]) && self.store.is_shared(**old, mark, sides[1])
         };
         holders.iter().filter(is_shared).flat_map(|(_, cells)| cells.iter().copied()).collect()
     }

@@ -17,15 +17,48 @@ use crate::types::Ty;
 use crate::value::{Callable, Value};
 
 const NAMES: [&str; 35] = [
-    "range", "len", "sum", "min", "max", "abs", "int", "float", "bool", "round", "floor", "ceil", "sqrt", "exp", "log", "sin",
-    "cos", "tan", "tanh", "erf", "list", "map", "filter", "zip", "enumerate", "reduce", "scan", "iter", "next", "isinstance",
-    "unroll", "any", "all", "typeof", "pow",
+    "range",
+    "len",
+    "sum",
+    "min",
+    "max",
+    "abs",
+    "int",
+    "float",
+    "bool",
+    "round",
+    "floor",
+    "ceil",
+    "sqrt",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "erf",
+    "list",
+    "map",
+    "filter",
+    "zip",
+    "enumerate",
+    "reduce",
+    "scan",
+    "iter",
+    "next",
+    "isinstance",
+    "unroll",
+    "any",
+    "all",
+    "typeof",
+    "pow",
 ];
 
 /// The name, if something that is built in is called so.
 pub(super) fn known(name: &str) -> Option<&'static str> {
     let exceptions = EXCEPTIONS.iter().chain(&["ValueError", "UnboundLocalError", "AttributeError", "NameError"]);
-    let traits = ["Vector", "Stream", "Tuple", "List", "Number", "Integral", "Floating", "Ordered", "Iterable", "Callable"];
+    let traits =
+        ["Vector", "Stream", "Tuple", "List", "Number", "Integral", "Floating", "Ordered", "Iterable", "Callable"];
     NAMES
         .iter()
         .chain(exceptions)
@@ -71,7 +104,9 @@ impl<'a> Tracer<'a> {
                 Ok(self.scalar(build::cast(x, ScalarKind::F64)))
             }
             ("bool", [x]) => self.truth(x, span),
-            ("sqrt" | "exp" | "log" | "sin" | "cos" | "tan" | "tanh" | "erf", [x]) => self.float_function(name, x, span),
+            ("sqrt" | "exp" | "log" | "sin" | "cos" | "tan" | "tanh" | "erf", [x]) => {
+                self.float_function(name, x, span)
+            }
             ("pow", [x, y]) => self.binary(BinaryOp::Pow, x, y, span),
             ("list", []) => self.list_of(Vec::new(), span),
             ("list", [data]) => self.list_from(data, span),
@@ -283,7 +318,8 @@ impl<'a> Tracer<'a> {
         if let Value::Tuple(parts) = data {
             return self.call_builtin(name, parts.to_vec(), Vec::new(), span);
         }
-        let better = move |tracer: &mut Tracer<'a>, best: Value<'a>, other: Value<'a>| tracer.better(name, best, other, span);
+        let better =
+            move |tracer: &mut Tracer<'a>, best: Value<'a>, other: Value<'a>| tracer.better(name, best, other, span);
         let message = format!("`{name}` of nothing");
         self.fold(data, None, Rc::new(better), ("ValueError", &message), span)
     }
@@ -381,7 +417,8 @@ pub(super) fn steps(start: Expr, stop: Expr, step: Expr) -> Expr {
     if let (Some(start), Some(stop), Some(step)) = (literal(&start), literal(&stop), literal(&step))
         && step != 0
     {
-        let distance = if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
+        let distance =
+            if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
         let size = i128::from(step).abs();
         let count = if distance > 0 { (distance - 1) / size + 1 } else { 0 };
         return build::i64(i64::try_from(count).unwrap_or(i64::MAX));

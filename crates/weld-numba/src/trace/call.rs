@@ -57,7 +57,9 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         match function {
-            Value::Callable(Callable::Function(overloads, frame)) => self.invoke(overloads, *frame, args, keywords, span),
+            Value::Callable(Callable::Function(overloads, frame)) => {
+                self.invoke(overloads, *frame, args, keywords, span)
+            }
             Value::Callable(Callable::Lambda(params, body, frame)) => {
                 if let Some((name, _)) = keywords.first() {
                     return error(span, format!("a lambda takes no argument `{name}` by name"));
@@ -99,7 +101,8 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         if params.params.len() != args.len() {
-            let message = format!("a lambda of {} parameters is called with {} arguments", params.params.len(), args.len());
+            let message =
+                format!("a lambda of {} parameters is called with {} arguments", params.params.len(), args.len());
             return error(span, message);
         }
         let depth = self.depth_of_calls(span)?;
@@ -194,7 +197,8 @@ impl<'a> Tracer<'a> {
                 let of: Vec<String> = args.iter().map(|arg| self.described(arg)).collect();
                 let message = format!("the call of `{name}` with ({}) is ambiguous", of.join(", "));
                 let places = best.iter().map(|bound| bound.def.span());
-                let error = places.fold(Diagnostic::ty(span, message), |error, at| error.with_label(at, "this one fits"));
+                let error =
+                    places.fold(Diagnostic::ty(span, message), |error, at| error.with_label(at, "this one fits"));
                 Err(error.into())
             }
         }
@@ -245,7 +249,10 @@ impl<'a> Tracer<'a> {
                 (Some((_, value)), _) => arranged.push(value.clone()),
                 (None, Some(default)) => arranged.push(self.within(frame, |tracer| tracer.expr(default))?),
                 (None, None) => {
-                    return error(span, format!("TypeError: the argument `{}` of `{name}` is missing", param.name.name));
+                    return error(
+                        span,
+                        format!("TypeError: the argument `{}` of `{name}` is missing", param.name.name),
+                    );
                 }
             }
         }
@@ -289,7 +296,9 @@ impl<'a> Tracer<'a> {
         for (written, arg) in signature.params.iter().zip(args) {
             converted.push(match (written, &arg) {
                 (SigTy::List(_), Value::Stream(_)) => self.list_from(&arg, span)?,
-                (SigTy::Named(name, _), Value::List(_) | Value::Tuple(_)) if &**name == "Stream" => self.iterator(&arg, span)?,
+                (SigTy::Named(name, _), Value::List(_) | Value::Tuple(_)) if &**name == "Stream" => {
+                    self.iterator(&arg, span)?
+                }
                 _ => match self.try_resolve(written, binds, span)? {
                     Some(ty) if self.try_type(&arg).is_some() => self.coerce(&arg, &ty, span)?,
                     _ => arg,
@@ -485,7 +494,8 @@ impl<'a> Tracer<'a> {
         if !wanted.clone().eq(packed.iter().map(|arg| &arg.ty)) {
             let list = |types: Vec<&Type>| types.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
             let found = list(packed.iter().map(|arg| &arg.ty).collect());
-            let message = format!("the Weld text of `{}` takes ({}), found ({found})", def.name(), list(wanted.collect()));
+            let message =
+                format!("the Weld text of `{}` takes ({}), found ({found})", def.name(), list(wanted.collect()));
             return error(span, message);
         }
         let result = self.sources.call(&function, packed, self.flow.names());
@@ -499,7 +509,8 @@ impl<'a> Tracer<'a> {
     fn call_session(&mut self, function: &Arc<Function>, args: Vec<Value<'a>>, span: Span) -> Res<Value<'a>> {
         let name = function.source.name.clone();
         if args.len() != function.params.len() {
-            let message = format!("TypeError: `{name}` takes {} arguments, found {}", function.params.len(), args.len());
+            let message =
+                format!("TypeError: `{name}` takes {} arguments, found {}", function.params.len(), args.len());
             return error(span, message);
         }
         let mut packed = Vec::new();
@@ -524,7 +535,8 @@ impl<'a> Tracer<'a> {
         let (Ty::Scalar(kind), Some(Ty::Scalar(from))) = (ty, self.try_type(value)) else {
             return self.coerce(value, ty, span);
         };
-        let value = if from.is_float() && kind.is_integer() { self.rounded("int", value, span)? } else { value.clone() };
+        let value =
+            if from.is_float() && kind.is_integer() { self.rounded("int", value, span)? } else { value.clone() };
         let Some(e) = value.data() else { return Ok(value) };
         let e = self.bind("x", e);
         let cast = self.bind("x", build::cast(e.clone(), *kind));
@@ -554,7 +566,8 @@ fn generated(def: &Def<'_>) -> Res<Function> {
         Diagnostic::ty(*place, format!("the Weld text of `{}`: {first}", def.name())).into()
     };
     let program = weld_core::parse_program(text).map_err(wrong)?;
-    let param = |param: &weld_core::ir::Param| (program.names.name(param.sym).to_owned(), Shape::Plain(param.ty.clone()));
+    let param =
+        |param: &weld_core::ir::Param| (program.names.name(param.sym).to_owned(), Shape::Plain(param.ty.clone()));
     let params: Vec<(String, Shape)> = program.params.iter().map(param).collect();
     let result = Shape::Plain(program.body.ty.clone());
     let source = Arc::new(Source::new(def.name().to_string(), text));

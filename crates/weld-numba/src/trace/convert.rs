@@ -10,7 +10,6 @@ use crate::store::TAKEN;
 use crate::types::Ty;
 use crate::value::{Const, Value};
 
-
 impl<'a> Tracer<'a> {
     /// The value that an expression of the type stands for.
     pub(super) fn value_of(&mut self, e: Expr, ty: &Ty) -> Value<'a> {
@@ -25,7 +24,9 @@ impl<'a> Tracer<'a> {
             Ty::Tuple(parts) => {
                 let e = self.bind("tuple", e);
                 let parts = parts.iter().enumerate();
-                Value::tuple(parts.map(|(index, part)| self.value_of(build::field(e.clone(), index), part)).collect::<Vec<_>>())
+                Value::tuple(
+                    parts.map(|(index, part)| self.value_of(build::field(e.clone(), index), part)).collect::<Vec<_>>(),
+                )
             }
             Ty::Object(object) => {
                 let e = self.bind("object", e);
@@ -53,7 +54,8 @@ impl<'a> Tracer<'a> {
             Value::Object(cell, ty) => match self.store.get(*cell).clone() {
                 Value::Fields(fields) => {
                     let pairs = fields.iter().zip(&ty.fields);
-                    let packed = pairs.map(|(field, (_, ty))| self.coerced(field, ty, span)).collect::<Res<Vec<_>>>()?;
+                    let packed =
+                        pairs.map(|(field, (_, ty))| self.coerced(field, ty, span)).collect::<Res<Vec<_>>>()?;
                     build::strct(packed)
                 }
                 _ => return error(span, "internal error: an object without fields"),
@@ -81,12 +83,10 @@ impl<'a> Tracer<'a> {
             return Ok(value);
         }
         match (value, ty) {
-            (Value::Const(Const::Int(known)), Ty::Scalar(kind)) if kind.is_integer() => {
-                match fits(*known, *kind) {
-                    true => Ok(Value::Data(build::number(*kind, i128::from(*known)), ty.clone())),
-                    false => error(span, format!("{known} does not fit {ty}")),
-                }
-            }
+            (Value::Const(Const::Int(known)), Ty::Scalar(kind)) if kind.is_integer() => match fits(*known, *kind) {
+                true => Ok(Value::Data(build::number(*kind, i128::from(*known)), ty.clone())),
+                false => error(span, format!("{known} does not fit {ty}")),
+            },
             (Value::Tuple(parts), Ty::Tuple(types)) if parts.len() == types.len() => {
                 let pairs = parts.iter().zip(types.iter());
                 let parts = pairs.map(|(part, ty)| self.coerce(part, ty, span)).collect::<Res<Vec<_>>>()?;

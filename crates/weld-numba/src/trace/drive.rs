@@ -31,7 +31,7 @@ impl<'a> Tracer<'a> {
 
     /// Gives each value of an iterable to the sink.
     pub(super) fn drive(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
-        weld_core::ir::deep(|| self.drive_here(data, span, sink))
+        super::deep(|| self.drive_here(data, span, sink))
     }
 
     fn drive_here(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
@@ -70,7 +70,7 @@ impl<'a> Tracer<'a> {
                 self.drive_rest(&of, stream.state, span, sink)
             }
             _ => match self.store.get(stream.state).clone() {
-                Value::Const(known) if known == crate::value::Const::Bool(false) => self.consume(stream, span, sink),
+                Value::Const(crate::value::Const::Bool(false)) => self.consume(stream, span, sink),
                 // It has no more values.
                 Value::Const(_) => Ok(Completion::normal()),
                 Value::Data(is_used, _) => {
@@ -154,9 +154,8 @@ impl<'a> Tracer<'a> {
     fn run_generator(&mut self, body: &'a [Stmt], frame: FrameId, sink: Sink<'a>) -> Res<Completion> {
         let consumer = self.place.frame;
         let depth = self.place.handlers.len();
-        let back: Sink<'a> = Rc::new(move |tracer, value| {
-            tracer.consume_in(consumer, depth, |tracer| sink(tracer, value))
-        });
+        let back: Sink<'a> =
+            Rc::new(move |tracer, value| tracer.consume_in(consumer, depth, |tracer| sink(tracer, value)));
         self.frames[frame].sink = Some(back);
         let label = self.frames[frame].label;
         let done = self.within(frame, |tracer| tracer.block(body))?;
@@ -182,14 +181,7 @@ impl<'a> Tracer<'a> {
         })
     }
 
-    fn each_number(
-        &mut self,
-        start: &Expr,
-        step: &Expr,
-        count: &Expr,
-        span: Span,
-        sink: &Sink<'a>,
-    ) -> Res<Completion> {
+    fn each_number(&mut self, start: &Expr, step: &Expr, count: &Expr, span: Span, sink: &Sink<'a>) -> Res<Completion> {
         let (start, step) = (start.clone(), step.clone());
         self.repeat(&Over::Count(count.clone()), span, &|tracer, at| {
             let number = number_at(&start, &step, at.index);
@@ -234,7 +226,8 @@ impl<'a> Tracer<'a> {
         let depth = self.place.handlers.len();
         let [clause, rest @ ..] = clauses else {
             let value = self.within(frame, |tracer| tracer.expr(element))?;
-            return self.guarded(element.span, |tracer| tracer.consume_in(consumer, depth, |tracer| sink(tracer, value)));
+            return self
+                .guarded(element.span, |tracer| tracer.consume_in(consumer, depth, |tracer| sink(tracer, value)));
         };
         let data = match first {
             Some(first) => first,
@@ -293,7 +286,8 @@ impl<'a> Tracer<'a> {
         let stop = super::Handler { class: Some("StopIteration".into()), label: end };
         let position = self.store.cell("the position", None, Value::int(0).variable());
         let by_next = self.has_method(object, "__next__");
-        if !by_next && !(self.has_method(object, "__getitem__") && self.has_method(object, "__len__")) {
+        let is_sequence = self.has_method(object, "__getitem__") && self.has_method(object, "__len__");
+        if !by_next && !is_sequence {
             let message = format!("TypeError: {} is not iterable", self.described(object));
             return error(span, message);
         }
@@ -345,7 +339,10 @@ impl<'a> Tracer<'a> {
                             (0..count).map(|index| Value::int(start + index * step)).collect()
                         }
                         (Some(_), Some(_), Some(count)) => {
-                            let message = format!("`unroll` over {count} values: at most {} copies are made", self.limits.instances);
+                            let message = format!(
+                                "`unroll` over {count} values: at most {} copies are made",
+                                self.limits.instances
+                            );
                             return error(arg.span, message);
                         }
                         _ => return error(arg.span, "`unroll` needs a range of constants"),

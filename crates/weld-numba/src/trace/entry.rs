@@ -87,7 +87,11 @@ fn error_of(stop: Stop, entry: Span) -> Diagnostic {
 
 impl<'a> Tracer<'a> {
     /// The parameters in the order of the text, and which of them each argument is for.
-    fn params(&mut self, entry: &Entry<'a>, request: &Request<'_>) -> Result<(Vec<Param>, Vec<usize>), Vec<Diagnostic>> {
+    fn params(
+        &mut self,
+        entry: &Entry<'a>,
+        request: &Request<'_>,
+    ) -> Result<(Vec<Param>, Vec<usize>), Vec<Diagnostic>> {
         let place = entry.span();
         let skip = usize::from(matches!(entry, Entry::Aggregate(..)));
         let definitions = entry.definitions();
@@ -145,7 +149,9 @@ impl<'a> Tracer<'a> {
 
     fn entry_signature(&self, entry: &Entry<'a>, definitions: &[Rc<Def<'a>>]) -> Option<Signature> {
         match (entry, definitions) {
-            (Entry::Aggregate(_, class), _) if matches!(class.aggregate, Some(Some(_))) => class.aggregate.clone().flatten(),
+            (Entry::Aggregate(_, class), _) if matches!(class.aggregate, Some(Some(_))) => {
+                class.aggregate.clone().flatten()
+            }
             (_, [def]) => {
                 let mut signature = def.signature.clone()?;
                 if matches!(entry, Entry::Aggregate(..)) && signature.params.len() == def.function.params.params.len() {
@@ -278,14 +284,19 @@ impl<'a> Tracer<'a> {
         let lists: Vec<Value<'a>> = args.into_iter().map(|(_, value)| value).collect();
         for list in &lists {
             if !matches!(list, Value::List(_)) {
-                let message = format!("the aggregate `{}` takes a list for each parameter of `step`, found {}", class.name, self.described(list));
+                let message = format!(
+                    "the aggregate `{}` takes a list for each parameter of `step`, found {}",
+                    class.name,
+                    self.described(list)
+                );
                 return error(span, message);
             }
         }
         self.check_lengths(&lists, span)?;
         let object = self.construct(index, &[], Vec::new(), Vec::new(), span)?;
         let state = object.clone();
-        let rows = if lists.len() == 1 { lists[0].clone() } else { self.stream(StreamSource::Zip(lists.clone()), span) };
+        let rows =
+            if lists.len() == 1 { lists[0].clone() } else { self.stream(StreamSource::Zip(lists.clone()), span) };
         let is_one = lists.len() == 1;
         let sink: Sink<'a> = Rc::new(move |tracer, row| {
             let row = match &row {

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weld_core::diag::Span;
-use weld_core::ir::{build, deep};
+use weld_core::ir::build;
 use weld_core::op::Intrinsic;
 use weld_pysyntax::{self as py, CompareOp, ExprKind, UnaryOp};
 
-use super::{Completion, Frame, Res, Stop, Tracer, error};
+use super::{Completion, Frame, Res, Stop, Tracer, deep, error};
 use crate::class::written_type;
 use crate::store::FrameId;
 use crate::types::Ty;
@@ -120,8 +120,8 @@ impl<'a> Tracer<'a> {
 
     fn unknown_name(&self, name: &str, span: Span) -> Res<Value<'a>> {
         const REFUSED: [&str; 16] = [
-            "print", "eval", "exec", "input", "open", "compile", "globals", "locals", "getattr", "setattr", "str", "dict", "set",
-            "sorted", "prange", "channel",
+            "print", "eval", "exec", "input", "open", "compile", "globals", "locals", "getattr", "setattr", "str",
+            "dict", "set", "sorted", "prange", "channel",
         ];
         match REFUSED.contains(&name) {
             true => error(span, format!("unsupported: {name}")),
@@ -289,9 +289,8 @@ impl<'a> Tracer<'a> {
             return Ok(self.scalar(build::intrinsic(Intrinsic::Contains, [data, x]).at(span)));
         }
         let x = x.clone();
-        let found = move |tracer: &mut Tracer<'a>, value: Value<'a>| {
-            tracer.compare_values(CompareOp::Eq, &x, &value, span)
-        };
+        let found =
+            move |tracer: &mut Tracer<'a>, value: Value<'a>| tracer.compare_values(CompareOp::Eq, &x, &value, span);
         self.any(data, true, Rc::new(found), span)
     }
 

@@ -64,7 +64,9 @@ impl<'a> Tracer<'a> {
     /// An integer as an `i64`.
     pub(super) fn index_of(&mut self, value: &Value<'a>, span: Span) -> Res<Expr> {
         match (self.try_type(value), value.data()) {
-            (Some(Ty::Scalar(kind)), Some(e)) if kind.is_integer() => Ok(self.bind("at", build::cast(e, ScalarKind::I64))),
+            (Some(Ty::Scalar(kind)), Some(e)) if kind.is_integer() => {
+                Ok(self.bind("at", build::cast(e, ScalarKind::I64)))
+            }
             _ => error(span, format!("TypeError: an index is an integer, found {}", self.described(value))),
         }
     }
@@ -166,7 +168,8 @@ impl<'a> Tracer<'a> {
         self.require(known_true(holds), "ValueError", "slice step cannot be zero", Vec::new(), span);
         let is_plain = crate::value::literal_int(&step) == Some(1);
         let is_down = build::lt(step.clone(), build::i64(0));
-        let is_down = if crate::value::literal_int(&step).is_some_and(|step| step > 0) { build::bool(false) } else { is_down };
+        let is_down =
+            if crate::value::literal_int(&step).is_some_and(|step| step > 0) { build::bool(false) } else { is_down };
         let is_down = self.bind("is_down", is_down);
         let (none, minus, zero) = (build::i64(-1), build::i64(1), build::i64(0));
         let least = build::select(is_down.clone(), none, zero.clone());

@@ -220,9 +220,6 @@ fn half_even(tracer: &mut Tracer<'_>, x: Expr) -> Expr {
     let rest = tracer.bind("rest", build::sub(x, floor.clone()));
     let halved = build::div(floor.clone(), two);
     let is_even = build::eq(build::unary(UnaryOp::Floor, halved.clone()), halved);
-    let up = build::or(
-        build::gt(rest.clone(), half.clone()),
-        build::and(build::eq(rest, half), build::not(is_even)),
-    );
+    let up = build::or(build::gt(rest.clone(), half.clone()), build::and(build::eq(rest, half), build::not(is_even)));
     build::select(up, build::add(floor.clone(), one), floor)
 }

@@ -255,9 +255,12 @@ impl<'a> Tracer<'a> {
     fn spend(&mut self, span: Span) -> Res<()> {
         self.spent.work += 1;
         match self.spent.work > self.limits.nodes {
-            true => Err(Diagnostic::ty(span, format!("the program is too large: more than {} operations", self.limits.nodes))
-                .with_hint("calls are inlined: each call of a function is a copy of it")
-                .into()),
+            true => Err(Diagnostic::ty(
+                span,
+                format!("the program is too large: more than {} operations", self.limits.nodes),
+            )
+            .with_hint("calls are inlined: each call of a function is a copy of it")
+            .into()),
             false => Ok(()),
         }
     }
@@ -372,6 +375,11 @@ impl<'a> Tracer<'a> {
     fn exit_code(&self) -> Expr {
         self.store.get(EXIT).data().unwrap_or_else(|| build::i64(0))
     }
+}
+
+/// Runs a step of the recursion over a program with enough stack for it.
+fn deep<T>(f: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(1 << 20, 8 << 20, f)
 }
 
 /// The zero of a type, for places whose value nobody reads.

@@ -49,7 +49,9 @@ impl<'a> Tracer<'a> {
                 (Some(Ty::Str), Some(Ty::Str)) if op == BinaryOp::Add => self.concatenated(a, b, span),
                 (Some(x), Some(y)) if x.number().is_some() && y.number().is_some() => self.numbers(op, a, b, span),
                 (Some(Ty::Scalar(ScalarKind::Bool)), Some(Ty::Scalar(ScalarKind::Bool))) if is_bits(op) => {
-                    let (Some(x), Some(y)) = (a.data(), b.data()) else { return self.no_operator(op.text(), a, b, span) };
+                    let (Some(x), Some(y)) = (a.data(), b.data()) else {
+                        return self.no_operator(op.text(), a, b, span);
+                    };
                     Ok(self.scalar(bits(op, x, y).at(span)))
                 }
                 _ => self.no_operator(op.text(), a, b, span),
@@ -141,7 +143,8 @@ impl<'a> Tracer<'a> {
         let holds = match known {
             Some(_) => None,
             None => {
-                let text = if kind.is_float() { "float floor division by zero" } else { "integer division or modulo by zero" };
+                let text =
+                    if kind.is_float() { "float floor division by zero" } else { "integer division or modulo by zero" };
                 self.require(build::ne(y.clone(), number_zero(&y)), "ZeroDivisionError", text, Vec::new(), span)
             }
         };
@@ -192,7 +195,8 @@ impl<'a> Tracer<'a> {
             );
             build::let_(names, "is_low", is_low, |names, is_low| {
                 if op == BinaryOp::Mod {
-                    let signed_zero = build::select(build::lt(y.clone(), zero.clone()), build::neg(zero.clone()), zero.clone());
+                    let signed_zero =
+                        build::select(build::lt(y.clone(), zero.clone()), build::neg(zero.clone()), zero.clone());
                     let rest_or_zero = build::select(build::eq(rest.clone(), zero), signed_zero, rest.clone());
                     return build::select(is_low, build::add(rest, y), rest_or_zero);
                 }
@@ -239,13 +243,7 @@ impl<'a> Tracer<'a> {
 
     // Comparisons.
 
-    pub(super) fn compare_values(
-        &mut self,
-        op: CompareOp,
-        a: &Value<'a>,
-        b: &Value<'a>,
-        span: Span,
-    ) -> Res<Value<'a>> {
+    pub(super) fn compare_values(&mut self, op: CompareOp, a: &Value<'a>, b: &Value<'a>, span: Span) -> Res<Value<'a>> {
         if let Some(value) = self.compare_objects(op, a, b, span)? {
             return Ok(value);
         }

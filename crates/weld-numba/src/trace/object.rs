@@ -77,7 +77,10 @@ impl<'a> Tracer<'a> {
             match binds.get(name) {
                 Some(bound) => params.push(bound.clone()),
                 None => {
-                    let message = format!("the parameter `{name}` of `{}` is not known: write `{}[..](..)`", class.name, class.name);
+                    let message = format!(
+                        "the parameter `{name}` of `{}` is not known: write `{}[..](..)`",
+                        class.name, class.name
+                    );
                     return error(span, message);
                 }
             }
@@ -95,7 +98,12 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<()> {
         if args.len() + keywords.len() != ty.fields.len() {
-            let message = format!("`{}` has {} fields, found {} arguments", ty.name, ty.fields.len(), args.len() + keywords.len());
+            let message = format!(
+                "`{}` has {} fields, found {} arguments",
+                ty.name,
+                ty.fields.len(),
+                args.len() + keywords.len()
+            );
             return error(span, message);
         }
         let mut fields = Vec::new();
@@ -127,7 +135,8 @@ impl<'a> Tracer<'a> {
 
     fn check_fields(&mut self, cell: CellId, ty: &ObjectTy, span: Span) -> Res<()> {
         let Value::Fields(fields) = self.store.get(cell).clone() else { return Ok(()) };
-        let missing = fields.iter().zip(&ty.fields).find(|(field, _)| matches!(field, Value::Unbound | Value::Maybe(..)));
+        let missing =
+            fields.iter().zip(&ty.fields).find(|(field, _)| matches!(field, Value::Unbound | Value::Maybe(..)));
         match missing {
             Some((_, (name, _))) => error(span, format!("`__init__` of `{}` does not set the field `{name}`", ty.name)),
             None => Ok(()),
@@ -161,7 +170,9 @@ impl<'a> Tracer<'a> {
                     None => error(span, format!("AttributeError: `{}` has no attribute `{name}`", ty.name)),
                 }
             }
-            Value::List(_) | Value::Stream(_) => Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone()))),
+            Value::List(_) | Value::Stream(_) => {
+                Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone())))
+            }
             other => {
                 let message = format!("AttributeError: {} has no attribute `{name}`", self.described(other));
                 error(span, message)
@@ -194,7 +205,13 @@ impl<'a> Tracer<'a> {
 
     // Methods.
 
-    pub(super) fn call_method(&mut self, of: &Value<'a>, name: &str, args: Vec<Value<'a>>, span: Span) -> Res<Value<'a>> {
+    pub(super) fn call_method(
+        &mut self,
+        of: &Value<'a>,
+        name: &str,
+        args: Vec<Value<'a>>,
+        span: Span,
+    ) -> Res<Value<'a>> {
         self.call_method_with(of, name, args, Vec::new(), span)
     }
 

@@ -394,7 +394,11 @@ impl<'a> Tracer<'a> {
             "Integral" => number.is_some_and(|kind| kind.is_integer()),
             "Floating" => number.is_some_and(|kind| kind.is_float()),
             "Ordered" => number.is_some() || matches!(ty, Ty::Str | Ty::Scalar(_)) || self.class_has(ty, "__lt__"),
-            "Iterable" => matches!(ty, Ty::List(_) | Ty::Str | Ty::Tuple(_)) || self.class_has(ty, "__iter__") || self.class_extends(ty, name),
+            "Iterable" => {
+                matches!(ty, Ty::List(_) | Ty::Str | Ty::Tuple(_))
+                    || self.class_has(ty, "__iter__")
+                    || self.class_extends(ty, name)
+            }
             "List" => ty.is_list(),
             "Tuple" => matches!(ty, Ty::Tuple(_)),
             "Vector" | "Stream" | "Callable" => false,
@@ -413,7 +417,19 @@ impl<'a> Tracer<'a> {
 }
 
 pub(super) fn is_builtin_trait(name: &str) -> bool {
-    matches!(name, "Number" | "Integral" | "Floating" | "Ordered" | "Iterable" | "List" | "Tuple" | "Vector" | "Stream" | "Callable")
+    matches!(
+        name,
+        "Number"
+            | "Integral"
+            | "Floating"
+            | "Ordered"
+            | "Iterable"
+            | "List"
+            | "Tuple"
+            | "Vector"
+            | "Stream"
+            | "Callable"
+    )
 }
 
 fn mentions(written: &SigTy, name: &str) -> bool {

@@ -55,9 +55,9 @@ impl<'a> Plan<'a> {
         let all = |a: &[Plan<'a>], b: &[Plan<'a>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.agrees(b));
         match (self, other) {
             (Plan::Same(a), Plan::Same(b)) => a.is_same(b),
-            (Plan::Slot(a), Plan::Slot(b)) | (Plan::List(a), Plan::List(b)) | (Plan::Elements(a), Plan::Elements(b)) => {
-                a == b
-            }
+            (Plan::Slot(a), Plan::Slot(b))
+            | (Plan::List(a), Plan::List(b))
+            | (Plan::Elements(a), Plan::Elements(b)) => a == b,
             (Plan::Builder(a, t), Plan::Builder(b, u)) => a == b && t == u,
             (Plan::Tuple(a), Plan::Tuple(b)) | (Plan::Fields(a), Plan::Fields(b)) => all(a, b),
             (Plan::Object(a, p), Plan::Object(b, q)) => a == b && all(p, q),
@@ -83,7 +83,7 @@ pub(super) struct Join<'j, 'a> {
 
 impl<'a> Tracer<'a> {
     pub(super) fn join(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<Plan<'a>> {
-        weld_core::ir::deep(|| self.join_here(join, a, b))
+        super::deep(|| self.join_here(join, a, b))
     }
 
     fn join_here(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<Plan<'a>> {
@@ -101,14 +101,18 @@ impl<'a> Tracer<'a> {
                 _ => Ok(Plan::Same(a.clone())),
             };
         }
+        // What is known on one path only is passed on.
+        let inner = Join { is_inner: true, ..*join };
         Ok(match (a, b) {
-            (Value::Nothing, value) | (value, Value::Nothing) => self.join(join, value, value)?,
+            (Value::Nothing, value) | (value, Value::Nothing) => self.join(&inner, value, value)?,
             (Value::Maybe(_, a), Value::Maybe(_, b)) => Plan::Maybe(Box::new(self.join(join, a, b)?)),
             (Value::Maybe(_, value), Value::Unbound) | (Value::Unbound, Value::Maybe(_, value)) => {
-                Plan::Maybe(Box::new(self.join(join, value, value)?))
+                Plan::Maybe(Box::new(self.join(&inner, value, value)?))
             }
             (Value::Maybe(_, a), b) | (b, Value::Maybe(_, a)) => Plan::Maybe(Box::new(self.join(join, a, b)?)),
-            (Value::Unbound, value) | (value, Value::Unbound) => Plan::Maybe(Box::new(self.join(join, value, value)?)),
+            (Value::Unbound, value) | (value, Value::Unbound) => {
+                Plan::Maybe(Box::new(self.join(&inner, value, value)?))
+            }
             (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => Plan::Tuple(self.join_all(join, a, b)?),
             (Value::Fields(a), Value::Fields(b)) if a.len() == b.len() => Plan::Fields(self.join_all(join, a, b)?),
             (Value::List(a), Value::List(b)) => {
@@ -155,13 +159,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// The type of what is of one type or the other; `whole` makes the types of the message.
-    fn unified(
-        &mut self,
-        join: &Join<'_, 'a>,
-        a: Option<&Ty>,
-        b: Option<&Ty>,
-        whole: impl Fn(Ty) -> Ty,
-    ) -> Res<Ty> {
+    fn unified(&mut self, join: &Join<'_, 'a>, a: Option<&Ty>, b: Option<&Ty>, whole: impl Fn(Ty) -> Ty) -> Res<Ty> {
         let (Some(a), Some(b)) = (a, b) else { return error(join.span, "internal error: a list without elements") };
         if a == b {
             return Ok(a.clone());
@@ -178,7 +176,10 @@ impl<'a> Tracer<'a> {
     fn no_join<T>(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<T> {
         let message = match (a, b) {
             (Value::Callable(_), Value::Callable(_)) => {
-                format!("`{}` is one function on one path and another on another: functions are chosen when compiled", join.name)
+                format!(
+                    "`{}` is one function on one path and another on another: functions are chosen when compiled",
+                    join.name
+                )
             }
             (Value::Stream(_), Value::Stream(_)) => {
                 format!("the generator escapes: `{}` is one on one path and another on another", join.name)
@@ -234,7 +235,12 @@ impl<'a> Tracer<'a> {
                 out.push(self.builder_of(e, ty.clone()));
             }
             (Plan::Builder(..), Value::Builder(e, _)) => out.push(e.clone()),
-            _ => return Err(Stop::from(weld_core::diag::Diagnostic::ty(span, "internal error: a value changed its kind"))),
+            _ => {
+                return Err(Stop::from(weld_core::diag::Diagnostic::ty(
+                    span,
+                    "internal error: a value changed its kind",
+                )));
+            }
         }
         Ok(())
     }

@@ -134,7 +134,9 @@ impl<'a> Tracer<'a> {
         };
         match (&stream.source, self.store.get(stream.state).clone()) {
             (Source::Range { .. }, _) => {
-                Err(weld_core::diag::Diagnostic::ty(span, "TypeError: a range is no iterator").with_hint("`iter(..)` makes one").into())
+                Err(weld_core::diag::Diagnostic::ty(span, "TypeError: a range is no iterator")
+                    .with_hint("`iter(..)` makes one")
+                    .into())
             }
             (Source::Iter(of), _) => {
                 let of = of.clone();
@@ -223,7 +225,9 @@ impl<'a> Tracer<'a> {
         for (index, source) in sources.iter_mut().enumerate() {
             if index != pushed && !self.is_indexed(source) {
                 *source = match source.clone() {
-                    Value::Stream(stream) if !matches!(stream.source, Source::Iter(_)) => self.collected(&stream, span)?,
+                    Value::Stream(stream) if !matches!(stream.source, Source::Iter(_)) => {
+                        self.collected(&stream, span)?
+                    }
                     other => self.list_from(&other, span)?,
                 };
             }

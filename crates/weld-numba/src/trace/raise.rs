@@ -33,7 +33,8 @@ pub(super) fn is_exception(name: &str) -> bool {
 impl<'a> Tracer<'a> {
     /// The handler of an exception of a class: the innermost that names it.
     pub(super) fn handler(&self, class: &str) -> Option<Label> {
-        let catches = |handler: &&Handler| handler.class.as_deref().is_none_or(|caught| caught == class || caught == "Exception");
+        let catches =
+            |handler: &&Handler| handler.class.as_deref().is_none_or(|caught| caught == class || caught == "Exception");
         self.place.handlers.iter().rev().find_map(|clauses| clauses.iter().find(catches)).map(|handler| handler.label)
     }
 
@@ -146,9 +147,9 @@ impl<'a> Tracer<'a> {
             let label = self.label();
             clauses.push((classes, label));
         }
-        let catching = clauses.iter().flat_map(|(classes, label)| {
-            classes.iter().map(|class| Handler { class: class.clone(), label: *label })
-        });
+        let catching = clauses
+            .iter()
+            .flat_map(|(classes, label)| classes.iter().map(|class| Handler { class: class.clone(), label: *label }));
         self.place.handlers.push(catching.collect());
         // What the handlers read has to be kept.
         let mut done = self.block(body);

@@ -40,7 +40,9 @@ impl<'a> Tracer<'a> {
         match self.run_rule(&def, [from, to], span)? {
             Ok(value) => match value.const_int().and_then(|distance| u32::try_from(distance).ok()) {
                 Some(distance) => Ok(Some(distance)),
-                None => error(def.span(), format!("`coercion_distance` gives a number, found {}", self.described(&value))),
+                None => {
+                    error(def.span(), format!("`coercion_distance` gives a number, found {}", self.described(&value)))
+                }
             },
             Err(_) => Ok(None),
         }
@@ -68,7 +70,12 @@ impl<'a> Tracer<'a> {
     }
 
     fn is_written(&mut self, written: &SigTy, ty: &Ty, span: Span) -> Res<bool> {
-        Ok(self.match_type(written, ty, &mut Binds::default(), span)? == Some(0))
+        // Without a look at distances, which rules give.
+        let mut binds = Binds::default();
+        match self.try_resolve(written, &binds, span)? {
+            Some(wanted) => Ok(wanted == *ty),
+            None => Ok(self.match_type(written, ty, &mut binds, span)?.is_some()),
+        }
     }
 
     /// Runs a rule when the program is compiled; the text of what it raises is the inner error.
@@ -100,10 +107,7 @@ impl<'a> Tracer<'a> {
         for def in overloads.iter() {
             let Some(signature) = &def.signature else { continue };
             let [param] = &signature.params[..] else { continue };
-            let mut binds = Binds::default();
-            if self.match_type(param, from, &mut binds, def.span())? == Some(0)
-                && self.match_type(&signature.result, to, &mut binds, def.span())? == Some(0)
-            {
+            if self.is_written(param, from, def.span())? && self.is_written(&signature.result, to, def.span())? {
                 return Ok(Some(def.clone()));
             }
         }

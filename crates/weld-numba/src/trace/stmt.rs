@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use weld_core::diag::Span;
-use weld_core::ir::{build, deep};
+use weld_core::ir::build;
 use weld_pysyntax::{self as py, ExprKind, Stmt, StmtKind};
 
 use super::branch::Side;
 use super::repeat::Over;
-use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, error};
+use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, deep, error};
 use crate::decorator::{Decorators, Target};
 use crate::module::{define, is_docstring, with_overload};
 use crate::names::Uses;
@@ -109,6 +109,13 @@ impl<'a> Tracer<'a> {
             StmtKind::Expr(e) => self.expr_statement(e),
             StmtKind::Assign { targets, value } => {
                 let value = self.expr(value)?.variable();
+                if let [py::Expr { kind: ExprKind::Name(name), .. }] = &targets[..]
+                    && self.is_free(name)
+                {
+                    self.assign(&targets[0], value)?;
+                    return Ok(Completion::normal());
+                }
+                targets.iter().for_each(|target| self.declare_target(target));
                 self.guarded(span, |tracer| {
                     for target in targets {
                         tracer.assign(target, value.clone())?;
@@ -138,12 +145,9 @@ impl<'a> Tracer<'a> {
             StmtKind::Try { body, handlers, orelse, finally } => {
                 let uses = self.known.stmt(stmt);
                 self.prepare(&uses);
-                let done = {
-                    self.begin_block(&[], Some(uses));
-                    let done = self.try_statement(body, handlers, orelse, finally, span);
-                    self.frame_mut().cursors.pop();
-                    done
-                };
+                self.begin_block(&[], Some(uses));
+                let done = self.try_statement(body, handlers, orelse, finally, span);
+                self.frame_mut().cursors.pop();
                 done
             }
             StmtKind::Raise { exception, .. } => self.raise_statement(exception.as_ref(), span),
@@ -188,6 +192,8 @@ impl<'a> Tracer<'a> {
 
     fn return_statement(&mut self, value: Option<&'a py::Expr>, span: Span) -> Res<Completion> {
         let value = match value {
+            // What a typing rule gives is known when the program is compiled.
+            Some(value) if self.place.is_rule => self.expr(value)?,
             Some(value) => self.expr(value)?.variable(),
             None => Value::None,
         };
@@ -207,7 +213,9 @@ impl<'a> Tracer<'a> {
         let labels = self.store.variable(self.place.frame, LOOP).map(|cell| self.store.get(cell).clone());
         let label = match labels {
             Some(Value::Tuple(labels)) => labels[usize::from(!is_break)].const_int().unwrap_or(0),
-            _ => return error(span, if is_break { "`break` outside of a loop" } else { "`continue` outside of a loop" }),
+            _ => {
+                return error(span, if is_break { "`break` outside of a loop" } else { "`continue` outside of a loop" });
+            }
         };
         self.store.set(EXIT, Value::int(label));
         Ok(Completion::exit(label))
