@@ -1,6 +1,6 @@
 //! The definitions of a text: functions with their overloads, classes, traits, aliases of types, typing rules.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -175,6 +175,7 @@ pub(crate) fn collect<'a>(tree: &'a py::Module) -> Result<Module<'a>, Vec<Diagno
             errors.push(error);
         }
     }
+    errors.extend(collect.circular_alias());
     errors.sort_by_key(|error| error.span.start);
     errors.dedup_by_key(|error| error.span);
     if errors.is_empty() { Ok(collect.module) } else { Err(errors) }
@@ -283,6 +284,34 @@ impl<'a> Collect<'a> {
         })?;
         self.module.aliases.insert(name.clone(), ty);
         Ok(())
+    }
+
+    /// The error of an alias that stands for itself by way of others.
+    fn circular_alias(&self) -> Option<Diagnostic> {
+        let aliases = &self.module.aliases;
+        let mut known: Vec<&Arc<str>> = aliases.keys().collect();
+        known.sort();
+        let is_circular = |name: &&Arc<str>| {
+            let (mut seen, mut left) = (HashSet::new(), vec![*name]);
+            let mut names = Vec::new();
+            while let Some(next) = left.pop() {
+                names.clear();
+                aliases.get(next).into_iter().for_each(|ty| ty.names(&mut names));
+                if names.contains(*name) {
+                    return true;
+                }
+                left.extend(
+                    names
+                        .iter()
+                        .filter_map(|name| aliases.get_key_value(name))
+                        .map(|(name, _)| name)
+                        .filter(|name| seen.insert((*name).clone())),
+                );
+            }
+            false
+        };
+        let name = known.into_iter().find(is_circular)?;
+        Some(Diagnostic::ty(Span::new(0, 0), format!("the alias `{name}` stands for itself")))
     }
 
     /// Lets a Weld text stand for a function or method.

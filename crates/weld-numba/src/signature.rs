@@ -37,6 +37,25 @@ impl Signature {
     }
 }
 
+impl SigTy {
+    /// The names of types in it.
+    pub(crate) fn names(&self, names: &mut Vec<Arc<str>>) {
+        match self {
+            SigTy::Var(_) | SigTy::Int(_) => {}
+            SigTy::Named(name, args) => {
+                names.push(name.clone());
+                args.iter().for_each(|arg| arg.names(names));
+            }
+            SigTy::List(element) => element.names(names),
+            SigTy::Tuple(parts) => parts.iter().for_each(|part| part.names(names)),
+            SigTy::Function(params, result) => {
+                params.iter().for_each(|param| param.names(names));
+                result.names(names);
+            }
+        }
+    }
+}
+
 /// Reads a type; else what is wrong with it.
 pub(crate) fn parse_type(text: &str) -> Result<SigTy, String> {
     let mut parser = Parser::new(text)?;

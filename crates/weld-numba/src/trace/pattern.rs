@@ -43,6 +43,7 @@ impl<'a> Tracer<'a> {
 
     /// The same; none where a variable stands for nothing yet, or what is written is no type of a value of the run.
     pub(super) fn try_resolve(&mut self, written: &SigTy, binds: &Binds, span: Span) -> Res<Option<Ty>> {
+        self.spend(span)?;
         Ok(match written {
             SigTy::Var(name) => match binds.get(name) {
                 Some(TyArg::Ty(ty)) => Some(ty.clone()),
@@ -60,7 +61,7 @@ impl<'a> Tracer<'a> {
                 parts.collect::<Res<Option<Vec<_>>>>()?.map(|parts| Ty::Tuple(parts.into()))
             }
             SigTy::Function(..) | SigTy::Int(_) => None,
-            SigTy::Named(name, args) => return self.resolve_named(name, args, binds, span),
+            SigTy::Named(name, args) => return super::deep(|| self.resolve_named(name, args, binds, span)),
         })
     }
 
@@ -85,11 +86,7 @@ impl<'a> Tracer<'a> {
         if let Some(alias) = self.module.aliases.get(name)
             && args.is_empty()
         {
-            let alias = alias.clone();
-            if alias == SigTy::Named(name.clone(), Vec::new()) {
-                return error(span, format!("the alias `{name}` stands for itself"));
-            }
-            return self.try_resolve(&alias, &Binds::default(), span);
+            return self.try_resolve(alias, &Binds::default(), span);
         }
         if let Some(index) = self.module.class(name) {
             let class = self.module.classes[index].clone();
@@ -433,12 +430,9 @@ pub(super) fn is_builtin_trait(name: &str) -> bool {
 }
 
 fn mentions(written: &SigTy, name: &str) -> bool {
-    match written {
-        SigTy::Named(other, args) => &**other == name || args.iter().any(|arg| mentions(arg, name)),
-        SigTy::List(element) => mentions(element, name),
-        SigTy::Tuple(parts) => parts.iter().any(|part| mentions(part, name)),
-        _ => false,
-    }
+    let mut names = Vec::new();
+    written.names(&mut names);
+    names.iter().any(|other| &**other == name)
 }
 
 /// For messages.

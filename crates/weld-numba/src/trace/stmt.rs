@@ -214,7 +214,10 @@ impl<'a> Tracer<'a> {
         let label = match labels {
             Some(Value::Tuple(labels)) => labels[usize::from(!is_break)].const_int().unwrap_or(0),
             _ => {
-                return error(span, if is_break { "`break` outside of a loop" } else { "`continue` outside of a loop" });
+                return error(
+                    span,
+                    if is_break { "`break` outside of a loop" } else { "`continue` outside of a loop" },
+                );
             }
         };
         self.store.set(EXIT, Value::int(label));
