@@ -45,7 +45,35 @@ impl<'a> Tracer<'a> {
             };
             named.push((name.name.clone(), self.expr(&keyword.value)?));
         }
+        let args = match (&function, callee.as_name()) {
+            (Value::Callable(Callable::Lambda(..) | Callable::Function(..)), Some(name)) if named.is_empty() => {
+                self.of_one_type(name, args, span)?
+            }
+            _ => args,
+        };
         self.call(&function, args, named, span)
+    }
+
+    /// The arguments of a call of a function that is an argument itself: of the types that it was called with before.
+    fn of_one_type(&mut self, name: &str, args: Vec<Value<'a>>, span: Span) -> Res<Vec<Value<'a>>> {
+        let is_param = |def: &Rc<Def<'a>>| def.function.params.params.iter().any(|param| &*param.name.name == name);
+        let types: Option<Vec<Ty>> = args.iter().map(|arg| self.try_type(arg)).collect();
+        let (true, Some(types)) = (self.frame().def.as_ref().is_some_and(is_param), types) else { return Ok(args) };
+        let Some(known) = self.frame().calls.get(name).filter(|known| known.len() == args.len()).cloned() else {
+            self.frame_mut().calls.insert(name.into(), types);
+            return Ok(args);
+        };
+        let mut converted = Vec::new();
+        for ((arg, ty), known) in args.iter().zip(&types).zip(&known) {
+            match self.unify(known, ty, span)? {
+                Some(both) => converted.push(self.coerce(arg, &both, span)?),
+                None => {
+                    let message = format!("`{name}` is called with {known} and with {ty}: an argument has one type");
+                    return error(span, message);
+                }
+            }
+        }
+        Ok(converted)
     }
 
     /// A call of a value.
@@ -397,6 +425,7 @@ impl<'a> Tracer<'a> {
             sink: None,
             arguments: args.iter().filter_map(is_list).collect(),
             cursors: Vec::new(),
+            calls: Default::default(),
             is_captured,
         });
         for (var, bound) in binds.iter() {

@@ -330,6 +330,7 @@ impl<'a> Tracer<'a> {
             sink: None,
             arguments: Vec::new(),
             cursors: Vec::new(),
+            calls: Default::default(),
             is_captured: true,
         });
         id

@@ -120,6 +120,8 @@ struct Frame<'a> {
     /// The lists that are arguments: they may not be changed.
     arguments: Vec<CellId>,
     cursors: Vec<Cursor<'a>>,
+    /// The types of arguments that each function which is an argument was called with: it has one type.
+    calls: HashMap<Arc<str>, Vec<Ty>>,
     /// Whether a function inside may outlive it.
     is_captured: bool,
 }
@@ -214,6 +216,7 @@ impl<'a> Tracer<'a> {
             sink: None,
             arguments: Vec::new(),
             cursors: Vec::new(),
+            calls: Default::default(),
             is_captured: true,
         };
         Tracer {
