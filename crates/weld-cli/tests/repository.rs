@@ -43,7 +43,10 @@ fn dependencies_point_one_way() {
             "weld-tensor" | "weld-pysyntax" => &["weld-core", "weld-frontend"],
             "weld-ttl" | "weld-ocannl" => &["weld-core", "weld-frontend", "weld-tensor"],
             "weld-gtscript" => &["weld-core", "weld-frontend", "weld-tensor", "weld-pysyntax"],
-            "weld-languages" => &["weld-core", "weld-frontend", "weld-ttl", "weld-gtscript", "weld-ocannl"],
+            "weld-numba" => &["weld-core", "weld-frontend", "weld-pysyntax"],
+            "weld-languages" => {
+                &["weld-core", "weld-frontend", "weld-ttl", "weld-gtscript", "weld-ocannl", "weld-numba"]
+            }
             "weld-datafusion" => &[
                 "weld-core",
                 "weld-runtime",
@@ -84,7 +87,7 @@ fn lower_levels_do_not_know_the_machinery_above() {
         for dependency in &dependencies {
             let forbidden = match name.as_str() {
                 "weld-core" | "weld-runtime" | "weld-frontend" | "weld-tensor" | "weld-pysyntax" | "weld-ttl"
-                | "weld-gtscript" | "weld-ocannl" | "weld-languages" => {
+                | "weld-gtscript" | "weld-ocannl" | "weld-numba" | "weld-languages" => {
                     is_llvm(dependency) || is_arrow(dependency) || dependency.starts_with("datafusion")
                 }
                 "weld-codegen" => is_arrow(dependency) || dependency.starts_with("datafusion"),
@@ -112,6 +115,7 @@ fn unsafe_code_is_forbidden_where_it_has_no_business() {
         "ttl",
         "gtscript",
         "ocannl",
+        "numba",
         "languages",
     ];
     let languages = languages.iter().map(|name| format!("weld-{name}/src/lib.rs"));

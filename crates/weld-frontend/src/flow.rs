@@ -30,6 +30,17 @@ pub struct Flow {
     loops: Vec<Loop>,
 }
 
+/// What was bound in a block that is not ended yet.
+#[derive(Debug, Default)]
+pub struct Block(Vec<Binding>);
+
+impl Block {
+    /// Whether nothing was bound.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A loop whose body is being made.
 #[derive(Debug)]
 struct Loop {
@@ -94,6 +105,27 @@ impl Flow {
             value = self.close(value);
         }
         value
+    }
+
+    /// Takes what was bound in the block that was opened last, and ends the block: [`resume`](Flow::resume) goes on with it. What a
+    /// branch gives may depend on the other branch.
+    pub fn suspend(&mut self) -> Block {
+        Block(self.blocks.pop().unwrap_or_default())
+    }
+
+    /// Opens a block with what was bound in it before.
+    pub fn resume(&mut self, block: Block) {
+        self.blocks.push(block.0);
+    }
+
+    /// How many blocks are open.
+    pub fn depth(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Drops all blocks but the `depth` outermost ones.
+    pub fn discard(&mut self, depth: usize) {
+        self.blocks.truncate(depth);
     }
 
     // Branches.

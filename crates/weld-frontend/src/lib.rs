@@ -39,7 +39,7 @@ mod source;
 pub use args::{Arg, Args, Known, Sizes, missing};
 pub use call::Given;
 pub use data_type::DataType;
-pub use flow::Flow;
+pub use flow::{Block, Flow};
 pub use function::{Function, Param};
 pub use library::Library;
 pub use shape::{Array, Axes, Shape};

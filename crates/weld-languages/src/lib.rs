@@ -26,6 +26,8 @@ static LANGUAGES: &[&dyn Language] = &[
     &weld_gtscript::GtScript,
     #[cfg(feature = "ocannl")]
     &weld_ocannl::Ocannl,
+    #[cfg(feature = "python")]
+    &weld_numba::Python,
 ];
 
 /// All of them, in a fixed order.

@@ -21,7 +21,7 @@ pub struct Definition<'a> {
 }
 
 impl<'a> Definition<'a> {
-    /// The last definition of a text. The languages are `weld`, `ttl`, `gtscript` and `ocannl`.
+    /// The last definition of a text. The languages are `weld`, `ttl`, `gtscript`, `ocannl` and `python`.
     pub fn new(language: &'a str, text: &'a str) -> Definition<'a> {
         Definition { language, text, entry: None, args: Vec::new(), library: None, options: Options::default() }
     }

@@ -1,0 +1,377 @@
+//! The definitions of a text: functions with their overloads, classes, traits, aliases of types, typing rules.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weld_core::diag::{Diagnostic, Span};
+use weld_pysyntax::{self as py, ExprKind, Stmt, StmtKind};
+
+use crate::class;
+use crate::decorator::{Decorators, Target};
+use crate::names::{Known, NameSet, yields};
+use crate::signature::{SigTy, Signature};
+
+/// One definition of a function or method.
+#[derive(Debug)]
+pub(crate) struct Def<'a> {
+    pub(crate) function: &'a py::Function,
+    pub(crate) signature: Option<Signature>,
+    /// The parameters whose arguments keep what is known of them.
+    pub(crate) specialize: Vec<usize>,
+    /// The Weld text that stands for it, with its place.
+    pub(crate) weld: Option<(Arc<str>, Span)>,
+    /// Whether its implementation is missing: the body is `...`.
+    pub(crate) is_empty: bool,
+    pub(crate) is_generator: bool,
+    /// The variables of its own, and those that functions inside read.
+    pub(crate) locals: NameSet<'a>,
+    pub(crate) captured: NameSet<'a>,
+}
+
+impl Def<'_> {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.function.name.name
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.function.name.span
+    }
+}
+
+pub(crate) type Overloads<'a> = Rc<[Rc<Def<'a>>]>;
+
+/// A class with a layout.
+#[derive(Debug)]
+pub(crate) struct Class<'a> {
+    pub(crate) name: Arc<str>,
+    pub(crate) span: Span,
+    /// Its parameters, with whether each is a number.
+    pub(crate) params: Vec<(Arc<str>, bool)>,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) methods: BTreeMap<Arc<str>, Overloads<'a>>,
+    pub(crate) traits: Vec<Rc<Trait<'a>>>,
+    /// The signature of its `step`, if it is an aggregate.
+    pub(crate) aggregate: Option<Option<Signature>>,
+}
+
+/// A field of a layout.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: Arc<str>,
+    pub(crate) ty: SigTy,
+    pub(crate) is_immutable: bool,
+    pub(crate) span: Span,
+}
+
+/// What objects of a class can do, whatever the class.
+#[derive(Debug)]
+pub(crate) struct Trait<'a> {
+    pub(crate) name: Arc<str>,
+    pub(crate) bases: Vec<Rc<Trait<'a>>>,
+    /// The methods; one that a class must have is empty.
+    pub(crate) methods: BTreeMap<Arc<str>, Overloads<'a>>,
+}
+
+impl<'a> Trait<'a> {
+    /// Whether it is the trait or one that it extends.
+    pub(crate) fn extends(&self, name: &str) -> bool {
+        &*self.name == name || self.bases.iter().any(|base| base.extends(name))
+    }
+}
+
+/// A rule of `unify` or `coercion_distance`: for these two types.
+#[derive(Debug)]
+pub(crate) struct Rule<'a> {
+    pub(crate) types: [SigTy; 2],
+    pub(crate) def: Rc<Def<'a>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Module<'a> {
+    pub(crate) functions: HashMap<Arc<str>, Overloads<'a>>,
+    pub(crate) classes: Vec<Rc<Class<'a>>>,
+    pub(crate) traits: Vec<Rc<Trait<'a>>>,
+    pub(crate) aliases: HashMap<Arc<str>, SigTy>,
+    pub(crate) unify: Vec<Rule<'a>>,
+    pub(crate) distance: Vec<Rule<'a>>,
+    /// Names of functions and classes in the order of their last definitions.
+    pub(crate) entries: Vec<Arc<str>>,
+    pub(crate) known: Known<'a>,
+}
+
+impl<'a> Module<'a> {
+    pub(crate) fn class(&self, name: &str) -> Option<usize> {
+        self.classes.iter().position(|class| &*class.name == name)
+    }
+
+    pub(crate) fn trait_(&self, name: &str) -> Option<&Rc<Trait<'a>>> {
+        self.traits.iter().find(|known| &*known.name == name)
+    }
+}
+
+/// A definition of a function that stands anywhere.
+pub(crate) fn define<'a>(
+    function: &'a py::Function,
+    known: &mut Known<'a>,
+    decorators: Decorators,
+) -> Result<Rc<Def<'a>>, Diagnostic> {
+    check_params(&function.params, function.name.span)?;
+    let body = match &function.body[..] {
+        [first, rest @ ..] if is_docstring(first) => rest,
+        body => body,
+    };
+    let uses = known.block(&function.body);
+    let mut locals = uses.assigned;
+    locals.extend(function.params.params.iter().map(|param| &*param.name.name));
+    let params = function.params.params.len();
+    if let Some(signature) = &decorators.signature
+        && signature.params.len() != params
+        && signature.params.len() + 1 != params
+    {
+        let message = format!(
+            "the signature of `{}` has {} parameters, the function {params}",
+            function.name.name,
+            signature.params.len()
+        );
+        return Err(Diagnostic::ty(function.name.span, message));
+    }
+    Ok(Rc::new(Def {
+        function,
+        signature: decorators.signature,
+        specialize: decorators.specialize,
+        weld: None,
+        is_empty: body.iter().all(|stmt| matches!(&stmt.kind, StmtKind::Expr(e) if e.kind == ExprKind::Ellipsis)),
+        is_generator: yields(&function.body),
+        locals,
+        captured: uses.captured,
+    }))
+}
+
+fn check_params(params: &py::Params, span: Span) -> Result<(), Diagnostic> {
+    let refuse = |what: &str| Err(Diagnostic::ty(span, format!("unsupported: {what}")));
+    match (&params.rest, &params.keywords) {
+        (Some(name), _) => refuse(&format!("the parameter `*{}`", name.name)),
+        (_, Some(name)) => refuse(&format!("the parameter `**{}`", name.name)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn is_docstring(stmt: &Stmt) -> bool {
+    matches!(&stmt.kind, StmtKind::Expr(e) if matches!(e.kind, ExprKind::Str(_)))
+}
+
+/// All definitions, or everything that is wrong with them.
+pub(crate) fn collect<'a>(tree: &'a py::Module) -> Result<Module<'a>, Vec<Diagnostic>> {
+    let mut errors = crate::refuse::unsupported(&tree.body);
+    let mut collect = Collect { module: Module::default(), generators: Vec::new() };
+    for stmt in &tree.body {
+        if let Err(error) = collect.stmt(stmt) {
+            errors.push(error);
+        }
+    }
+    for (target, text, place) in std::mem::take(&mut collect.generators) {
+        if let Err(error) = collect.generate(target, text, place) {
+            errors.push(error);
+        }
+    }
+    errors.extend(collect.circular_alias());
+    errors.sort_by_key(|error| error.span.start);
+    errors.dedup_by_key(|error| error.span);
+    if errors.is_empty() { Ok(collect.module) } else { Err(errors) }
+}
+
+struct Collect<'a> {
+    module: Module<'a>,
+    /// What `@codegen` says: the function, the text, its place.
+    generators: Vec<(&'a py::Expr, Arc<str>, Span)>,
+}
+
+impl<'a> Collect<'a> {
+    fn stmt(&mut self, stmt: &'a Stmt) -> Result<(), Diagnostic> {
+        match &stmt.kind {
+            StmtKind::Function(function) => self.function(function),
+            StmtKind::Class(class) => self.class(class),
+            StmtKind::Assign { targets, value } => self.alias(targets, value),
+            StmtKind::Pass => Ok(()),
+            _ if is_docstring(stmt) => Ok(()),
+            // Refused by name already.
+            StmtKind::Import(_) | StmtKind::ImportFrom { .. } | StmtKind::Unsupported(_) | StmtKind::With { .. } => {
+                Ok(())
+            }
+            StmtKind::Expr(py::Expr { kind: ExprKind::Call { callee, .. }, .. }) if callee.as_path().is_some() => {
+                let name = callee.as_path().unwrap_or_default().join(".");
+                Err(Diagnostic::ty(stmt.span, format!("unsupported: a call of `{name}` outside of functions")))
+            }
+            other => {
+                let message = format!("unsupported: {} outside of functions", other.described());
+                Err(Diagnostic::ty(stmt.span, message).with_hint("a text has functions, classes and aliases of types"))
+            }
+        }
+    }
+
+    fn function(&mut self, function: &'a py::Function) -> Result<(), Diagnostic> {
+        let decorators = Decorators::read(&function.decorators, Target::Function)?;
+        if let Some((target, text, place)) = decorators.codegen {
+            self.generators.push((target, text, place));
+            return Ok(());
+        }
+        let name = &function.name.name;
+        let rule = decorators.types.clone();
+        let def = define(function, &mut self.module.known, decorators)?;
+        if let Some(types) = rule {
+            let rules = match &**name {
+                "unify" => &mut self.module.unify,
+                "coercion_distance" => &mut self.module.distance,
+                _ => {
+                    let message = format!(
+                        "`{name}` is no typing rule: `@overload` of types is for `unify` and `coercion_distance`"
+                    );
+                    return Err(Diagnostic::ty(function.name.span, message));
+                }
+            };
+            if function.params.params.len() != 2 {
+                return Err(Diagnostic::ty(function.name.span, format!("`{name}` takes 2 types")));
+            }
+            rules.push(Rule { types, def });
+            return Ok(());
+        }
+        self.taken(name, function.name.span)?;
+        let known = self.module.functions.get(name).cloned();
+        let overloads = with_overload(known.as_ref(), def)?;
+        self.module.functions.insert(name.clone(), overloads);
+        self.entry(name);
+        Ok(())
+    }
+
+    fn entry(&mut self, name: &Arc<str>) {
+        self.module.entries.retain(|known| known != name);
+        self.module.entries.push(name.clone());
+    }
+
+    /// The error of a name that a class, trait or alias has.
+    fn taken(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
+        let module = &self.module;
+        match module.class(name).is_some() || module.trait_(name).is_some() || module.aliases.contains_key(name) {
+            true => Err(Diagnostic::ty(span, format!("`{name}` is defined twice"))),
+            false => Ok(()),
+        }
+    }
+
+    fn class(&mut self, class: &'a py::Class) -> Result<(), Diagnostic> {
+        self.taken(&class.name.name, class.name.span)?;
+        if self.module.functions.contains_key(&class.name.name) {
+            return Err(Diagnostic::ty(class.name.span, format!("`{}` is defined twice", class.name.name)));
+        }
+        match class::read(class, &mut self.module)? {
+            class::Read::Class(class) => {
+                self.entry(&class.name);
+                self.module.classes.push(Rc::new(class));
+            }
+            class::Read::Trait(read) => self.module.traits.push(Rc::new(read)),
+        }
+        Ok(())
+    }
+
+    fn alias(&mut self, targets: &'a [py::Expr], value: &'a py::Expr) -> Result<(), Diagnostic> {
+        let [py::Expr { kind: ExprKind::Name(name), span }] = targets else {
+            return Err(Diagnostic::ty(value.span, "unsupported: an assignment outside of functions"));
+        };
+        self.taken(name, *span)?;
+        let ty = class::written_type(value).map_err(|_| {
+            let message = format!("unsupported: the variable `{name}` outside of functions");
+            Diagnostic::ty(*span, message).with_hint("only types get names outside of functions")
+        })?;
+        self.module.aliases.insert(name.clone(), ty);
+        Ok(())
+    }
+
+    /// The error of an alias that stands for itself by way of others.
+    fn circular_alias(&self) -> Option<Diagnostic> {
+        let aliases = &self.module.aliases;
+        let mut known: Vec<&Arc<str>> = aliases.keys().collect();
+        known.sort();
+        let is_circular = |name: &&Arc<str>| {
+            let (mut seen, mut left) = (HashSet::new(), vec![*name]);
+            let mut names = Vec::new();
+            while let Some(next) = left.pop() {
+                names.clear();
+                aliases.get(next).into_iter().for_each(|ty| ty.names(&mut names));
+                if names.contains(*name) {
+                    return true;
+                }
+                left.extend(
+                    names
+                        .iter()
+                        .filter_map(|name| aliases.get_key_value(name))
+                        .map(|(name, _)| name)
+                        .filter(|name| seen.insert((*name).clone())),
+                );
+            }
+            false
+        };
+        let name = known.into_iter().find(is_circular)?;
+        Some(Diagnostic::ty(Span::new(0, 0), format!("the alias `{name}` stands for itself")))
+    }
+
+    /// Lets a Weld text stand for a function or method.
+    fn generate(&mut self, target: &'a py::Expr, text: Arc<str>, place: Span) -> Result<(), Diagnostic> {
+        let path = target.as_path().unwrap_or_default();
+        let unknown = || Diagnostic::ty(target.span, "`@codegen` names a function or method that stands before it");
+        let with_text = |overloads: &Overloads<'a>| -> Overloads<'a> {
+            let with = |def: &Rc<Def<'a>>| match def.weld {
+                None => Rc::new(Def {
+                    function: def.function,
+                    signature: def.signature.clone(),
+                    specialize: def.specialize.clone(),
+                    weld: Some((text.clone(), place)),
+                    is_empty: def.is_empty,
+                    is_generator: def.is_generator,
+                    locals: def.locals.clone(),
+                    captured: def.captured.clone(),
+                }),
+                Some(_) => def.clone(),
+            };
+            overloads.iter().map(with).collect()
+        };
+        match path[..] {
+            [name] => {
+                let overloads = self.module.functions.get_mut(name).ok_or_else(unknown)?;
+                *overloads = with_text(overloads);
+            }
+            [class, method] => {
+                let index = self.module.class(class).ok_or_else(unknown)?;
+                let class = Rc::get_mut(&mut self.module.classes[index]).ok_or_else(unknown)?;
+                let overloads = class.methods.get_mut(method).ok_or_else(unknown)?;
+                *overloads = with_text(overloads);
+            }
+            _ => return Err(unknown()),
+        }
+        Ok(())
+    }
+}
+
+/// The definitions of a name with one more, which must differ from them in its signature.
+pub(crate) fn with_overload<'a>(known: Option<&Overloads<'a>>, def: Rc<Def<'a>>) -> Result<Overloads<'a>, Diagnostic> {
+    let Some(known) = known else { return Ok([def].into()) };
+    let name = def.name();
+    let twice = |message: String| Err(Diagnostic::ty(def.span(), message));
+    match &def.signature {
+        None => twice(format!("`{name}` is defined twice: overloads need signatures")),
+        Some(_) if known.iter().any(|other| other.signature.is_none()) => {
+            twice(format!("`{name}` is defined twice: overloads need signatures"))
+        }
+        Some(signature) => {
+            let same = |other: &&Rc<Def<'a>>| {
+                other
+                    .signature
+                    .as_ref()
+                    .is_some_and(|other| other.params == signature.params && other.constraints == signature.constraints)
+            };
+            match known.iter().find(same) {
+                Some(_) => twice(format!("two overloads of `{name}` take the same types")),
+                None => Ok(known.iter().cloned().chain([def.clone()]).collect()),
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! How the values of two paths become one: what of them is passed on when the program runs, and the value that stands for both.
+
+use std::rc::Rc;
+
+use weld_core::ir::{Expr, build};
+use weld_core::ty::Type;
+
+use super::{Res, Stop, Tracer, error};
+use crate::store::{CellId, Changes};
+use crate::types::{ObjectTy, Ty};
+use crate::value::Value;
+use weld_core::diag::Span;
+
+/// What is passed on of a value.
+#[derive(Clone, Debug)]
+pub(super) enum Plan<'a> {
+    /// Nothing: both are the same.
+    Same(Value<'a>),
+    /// A scalar or string.
+    Slot(Ty),
+    Tuple(Vec<Plan<'a>>),
+    /// The elements of a list, which becomes a new one.
+    List(Ty),
+    /// The fields of an object, which becomes a new one.
+    Object(Rc<ObjectTy>, Vec<Plan<'a>>),
+    Maybe(Box<Plan<'a>>),
+    /// What a list's cell holds.
+    Elements(Ty),
+    Builder(Type, Ty),
+    Fields(Vec<Plan<'a>>),
+    /// Of no value and no value.
+    Nothing,
+}
+
+impl<'a> Plan<'a> {
+    /// The types of what is passed on.
+    pub(super) fn types(&self, types: &mut Vec<Type>) {
+        match self {
+            Plan::Same(_) | Plan::Nothing => {}
+            Plan::Slot(ty) => types.push(ty.weld()),
+            Plan::Elements(ty) | Plan::List(ty) => types.push(Type::vec(ty.weld())),
+            Plan::Tuple(parts) | Plan::Fields(parts) | Plan::Object(_, parts) => {
+                parts.iter().for_each(|part| part.types(types));
+            }
+            Plan::Maybe(inner) => {
+                types.push(Type::BOOL);
+                inner.types(types);
+            }
+            Plan::Builder(ty, _) => types.push(ty.clone()),
+        }
+    }
+
+    /// Whether two plans pass the same on.
+    pub(super) fn agrees(&self, other: &Plan<'a>) -> bool {
+        let all = |a: &[Plan<'a>], b: &[Plan<'a>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.agrees(b));
+        match (self, other) {
+            (Plan::Same(a), Plan::Same(b)) => a.is_same(b),
+            (Plan::Slot(a), Plan::Slot(b))
+            | (Plan::List(a), Plan::List(b))
+            | (Plan::Elements(a), Plan::Elements(b)) => a == b,
+            (Plan::Builder(a, t), Plan::Builder(b, u)) => a == b && t == u,
+            (Plan::Tuple(a), Plan::Tuple(b)) | (Plan::Fields(a), Plan::Fields(b)) => all(a, b),
+            (Plan::Object(a, p), Plan::Object(b, q)) => a == b && all(p, q),
+            (Plan::Maybe(a), Plan::Maybe(b)) => a.agrees(b),
+            (Plan::Nothing, Plan::Nothing) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Two values that are to become one, and how.
+pub(super) struct Join<'j, 'a> {
+    /// What the cells hold on each path, where that differs from what they hold now.
+    pub(super) sides: [&'j Changes<'a>; 2],
+    /// Scalars are passed on even if both are the same: they are known on the path only, or differ in the next step of a loop.
+    pub(super) is_inner: bool,
+    /// Cells from this one on are the paths' own.
+    pub(super) mark: CellId,
+    /// Of what, for messages.
+    pub(super) name: &'j str,
+    pub(super) span: Span,
+}
+
+impl<'a> Tracer<'a> {
+    pub(super) fn join(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<Plan<'a>> {
+        super::deep(|| self.join_here(join, a, b))
+    }
+
+    fn join_here(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<Plan<'a>> {
+        let is_inner = match a {
+            Value::Const(_) | Value::Data(..) => join.is_inner,
+            Value::List(cell) | Value::Object(cell, _) => *cell >= join.mark,
+            _ => false,
+        };
+        if a.is_same(b) && !is_inner {
+            return match a {
+                Value::Nothing => Ok(Plan::Nothing),
+                Value::Stream(stream) if stream.state >= join.mark => {
+                    error(join.span, format!("the generator escapes: `{}` is made on one path only", join.name))
+                }
+                _ => Ok(Plan::Same(a.clone())),
+            };
+        }
+        // What is known on one path only is passed on.
+        let inner = Join { is_inner: true, ..*join };
+        Ok(match (a, b) {
+            (Value::Nothing, value) | (value, Value::Nothing) => self.join(&inner, value, value)?,
+            (Value::Maybe(_, a), Value::Maybe(_, b)) => Plan::Maybe(Box::new(self.join(join, a, b)?)),
+            (Value::Maybe(_, value), Value::Unbound) | (Value::Unbound, Value::Maybe(_, value)) => {
+                Plan::Maybe(Box::new(self.join(&inner, value, value)?))
+            }
+            (Value::Maybe(_, a), b) | (b, Value::Maybe(_, a)) => Plan::Maybe(Box::new(self.join(join, a, b)?)),
+            (Value::Unbound, value) | (value, Value::Unbound) => {
+                Plan::Maybe(Box::new(self.join(&inner, value, value)?))
+            }
+            (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => Plan::Tuple(self.join_all(join, a, b)?),
+            (Value::Fields(a), Value::Fields(b)) if a.len() == b.len() => Plan::Fields(self.join_all(join, a, b)?),
+            (Value::List(a), Value::List(b)) => {
+                let (a, b) = (self.element_on(join.sides[0], *a), self.element_on(join.sides[1], *b));
+                Plan::List(self.unified(join, a.as_ref(), b.as_ref(), Ty::list)?)
+            }
+            (Value::Object(x, a), Value::Object(y, b)) if a == b => {
+                let (x, y) = (self.on(join.sides[0], *x).clone(), self.on(join.sides[1], *y).clone());
+                match (&x, &y) {
+                    (Value::Fields(x), Value::Fields(y)) => Plan::Object(a.clone(), self.join_all(join, x, y)?),
+                    _ => Plan::Object(a.clone(), Vec::new()),
+                }
+            }
+            (Value::Elements(_, a), Value::Elements(_, b)) => {
+                Plan::Elements(self.unified(join, Some(a), Some(b), Ty::list)?)
+            }
+            (Value::Builder(a, t), Value::Builder(..)) => Plan::Builder(a.ty.clone(), t.clone()),
+            _ => {
+                let (x, y) = (self.try_type(a), self.try_type(b));
+                match (&x, &y) {
+                    (Some(Ty::Scalar(_) | Ty::Str), Some(Ty::Scalar(_) | Ty::Str)) => {
+                        Plan::Slot(self.unified(join, x.as_ref(), y.as_ref(), |ty| ty)?)
+                    }
+                    _ => return self.no_join(join, a, b),
+                }
+            }
+        })
+    }
+
+    fn join_all(&mut self, join: &Join<'_, 'a>, a: &[Value<'a>], b: &[Value<'a>]) -> Res<Vec<Plan<'a>>> {
+        a.iter().zip(b).map(|(a, b)| self.join(join, a, b)).collect()
+    }
+
+    /// What a cell holds on a path.
+    fn on<'s>(&'s self, side: &'s Changes<'a>, cell: CellId) -> &'s Value<'a> {
+        side.get(&cell).unwrap_or_else(|| self.store.get(cell))
+    }
+
+    fn element_on(&self, side: &Changes<'a>, cell: CellId) -> Option<Ty> {
+        match self.on(side, cell) {
+            Value::Elements(_, ty) | Value::Builder(_, ty) => Some(ty.clone()),
+            _ => None,
+        }
+    }
+
+    /// The type of what is of one type or the other; `whole` makes the types of the message.
+    fn unified(&mut self, join: &Join<'_, 'a>, a: Option<&Ty>, b: Option<&Ty>, whole: impl Fn(Ty) -> Ty) -> Res<Ty> {
+        let (Some(a), Some(b)) = (a, b) else { return error(join.span, "internal error: a list without elements") };
+        if a == b {
+            return Ok(a.clone());
+        }
+        // Lists are invariant.
+        let (x, y) = (whole(a.clone()), whole(b.clone()));
+        match (self.unify(&x, &y, join.span)?, &x) {
+            (Some(Ty::List(element)), Ty::List(_)) => Ok((*element).clone()),
+            (Some(ty), _) => Ok(ty),
+            (None, _) => error(join.span, format!("`{}` is {x} on one path and {y} on another", join.name)),
+        }
+    }
+
+    fn no_join<T>(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<T> {
+        let message = match (a, b) {
+            (Value::Callable(_), Value::Callable(_)) => {
+                format!(
+                    "`{}` is one function on one path and another on another: functions are chosen when compiled",
+                    join.name
+                )
+            }
+            (Value::Stream(_), Value::Stream(_)) => {
+                format!("the generator escapes: `{}` is one on one path and another on another", join.name)
+            }
+            _ => {
+                format!("`{}` is {} on one path and {} on another", join.name, self.described(a), self.described(b))
+            }
+        };
+        error(join.span, message)
+    }
+
+    // What is passed on.
+
+    /// What a path passes on of its value.
+    pub(super) fn emit(&mut self, value: &Value<'a>, plan: &Plan<'a>, span: Span, out: &mut Vec<Expr>) -> Res<()> {
+        match (plan, value) {
+            (Plan::Same(_) | Plan::Nothing, _) => {}
+            (Plan::Maybe(inner), Value::Maybe(flag, value)) => {
+                out.push(flag.clone());
+                self.emit(value, inner, span, out)?;
+            }
+            (Plan::Maybe(inner), Value::Unbound | Value::Nothing) => {
+                out.push(build::bool(false));
+                self.emit(&Value::Nothing, inner, span, out)?;
+            }
+            (Plan::Maybe(inner), _) => {
+                out.push(build::bool(true));
+                self.emit(value, inner, span, out)?;
+            }
+            (_, Value::Maybe(_, inner)) => self.emit(inner, plan, span, out)?,
+            (_, Value::Nothing | Value::Unbound) => {
+                let mut types = Vec::new();
+                plan.types(&mut types);
+                out.extend(types.iter().map(super::zero));
+            }
+            (Plan::Slot(ty), _) => out.push(self.coerced(value, ty, span)?),
+            (Plan::Tuple(plans), Value::Tuple(parts)) | (Plan::Fields(plans), Value::Fields(parts)) => {
+                for (part, plan) in parts.iter().zip(plans) {
+                    self.emit(part, plan, span, out)?;
+                }
+            }
+            (Plan::List(element), _) => out.push(self.coerced(value, &Ty::list(element.clone()), span)?),
+            (Plan::Elements(element), Value::Elements(e, ty)) => {
+                let value = self.convert_elements(e.clone(), ty, element, span)?;
+                out.push(value);
+            }
+            (Plan::Object(_, plans), Value::Object(cell, _)) => {
+                let content = self.store.get(*cell).clone();
+                self.emit(&content, &Plan::Fields(plans.clone()), span, out)?;
+            }
+            (Plan::Builder(ty, element), Value::Elements(e, of)) => {
+                let e = self.convert_elements(e.clone(), of, element, span)?;
+                out.push(self.builder_of(e, ty.clone()));
+            }
+            (Plan::Builder(..), Value::Builder(e, _)) => out.push(e.clone()),
+            _ => {
+                return Err(Stop::from(weld_core::diag::Diagnostic::ty(
+                    span,
+                    "internal error: a value changed its kind",
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that stands for those of all paths, out of what they passed on.
+    pub(super) fn take(&mut self, plan: &Plan<'a>, name: &str, from: &mut impl Iterator<Item = Expr>) -> Value<'a> {
+        let mut next = || from.next().unwrap_or_else(|| build::bool(false));
+        match plan {
+            Plan::Same(value) => value.clone(),
+            Plan::Nothing => Value::Nothing,
+            Plan::Slot(ty) => Value::Data(next(), ty.clone()),
+            Plan::Elements(ty) => Value::Elements(next(), ty.clone()),
+            Plan::Builder(_, element) => Value::Builder(next(), element.clone()),
+            Plan::List(element) => {
+                let elements = Value::Elements(next(), element.clone());
+                Value::List(self.store.cell(name, None, elements))
+            }
+            Plan::Maybe(inner) => {
+                let flag = next();
+                Value::Maybe(flag, Rc::new(self.take(inner, name, from)))
+            }
+            Plan::Tuple(plans) => Value::tuple(self.take_all(plans, name, from)),
+            Plan::Fields(plans) => Value::Fields(self.take_all(plans, name, from).into()),
+            Plan::Object(ty, plans) => {
+                let fields = Value::Fields(self.take_all(plans, name, from).into());
+                Value::Object(self.store.cell(name, None, fields), ty.clone())
+            }
+        }
+    }
+
+    fn take_all(&mut self, plans: &[Plan<'a>], name: &str, from: &mut impl Iterator<Item = Expr>) -> Vec<Value<'a>> {
+        plans.iter().map(|plan| self.take(plan, name, from)).collect()
+    }
+}

@@ -1,0 +1,264 @@
+//! Streams whose values are taken one at a time: `next`, `zip`. What can be indexed is; other streams become lists first.
+
+use std::rc::Rc;
+
+use weld_core::diag::Span;
+use weld_core::ir::{Expr, build};
+use weld_core::op::Intrinsic;
+
+use super::drive::number_at;
+use super::repeat::Over;
+use super::{Completion, EXIT, Res, Sink, Stop, Tracer, error};
+use crate::store::CellId;
+use crate::stream::{Source, Stream};
+use crate::types::Ty;
+use crate::value::{Const, Value};
+
+impl<'a> Tracer<'a> {
+    /// Whether a value can be asked for by its number.
+    pub(super) fn is_indexed(&self, of: &Value<'a>) -> bool {
+        match of {
+            Value::List(_) => true,
+            Value::Stream(stream) => {
+                let is_fresh = matches!(self.store.get(stream.state), Value::Const(Const::Bool(false)));
+                match &stream.source {
+                    Source::Range { .. } => true,
+                    Source::Map(_, sources) | Source::Zip(sources) => {
+                        is_fresh && sources.iter().all(|source| self.is_indexed(source))
+                    }
+                    Source::Enumerate(source, _) => is_fresh && self.is_indexed(source),
+                    _ => false,
+                }
+            }
+            _ => self.try_type(of) == Some(Ty::Str),
+        }
+    }
+
+    /// How many values there are, of what is indexed.
+    pub(super) fn length_of(&mut self, of: &Value<'a>, span: Span) -> Res<Expr> {
+        let length = match of {
+            Value::List(cell) => build::len(self.elements(*cell, span)?.0),
+            Value::Stream(stream) => match &stream.source {
+                Source::Range { count, .. } => count.clone(),
+                Source::Enumerate(source, _) => self.length_of(&source.clone(), span)?,
+                Source::Map(_, sources) | Source::Zip(sources) => {
+                    let mut least: Option<Expr> = None;
+                    for source in sources.clone() {
+                        let length = self.length_of(&source, span)?;
+                        least = Some(least.map_or(length.clone(), |least| build::min(least, length)));
+                    }
+                    least.unwrap_or_else(|| build::i64(0))
+                }
+                _ => return error(span, "internal error: a stream has no length"),
+            },
+            other => match other.data() {
+                Some(text) => build::intrinsic(Intrinsic::CharLength, [text]),
+                None => return error(span, format!("TypeError: {} has no length", self.described(other))),
+            },
+        };
+        Ok(self.bind("length", length))
+    }
+
+    /// A value by its number, of what is indexed and has it.
+    pub(super) fn at(&mut self, of: &Value<'a>, index: Expr, span: Span) -> Res<Value<'a>> {
+        match of {
+            Value::List(cell) => {
+                let (elements, ty) = self.elements(*cell, span)?;
+                let element = self.bind("element", build::lookup(elements, index).at(span));
+                Ok(self.value_of(element, &ty))
+            }
+            Value::Stream(stream) => match &stream.source {
+                Source::Range { start, step, .. } => {
+                    let number = number_at(start, step, index);
+                    Ok(self.scalar(number))
+                }
+                Source::Map(f, sources) => {
+                    let (f, place) = (f.clone(), stream.span);
+                    let args = self.at_all(&sources.clone(), &index, span)?;
+                    self.call(&f, args, Vec::new(), place)
+                }
+                Source::Zip(sources) => Ok(Value::tuple(self.at_all(&sources.clone(), &index, span)?)),
+                Source::Enumerate(source, start) => {
+                    let (source, start) = (source.clone(), start.clone());
+                    let number = Value::scalar(index.clone());
+                    let number = self.binary(weld_pysyntax::BinaryOp::Add, &start, &number, span)?;
+                    let value = self.at(&source, index, span)?;
+                    Ok(Value::tuple([number, value]))
+                }
+                _ => error(span, "internal error: a stream has no elements"),
+            },
+            other => match other.data() {
+                Some(text) => {
+                    let text = self.bind("text", text);
+                    Ok(self.character(text, index))
+                }
+                None => error(span, format!("TypeError: {} has no elements", self.described(other))),
+            },
+        }
+    }
+
+    fn at_all(&mut self, of: &[Value<'a>], index: &Expr, span: Span) -> Res<Vec<Value<'a>>> {
+        of.iter().map(|of| self.at(of, index.clone(), span)).collect()
+    }
+
+    /// `iter(x)`.
+    pub(super) fn iterator(&mut self, of: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        match of {
+            Value::Stream(stream) if !matches!(stream.source, Source::Range { .. }) => Ok(of.clone()),
+            Value::List(_) | Value::Stream(_) => Ok(self.stream(Source::Iter(of.clone()), span)),
+            Value::Tuple(parts) => {
+                let list = self.list_of(parts.to_vec(), span)?;
+                Ok(self.stream(Source::Iter(list), span))
+            }
+            Value::Object(..) if self.has_method(of, "__iter__") => {
+                let inner = self.call_method(of, "__iter__", Vec::new(), span)?;
+                if matches!(inner, Value::Object(..)) { Ok(inner) } else { self.iterator(&inner, span) }
+            }
+            Value::Object(..) if self.has_method(of, "__next__") => Ok(of.clone()),
+            other if self.try_type(other) == Some(Ty::Str) => Ok(self.stream(Source::Iter(other.clone()), span)),
+            other => {
+                let message = format!("TypeError: {} is not iterable", self.described(other));
+                error(span, message)
+            }
+        }
+    }
+
+    /// `next(x)`.
+    pub(super) fn next(&mut self, of: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        let Value::Stream(stream) = of else {
+            if self.has_method(of, "__next__") {
+                return self.call_method(of, "__next__", Vec::new(), span);
+            }
+            let message = format!("TypeError: {} is no iterator", self.described(of));
+            return Err(weld_core::diag::Diagnostic::ty(span, message).with_hint("`iter(..)` makes one").into());
+        };
+        match (&stream.source, self.store.get(stream.state).clone()) {
+            (Source::Range { .. }, _) => {
+                Err(weld_core::diag::Diagnostic::ty(span, "TypeError: a range is no iterator")
+                    .with_hint("`iter(..)` makes one")
+                    .into())
+            }
+            (Source::Iter(of), _) => {
+                let of = of.clone();
+                self.next_of(&of, stream.state, span)
+            }
+            (_, Value::Tuple(parts)) => self.next(&parts[0].clone(), span),
+            (_, Value::Const(Const::Bool(false))) => {
+                if self.place.loops.iter().any(|mark| stream.state < *mark) {
+                    return Err(Stop::Materialise(stream.state));
+                }
+                self.materialise(stream.state, span)?;
+                self.next(of, span)
+            }
+            _ => error(span, "the generator escapes: a part of it was consumed elsewhere"),
+        }
+    }
+
+    fn next_of(&mut self, of: &Value<'a>, state: CellId, span: Span) -> Res<Value<'a>> {
+        let position = self.store.get(state).data().unwrap_or_else(|| build::i64(0));
+        let length = self.length_of(of, span)?;
+        let more = build::lt(position.clone(), length);
+        let holds = self.require(more, "StopIteration", "", Vec::new(), span);
+        let Some(holds) = holds else {
+            let value = self.at(of, position.clone(), span)?;
+            let next = self.scalar(build::add(position, build::i64(1)));
+            self.store.set(state, next);
+            return Ok(value);
+        };
+        let inside = |tracer: &mut Self| {
+            let value = tracer.at(of, position.clone(), span)?;
+            let next = tracer.scalar(build::add(position, build::i64(1)));
+            tracer.store.set(state, next);
+            Ok((Completion::normal(), Some(value)))
+        };
+        let inside = self.side(inside)?;
+        // The jump is pending already.
+        let ended = super::branch::Side::empty(Completion { normal: false, exits: self.place.pending.clone() });
+        let (_, value) = self.merge(holds, [inside, ended], span)?;
+        value.ok_or(Stop::Exit(Completion::default()))
+    }
+
+    /// Makes the values of a stream a list, from which they are then taken.
+    pub(super) fn materialise(&mut self, state: CellId, span: Span) -> Res<()> {
+        let Some(stream) = self.store.stream(state).cloned() else { return error(span, "internal error: no stream") };
+        let list = self.collected(&stream, span)?;
+        let iterator = self.stream(Source::Iter(list), span);
+        self.store.set(state, Value::tuple([iterator]));
+        Ok(())
+    }
+
+    fn collected(&mut self, stream: &Rc<Stream<'a>>, span: Span) -> Res<Value<'a>> {
+        let list = self.new_list(build::vector(Ty::Unknown.weld(), []), Ty::Unknown);
+        let Value::List(cell) = list else { return Ok(list) };
+        let sink: Sink<'a> = Rc::new(move |tracer, value| {
+            tracer.append(cell, &value.variable(), span)?;
+            Ok(Completion::normal())
+        });
+        let done = self.drive(&Value::Stream(stream.clone()), span, &sink)?;
+        if done.diverges() {
+            return error(stream.span, "the generator never ends: it can only be consumed by one loop");
+        }
+        self.place.pending.extend(&done.exits);
+        Ok(Value::List(cell))
+    }
+
+    /// Gives tuples of the values of all sources, until one has no more.
+    pub(super) fn drive_zip(&mut self, sources: &[Value<'a>], span: Span, sink: &Sink<'a>) -> Res<Completion> {
+        let mut sources = sources.to_vec();
+        for source in &mut sources {
+            if let Value::Tuple(parts) = source {
+                *source = self.list_of(parts.to_vec(), span)?;
+            }
+        }
+        let Some(pushed) = sources.iter().position(|source| !self.is_indexed(source)) else {
+            if sources.is_empty() {
+                return Ok(Completion::normal());
+            }
+            let all = self.stream(Source::Zip(sources), span);
+            let count = self.length_of(&all, span)?;
+            return self.repeat(&Over::Count(count), span, &|tracer, step| {
+                let value = tracer.at(&all, step.index, span)?;
+                sink(tracer, value)
+            });
+        };
+        // One is run, the others are indexed.
+        for (index, source) in sources.iter_mut().enumerate() {
+            if index != pushed && !self.is_indexed(source) {
+                *source = match source.clone() {
+                    Value::Stream(stream) if !matches!(stream.source, Source::Iter(_)) => {
+                        self.collected(&stream, span)?
+                    }
+                    other => self.list_from(&other, span)?,
+                };
+            }
+        }
+        let main = sources.remove(pushed);
+        let rest = self.stream(Source::Zip(sources), span);
+        let position = self.store.cell("the position", None, Value::int(0).variable());
+        let end = self.label();
+        let sink = sink.clone();
+        let others = rest.clone();
+        let together: Sink<'a> = Rc::new(move |tracer, value| {
+            let at = tracer.store.get(position).data().unwrap_or_else(|| build::i64(0));
+            let length = tracer.length_of(&others, span)?;
+            let more = tracer.bind("more", build::lt(at.clone(), length));
+            let go_on = |tracer: &mut Tracer<'a>| {
+                let Value::Tuple(parts) = tracer.at(&others, at.clone(), span)? else {
+                    return error(span, "internal error: no tuple");
+                };
+                let next = tracer.scalar(build::add(at.clone(), build::i64(1)));
+                tracer.store.set(position, next);
+                let mut parts = parts.to_vec();
+                parts.insert(pushed, value.clone());
+                sink(tracer, Value::tuple(parts))
+            };
+            let stop = |tracer: &mut Tracer<'a>| {
+                tracer.store.set(EXIT, Value::int(end));
+                Ok(Completion::exit(end))
+            };
+            tracer.branch(more, span, go_on, stop)
+        });
+        let done = self.drive(&main, span, &together)?;
+        Ok(self.land(end, done))
+    }
+}

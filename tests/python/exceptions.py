@@ -1,0 +1,166 @@
+# A caught exception is a jump.
+# call: safe [7, 2]
+# types: ["Int", "Int"]
+# expect: 3
+# call: safe [7, 0]
+# types: ["Int", "Int"]
+# expect: -1
+# call: get [[1, 2], 5]
+# types: ["[Int]", "Int"]
+# expect: [0, "index"]
+# call: get [[1, 2], 1]
+# types: ["[Int]", "Int"]
+# expect: [5, "fine"]
+# call: get [[1, 0], 1]
+# types: ["[Int]", "Int"]
+# expect: [0, "zero"]
+def safe(a, b):
+    try:
+        return a // b
+    except ZeroDivisionError:
+        return -1
+
+def get(xs, i):
+    what = "fine"
+    y = 0
+    try:
+        y = 10 // xs[i]
+    except IndexError:
+        what = "index"
+    except ZeroDivisionError:
+        what = "zero"
+    return y, what
+---
+# Through calls and loops; else and finally.
+# call: f [[1, 2, -3, 4]]
+# types: ["[Int]"]
+# expect: [3, "negative", 2]
+# call: f [[1, 2]]
+# types: ["[Int]"]
+# expect: [3, "done", 1]
+def check(x):
+    if x < 0:
+        raise ValueError("negative")
+    return x
+
+def f(xs):
+    s = 0
+    n = 0
+    try:
+        for x in xs:
+            s += check(x)
+    except ValueError:
+        what = "negative"
+        n += 1
+    else:
+        what = "done"
+    finally:
+        n += 1
+    return s, what, n
+---
+# What is not caught ends the run.
+# call: f [0]
+# types: ["Int"]
+# error: runtime: f, line 3: KeyError: none
+# call: f [1]
+# types: ["Int"]
+# expect: 2
+# call: f [2]
+# types: ["Int"]
+# expect: 3
+def f(x):
+    try:
+        if x == 0: raise KeyError("none")
+        if x == 1: raise ValueError("one")
+    except ValueError:
+        return 2
+    return 3
+---
+# What follows a caught exception in its expression is not evaluated.
+# call: f [0, 5]
+# types: ["Int", "Int"]
+# expect: [-1, 0]
+# call: f [2, 5]
+# types: ["Int", "Int"]
+# error: runtime: IndexError
+def f(a, i):
+    log = []
+    def note(x):
+        log.append(x)
+        return x
+    try:
+        y = note(10 // a) + [1, 2][i]
+    except ZeroDivisionError:
+        y = -1
+    return y, len(log)
+---
+# Nested handlers, a bare except, tuples, raise in a handler.
+# call: f [0]
+# types: ["Int"]
+# expect: "outer"
+# call: f [1]
+# types: ["Int"]
+# expect: "inner"
+# call: f [2]
+# types: ["Int"]
+# expect: "any"
+# call: f [3]
+# types: ["Int"]
+# expect: "none"
+def g(x):
+    try:
+        if x == 0:
+            raise KeyError("k")
+        if x == 1:
+            raise ValueError("v")
+        if x == 2:
+            raise RuntimeError("r")
+    except (ValueError, TypeError):
+        return "inner"
+    return "none"
+
+def f(x):
+    try:
+        return g(x)
+    except KeyError:
+        return "outer"
+    except:
+        return "any"
+---
+# call: f [5]
+# types: ["Int"]
+# expect: [2, 8]
+# note: an overflow that is caught
+def f(x):
+    n = 0
+    try:
+        y = x * 9223372036854775807
+    except OverflowError:
+        n = 2
+    z = x + 3
+    return n, z
+---
+# error: type: expected the name of an exception, found a name
+def f():
+    try:
+        return 1
+    except foo:
+        return 2
+---
+# error: runtime: f, line 2: ValueError: always
+def f():
+    raise ValueError("always")
+---
+# A handler does not catch what its consumer raises.
+# error: runtime: ValueError: mine
+def each():
+    try:
+        yield 1
+    except ValueError:
+        yield 2
+
+def f():
+    s = 0
+    for x in each():
+        raise ValueError("mine")
+    return s

@@ -1,0 +1,161 @@
+# Indices and slices.
+# call: [[1, 2, 3, 4, 5]]
+# types: ["[Int]"]
+# expect: [1, 5, [2, 3], [1, 2], [4, 5], [1, 3, 5], [5, 4, 3, 2, 1], [], 5]
+def f(xs):
+    return xs[0], xs[-1], xs[1:3], xs[:2], xs[-2:], xs[::2], xs[::-1], xs[3:1], len(xs)
+---
+# call: [[1, 2], 2]
+# types: ["[Int]", "Int"]
+# error: runtime: f, line 2: IndexError: list index out of range: index 2 of 2
+# at: xs[i]
+# call: [[1, 2], -3]
+# types: ["[Int]", "Int"]
+# error: runtime: IndexError
+# call: [[1, 2], -2]
+# types: ["[Int]", "Int"]
+# expect: 1
+def f(xs, i):
+    return xs[i]
+---
+# Lists that are made here may be changed.
+# call: sieve [20]
+# types: ["Int"]
+# expect: [2, 3, 5, 7, 11, 13, 17, 19]
+# call: fibonacci [10]
+# types: ["Int"]
+# expect: [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]
+# call: sort [[5, 2, 8, 1]]
+# types: ["[Float]"]
+# expect: [1.0, 2.0, 5.0, 8.0]
+# call: alias [3]
+# types: ["Int"]
+# expect: [[1, 9], [1, 9], 2]
+# call: grid [2, 3]
+# types: ["Int", "Int"]
+# expect: [[0, 1, 2], [1, 2, 3]]
+def sieve(n):
+    is_prime = [True] * n
+    for i in range(2, n):
+        if is_prime[i]:
+            for j in range(i * i, n, i):
+                is_prime[j] = False
+    return [i for i in range(2, n) if is_prime[i]]
+
+def fibonacci(n):
+    out = [0, 1]
+    for i in range(n - 2):
+        out.append(out[-1] + out[-2])
+    return out
+
+def sort(xs):
+    ys = [x for x in xs]
+    n = len(ys)
+    for i in range(n):
+        for j in range(n - 1 - i):
+            if ys[j] > ys[j + 1]:
+                ys[j], ys[j + 1] = ys[j + 1], ys[j]
+    return ys
+
+def alias(n):
+    xs = [1, n]
+    ys = xs
+    ys[1] = 9
+    return xs, ys, len(xs)
+
+def grid(n, m):
+    g = [[0] * m for i in range(n)]
+    for i in range(n):
+        for j in range(m):
+            g[i][j] = i + j
+    return g
+---
+# Comprehensions and the iterables that are built in.
+# call: [[1, 2, 3], [10, 20, 30]]
+# types: ["[Int]", "[Int]"]
+# expect: [[1, 4, 9], [2], [11, 22, 33], [[0, 10], [1, 20], [2, 30]], [2, 4, 6], [1, 3], 6, 60, 3, 6, [1, 3, 6], [100, 101, 103, 106], [[1, 10], [1, 20]]]
+def f(xs, ys):
+    a = [x * x for x in xs]
+    b = [x for x in xs if x % 2 == 0]
+    c = [x + y for x, y in zip(xs, ys)]
+    d = [(i, y) for i, y in enumerate(ys)]
+    e = list(map(lambda x: 2 * x, xs))
+    g = list(filter(lambda x: x != 2, xs))
+    h = reduce(lambda p, q: p + q, xs)
+    k = sum(ys)
+    s = scan(lambda p, q: p + q, xs)
+    t = scan(lambda p, q: p + q, xs, 100)
+    return a, b, c, d, e, g, h, k, max(xs), reduce(lambda p, q: p * q, xs, 1), s, t, [(x, y) for x in xs if x < 2 for y in ys if y < 30]
+---
+# call: [[]]
+# types: ["[Int]"]
+# expect: [0, [], false, true]
+# call: [[3]]
+# types: ["[Int]"]
+# expect: [3, [3], true, true]
+def f(xs):
+    return sum(xs), xs + [], any(x == 3 for x in xs), all(x == 3 for x in xs)
+---
+# call: [[]]
+# types: ["[Int]"]
+# error: runtime: ValueError: `max` of nothing
+def f(xs):
+    return max(xs)
+---
+# Of integers only the total has to fit.
+# call: [[9223372036854775807, 1, -1]]
+# types: ["[Int]"]
+# expect: 9223372036854775807
+# call: [[9223372036854775807, 1]]
+# types: ["[Int]"]
+# error: runtime: OverflowError: integer overflow
+def f(xs):
+    return sum(xs)
+---
+# call: [[1, 2]]
+# types: ["[Int]"]
+# error: type: an argument is changed
+# at: xs.append(3)
+def f(xs):
+    xs.append(3)
+    return xs
+---
+# call: [[1, 2]]
+# types: ["[Int]"]
+# error: type: an argument is changed
+# line: 2
+def f(xs):
+    xs[0] = 3
+    return xs
+---
+# call: [[1, 2]]
+# types: ["[Int]"]
+# error: type: the elements of the list are Int64 and String
+def f(xs):
+    return [1, "a"]
+---
+# Tuples, unpacking.
+# call: [1, 2]
+# types: ["Int", "Int"]
+# expect: [2, 1, [1, 2, 3], 3, 2, [2, 3]]
+def f(a, b):
+    x, y = b, a
+    t = (a, b) + (3,)
+    p, (q, r) = 1, (2, 3)
+    return x, y, t, len(t), t[1], t[1:]
+---
+# call: []
+# error: type: IndexError: index 2 of a tuple of 2
+def f():
+    return (1, 2)[2]
+---
+# Lists that grow are of the wider type.
+# expect: [[1.0, 2.5], [0.5, 1.0]]
+def f():
+    xs = []
+    xs.append(1)
+    xs.append(2.5)
+    ys = []
+    for i in range(2):
+        ys.append((i + 1) / 2)
+    return xs, ys
