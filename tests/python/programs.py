@@ -336,3 +336,141 @@ def g(h, x):
     return h(x), h(0)
 def f(x):
     return g(lambda y: 2 * y, x)
+---
+# call: f [[1, 2], [3]]
+# types: ["[Int]", "[Int]"]
+# expect: [[1, 2, 3], [1, 4, 3]]
+def concat(xs, ys):
+    for g in (xs, ys):
+        for x in g:
+            yield x
+def squares(xs):
+    for x in xs:
+        yield x * x
+def f(xs, ys):
+    return list(concat(xs, ys)), list(concat(squares(xs), ys))
+---
+# Overloads by what streams give: nobody gives vectors.
+# call: f [[1, 2], [3, 4]]
+# types: ["[Int]", "[Int]"]
+# expect: [[1, 3], [2, 4]]
+@overload('Stream[Vector a] -> Stream[Vector b] -> Stream[(Vector a, Vector b)]')
+def zip(xs, ys):
+    return xs.nothing
+@overload('Stream a -> Stream b -> Stream (a, b)')
+def zip(xs, ys):
+    while True:
+        try:
+            yield (next(xs), next(ys))
+        except StopIteration:
+            break
+def f(xs, ys):
+    return zip(xs, ys)
+---
+# error: type: unsupported: a call of `pytypedef` outside of functions
+pytypedef(builtins.int, int)
+def f():
+    return 1
+---
+# error: type: unsupported: channel
+def f(x=1):
+    channel.send(x)
+    return x
+def g():
+    return f()
+---
+# error: type: unsupported: @llcodegen
+@llcodegen('new_list')
+def emit(c):
+    return 1
+---
+# call: f [3]
+# types: ["Int"]
+# expect: [[0, 1, 2], 3, "Int64 or Float64"]
+class List(object):
+    layout = Struct([('items', '[Int]'), ('n', 'Int')])
+    def __init__(self):
+        self.items = []
+        self.n = 0
+    def append(self, x):
+        self.items.append(x)
+        self.n += 1
+    def __iter__(self):
+        for x in self.items:
+            yield x
+def name(x):
+    return "Int64 or Float64" if typeof(x) == Int or typeof(x) == Float else "other"
+def f(n):
+    xs = List()
+    for i in range(n):
+        xs.append(i)
+    return [x for x in xs], xs.n, name(n)
+---
+# call: f [[5, 6, 7], 1]
+# types: ["[Int]", "Int"]
+# expect: [6, 20, 3]
+def f(xs, i):
+    t = (10, 20, 30)
+    x = xs[i]
+    @signature('Int -> Int')
+    def g(n):
+        return n + 1
+    return x, t[i], g(2)
+---
+# call: f {"n": 2, "x": 1.5}
+# types: {"n": "Int", "x": "Float"}
+# expect: 3.0
+def f(x, n):
+    return x * n
+---
+# call: f [1]
+# types: ["Int"]
+# error: type: expected 2 arguments, found 1
+def f(x, n):
+    return x * n
+---
+# call: f [null]
+# types: ["Int"]
+# expect: null
+def f(x):
+    return x
+---
+# call: f [5]
+# error: type: the function `f` is not defined
+def g(x):
+    return x
+---
+# error: parse: expected
+def f(:
+    return 1
+---
+# call: Array [[1]]
+# error: type: `Array` is a class
+class Array(object):
+    layout = Struct([('x', 'Int')])
+---
+# A trait's defaults by way of another trait.
+# expect: [3, 6]
+class Sized(Trait):
+    def size(self): ...
+class Doubled(Sized):
+    def twice(self):
+        return 2 * self.size()
+class Box(Doubled):
+    layout = Struct([('n', 'Int')])
+    def size(self):
+        return self.n
+@signature('(a:Sized) => a -> Int')
+def size(x):
+    return x.size()
+def f():
+    b = Box(3)
+    return size(b), b.twice()
+---
+# Annotations.
+# call: f [3]
+# expect: 1.5
+# type: Float64
+def f(n: Int):
+    x: Float = n
+    return x / 2

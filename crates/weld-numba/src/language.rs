@@ -36,7 +36,7 @@ impl Language for Python {
             _ => None,
         });
         let definitions: Vec<(Span, String)> = spans.collect();
-        let name = request.entry.unwrap_or("program");
+        let name = request.entry.unwrap_or(entry.name());
         let source = Source::new(name, request.text).with_definitions(definitions);
         trace::function(&module, &entry, request, source, (request.library, limits))
     }

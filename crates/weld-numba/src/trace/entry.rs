@@ -22,6 +22,13 @@ pub(crate) enum Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Entry::Function(overloads) => overloads[0].name(),
+            Entry::Aggregate(_, class) => &class.name,
+        }
+    }
+
     fn definitions(&self) -> Vec<Rc<Def<'a>>> {
         match self {
             Entry::Function(overloads) => overloads.to_vec(),
