@@ -140,6 +140,21 @@ async fn whole_partitions_of_nans_and_structs() {
     }
 }
 
+/// DataFusion's sums begin at 0.0: no sum is -0.0.
+#[tokio::test]
+async fn sums_of_negative_zeros() {
+    let rows = "SELECT k, i, CAST(f AS DOUBLE) AS f, CAST(f AS REAL) AS r \
+                FROM (VALUES (1, 1, '-0.0'), (1, 2, '-0.0'), (2, 1, NULL), (2, 2, '-0.0'), (3, 1, '0.0'), (3, 2, '-0.0')) \
+                AS t(k, i, f)";
+    let both = Both::new(2, 1, None);
+    both.table("t", rows).await;
+    for frame in FRAMES {
+        for call in ["sum(f)", "sum(r)", "avg(f)", "sum(DISTINCT f)"] {
+            both.check(&format!("SELECT k, {call} OVER (PARTITION BY k ORDER BY i {frame}) FROM t")).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn units_go_over_the_ends_of_batches() {
     for batch_rows in [1, 2, 7, 100, 8192] {
