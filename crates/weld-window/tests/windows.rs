@@ -185,6 +185,23 @@ async fn who_is_refused_memory_gives_way_to_stock() {
     assert!(both.handovers(sql).await > 0);
 }
 
+/// Rows that windows keep, of a partition or of a peer group, are no reason to refuse memory to what gives the rows.
+#[tokio::test]
+async fn others_are_not_refused_memory() {
+    for (over, takes_over) in [("", 1), ("ORDER BY k", 0)] {
+        let both = Both::new(512, 1, Some(1 << 20));
+        // In 118 batches, which need 472 KiB. A window keeps nearly a mebibyte, twice.
+        both.needy_table("t", "SELECT value / 100000 AS k, value AS v FROM generate_series(1, 60000)", "k", 4 << 10)
+            .await;
+        for call in ["sum(v)", "count(v)"] {
+            let sql = format!("SELECT v, {call} OVER ({over}) FROM t");
+            let plan = both.check(&sql).await;
+            assert!(plan.contains("WindowExec: ") && !plan.contains("SortExec"), "{plan}");
+            assert_eq!(both.handovers(&sql).await, takes_over, "{sql}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_limit_reads_no_further() {
     let both = Both::new(10, 1, None);
