@@ -48,7 +48,14 @@ fn folded(fold: Fold, result: DataType, window: &Arc<dyn WindowExpr>, unit: Unit
     macro_rules! running {
         ($type:ty) => {{
             let window = Arc::clone(window);
-            Some(Box::new(RunningFold::<$type> { window, unit, result, combine: fold.combine(), value: None }))
+            Some(Box::new(RunningFold::<$type> {
+                window,
+                unit,
+                result,
+                combine: fold.combine(),
+                first: fold.first(),
+                value: None,
+            }))
         }};
     }
     match (&result, fold) {
@@ -91,6 +98,11 @@ impl Fold {
             Fold::Max => |all, value| if value.is_gt(all) { value } else { all },
         }
     }
+
+    /// What the first value is combined with: a sum of -0.0 alone is 0.0, as DataFusion's.
+    fn first<N: ArrowNativeTypeOp>(self) -> Option<N> {
+        (self == Fold::Sum).then_some(N::ZERO)
+    }
 }
 
 /// Goes over the rows of a chunk: `start` where a window partition begins, `add` with each row, `give` with the number of
@@ -132,6 +144,7 @@ struct RunningFold<T: ArrowPrimitiveType> {
     unit: Unit,
     result: DataType,
     combine: fn(T::Native, T::Native) -> T::Native,
+    first: Option<T::Native>,
     /// Of the rows so far; `None` if all of them are null.
     value: Option<T::Native>,
 }
@@ -155,7 +168,7 @@ where
             .ok_or_else(|| internal_datafusion_err!("{} of {}", self.window.name(), argument.data_type()))?;
         let mut values = Vec::with_capacity(chunk.rows());
         let mut valid = Vec::with_capacity(chunk.rows());
-        let combine = self.combine;
+        let (combine, first) = (self.combine, self.first);
         run(
             chunk,
             self.unit,
@@ -164,7 +177,7 @@ where
             |value, row| {
                 if column.is_valid(row) {
                     let new = column.value(row);
-                    *value = Some(value.map_or(new, |all| combine(all, new)));
+                    *value = Some(value.or(first).map_or(new, |all| combine(all, new)));
                 }
             },
             |value, rows| {

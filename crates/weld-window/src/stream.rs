@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -112,13 +112,22 @@ impl Windows {
         let bytes = 2 * batch.get_array_memory_size();
         self.pending.batches.push(batch);
         self.pending.last = Some(last);
-        if self.unit != Unit::Partition {
-            // The functions know the rows before: DataFusion's operator, which keeps these as well, cannot go on.
-            self.pending.reservation.grow(bytes);
-        } else if self.pending.reservation.try_grow(bytes).is_err() {
+        // Of peers, the functions know the rows before: DataFusion's operator, which keeps these as well, cannot go on.
+        if !self.is_granted(bytes) && self.unit == Unit::Partition {
             self.hand_over()?;
         }
         Ok(())
+    }
+
+    /// Asks for memory that leaves half of the pool to others: DataFusion's operators ask for none, so a sort below them is not
+    /// refused what it needs to go on.
+    fn is_granted(&self, bytes: usize) -> bool {
+        let pool = self.context.memory_pool();
+        let leaves_half = match pool.memory_limit() {
+            MemoryLimit::Finite(limit) => pool.reserved() + bytes <= limit / 2,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => true,
+        };
+        leaves_half && self.pending.reservation.try_grow(bytes).is_ok()
     }
 
     /// The rest of the rows goes through DataFusion's operator, which asks for no memory. Nothing has been computed of the

@@ -140,6 +140,21 @@ async fn whole_partitions_of_nans_and_structs() {
     }
 }
 
+/// DataFusion's sums begin at 0.0: no sum is -0.0.
+#[tokio::test]
+async fn sums_of_negative_zeros() {
+    let rows = "SELECT k, i, CAST(f AS DOUBLE) AS f, CAST(f AS REAL) AS r \
+                FROM (VALUES (1, 1, '-0.0'), (1, 2, '-0.0'), (2, 1, NULL), (2, 2, '-0.0'), (3, 1, '0.0'), (3, 2, '-0.0')) \
+                AS t(k, i, f)";
+    let both = Both::new(2, 1, None);
+    both.table("t", rows).await;
+    for frame in FRAMES {
+        for call in ["sum(f)", "sum(r)", "avg(f)", "sum(DISTINCT f)"] {
+            both.check(&format!("SELECT k, {call} OVER (PARTITION BY k ORDER BY i {frame}) FROM t")).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn units_go_over_the_ends_of_batches() {
     for batch_rows in [1, 2, 7, 100, 8192] {
@@ -168,6 +183,23 @@ async fn who_is_refused_memory_gives_way_to_stock() {
                ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t";
     both.check(sql).await;
     assert!(both.handovers(sql).await > 0);
+}
+
+/// Rows that windows keep, of a partition or of a peer group, are no reason to refuse memory to what gives the rows.
+#[tokio::test]
+async fn others_are_not_refused_memory() {
+    for (over, takes_over) in [("", 1), ("ORDER BY k", 0)] {
+        let both = Both::new(512, 1, Some(1 << 20));
+        // In 118 batches, which need 472 KiB. A window keeps nearly a mebibyte, twice.
+        both.needy_table("t", "SELECT value / 100000 AS k, value AS v FROM generate_series(1, 60000)", "k", 4 << 10)
+            .await;
+        for call in ["sum(v)", "count(v)"] {
+            let sql = format!("SELECT v, {call} OVER ({over}) FROM t");
+            let plan = both.check(&sql).await;
+            assert!(plan.contains("WindowExec: ") && !plan.contains("SortExec"), "{plan}");
+            assert_eq!(both.handovers(&sql).await, takes_over, "{sql}");
+        }
+    }
 }
 
 #[tokio::test]

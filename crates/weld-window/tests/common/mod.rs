@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::MemTable;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
+use futures::{StreamExt, stream};
 use weld_window::WindowExec;
 
 #[derive(Debug)]
@@ -35,6 +42,29 @@ impl PhysicalOptimizerRule for Rule {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+#[derive(Debug)]
+struct Needy {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    needs: usize,
+}
+
+impl PartitionStream for Needy {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let reservation = MemoryConsumer::new("needy rows").register(context.memory_pool());
+        let needs = self.needs;
+        let rows = stream::iter(self.batches.clone()).map(move |batch| {
+            reservation.try_grow(needs)?;
+            Ok(batch)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }
 
@@ -91,6 +121,19 @@ impl Both {
         match self.ours.sql(sql).await.expect("it planned").create_physical_plan().await {
             Ok(plan) => displayable(plan.as_ref()).indent(false).to_string(),
             Err(error) => error.to_string(),
+        }
+    }
+
+    /// A table in the order of a column whose rows come with `needs` bytes more of the memory for each batch, as those of a sort that merges its runs.
+    pub(crate) async fn needy_table(&self, name: &str, rows: &str, order: &str, needs: usize) {
+        let frame = self.stock.sql(rows).await.expect("valid SQL");
+        let schema = Arc::new(frame.schema().as_arrow().clone());
+        let batches = frame.collect().await.expect("it runs");
+        for context in [&self.stock, &self.ours] {
+            let rows = Arc::new(Needy { schema: Arc::clone(&schema), batches: batches.clone(), needs });
+            let table = StreamingTable::try_new(Arc::clone(&schema), vec![rows]).expect("one schema");
+            let table = table.with_sort_order(vec![col(order).sort(true, false)]);
+            context.register_table(name, Arc::new(table)).expect("a new name");
         }
     }
 
