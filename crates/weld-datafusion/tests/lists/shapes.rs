@@ -197,8 +197,9 @@ async fn functions_over_nested_lists() {
         "CREATE FUNCTION last(m FLOAT[2][]) RETURNS FLOAT LANGUAGE ttl AS
             'function float last(matrix<float>[?, 2] m) { return m{m $ 0 - 1, 1}; }'",
         "CREATE FUNCTION turned(m FLOAT[2][3]) RETURNS FLOAT[3][2] LANGUAGE ocannl AS 'let%op turned m = m ++ \"ij=>ji\"'",
-        "CREATE FUNCTION all_of(m FLOAT[2][]) RETURNS FLOAT LANGUAGE weld AS
-            '|m: vec[f32]| result(for(m, merger[f32,+], |b, i, x| merge(b, x)))'",
+        "CREATE FUNCTION all_of(m FLOAT[2][]) RETURNS FLOAT LANGUAGE ttl AS
+            'function float all_of(matrix<float>[?, 2] m) { var float s; var int i;
+                for (i in 0...m $ 0 by 1) s = s + m{i, 0} + m{i, 1}; return s; }'",
     ] {
         run(&context, sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
     }
