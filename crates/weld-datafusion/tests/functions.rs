@@ -356,7 +356,8 @@ def stays(a: Field[K, float64]):
         while a > 0:
             a = a + 0
 '";
-    let context = session_with(&[nested, stays]).await;
+    let one = "CREATE FUNCTION one(x DOUBLE) RETURNS DOUBLE[] LANGUAGE weld AS '|x: f64| [x]'";
+    let context = session_with(&[nested, stays, one]).await;
     for enabled in [true, false] {
         run(&context, &format!("SET weld.enabled = {enabled}")).await.expect("a setting");
         let message = run(&context, "SELECT nested(1)").await.expect_err("it is stopped");
@@ -364,7 +365,7 @@ def stays(a: Field[K, float64]):
         let message = run(&context, "SELECT stays([1.0, 2.0])").await.expect_err("it is stopped");
         assert!(message.contains("stays"), "{message}");
         assert!(message.contains("stopped") || message.contains("more than 10000000 passes"), "{message}");
-        let message = run(&context, "SELECT stays([x]) FROM t WHERE x = 1").await.expect_err("it is stopped");
+        let message = run(&context, "SELECT stays(one(x)) FROM t WHERE x = 1").await.expect_err("it is stopped");
         assert!(message.contains("more than 10000000 passes"), "{message}");
     }
 }
@@ -377,7 +378,6 @@ async fn conditions_keep_rows_from_failing_functions() {
     for (sql, always_fails) in [
         ("SELECT k FROM t WHERE k <> 2 AND tier(CAST(k AS INT)) >= 0", false),
         ("SELECT k FROM t WHERE k = 2 OR tier(CAST(k AS INT)) >= 0", false),
-        ("SELECT count(*) FROM t WHERE k > 0 AND (k > 1 OR tier(CAST(k AS INT)) >= 0)", false),
         ("SELECT k FROM t WHERE CASE WHEN k <> 2 THEN tier(CAST(k AS INT)) >= 0 END", false),
         ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 AND k <> 2", true),
         ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 OR k = 2", true),

@@ -126,10 +126,12 @@ fn value(name: &str, row: &Row) -> Result<String, &'static str> {
         return Err("elements, not 3");
     }
     let list = |values: Vec<f32>| format!("{values:?}");
+    // The sum of none is the positive zero.
+    let total = values.iter().fold(0.0, |sum, x| sum + x);
     Ok(match &name[2..] {
         "twice" | "twice3" => list(values.iter().map(|x| x * 2.0).collect()),
-        "total3" if name.starts_with('o') => list(vec![values.iter().sum()]),
-        _ => number(values.iter().sum()),
+        "total3" if name.starts_with('o') => list(vec![total]),
+        _ => number(total),
     })
 }
 
