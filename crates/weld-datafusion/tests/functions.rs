@@ -371,23 +371,23 @@ def stays(a: Field[K, float64]):
 }
 
 /// A condition that stands before another one keeps rows from it in a pipeline. DataFusion may evaluate the second for all rows of
-/// a batch, depending on how many pass the first. In the other order the error is both engines'.
+/// a batch, depending on how many pass the first; it puts conditions in order, too. Weld fails where it does only.
 #[tokio::test]
 async fn conditions_keep_rows_from_failing_functions() {
     let context = session_with(&[TIER]).await;
-    for (sql, always_fails) in [
-        ("SELECT k FROM t WHERE k <> 2 AND tier(CAST(k AS INT)) >= 0", false),
-        ("SELECT k FROM t WHERE k = 2 OR tier(CAST(k AS INT)) >= 0", false),
-        ("SELECT k FROM t WHERE CASE WHEN k <> 2 THEN tier(CAST(k AS INT)) >= 0 END", false),
-        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 AND k <> 2", true),
-        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 OR k = 2", true),
+    for (sql, is_spared) in [
+        ("SELECT k FROM t WHERE k <> 2 AND tier(CAST(k AS INT)) >= 0", true),
+        ("SELECT k FROM t WHERE k = 2 OR tier(CAST(k AS INT)) >= 0", true),
+        ("SELECT k FROM t WHERE CASE WHEN k <> 2 THEN tier(CAST(k AS INT)) >= 0 END", true),
+        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 AND k <> 2", false),
+        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 OR k = 2", false),
     ] {
         run(&context, "SET weld.enabled = true").await.expect("a setting");
         let on = run(&context, sql).await;
         run(&context, "SET weld.enabled = false").await.expect("a setting");
         let off = run(&context, sql).await;
         let is_its_own = |error: &String| error.contains("Tier, line 4: ") && error.contains("zero");
-        assert_eq!(on.is_err(), always_fails, "{sql}: {on:?}");
+        assert!(on.is_ok() || !is_spared, "{sql}: {on:?}");
         match (&on, &off) {
             (Ok(on), Ok(off)) => assert_eq!(on, off, "{sql}"),
             (_, Err(off)) => assert!(is_its_own(off), "{sql}: {off}"),

@@ -210,6 +210,31 @@ mod tests {
         );
     }
 
+    /// The lengths of what loops go over, in the order of the text; 0 where it is not known.
+    fn known(text: &str) -> Vec<u64> {
+        let program = crate::parse_program(text).expect("it parses");
+        let lengths = super::known_lengths([&program.body]);
+        let mut found = Vec::new();
+        program.body.walk(&mut |e| {
+            if let super::ExprKind::For { iter, .. } = &e.kind
+                && let super::Iter::Vector(data) = &**iter
+            {
+                found.push(lengths.get(&std::ptr::from_ref(data)).copied().unwrap_or_default());
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn lengths_that_are_numbers() {
+        let checked = "|v: vec[i64]| let a = if(assert(len(v) == 3L), v, []); let f = map(a, |x| x + 1L);";
+        assert_eq!(known(&format!("{checked} map(f, |x| x * 2L)")), [3, 3]);
+        assert_eq!(known(&format!("{checked} map(v, |x| x * 2L)")), [3, 0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(len(v) == 3L, v, []); map(a, |x| x + 1L)"), [0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(assert(len(v) == -1L), v, []); map(a, |x| x + 1L)"), [0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(assert(len(v) > 3L), v, []); map(a, |x| x + 1L)"), [0]);
+    }
+
     #[test]
     fn not_of_filters_streams_and_branches() {
         check(
