@@ -115,7 +115,8 @@ fn machine() {
     };
     let fill =
         |part: &[u64]| vec![part.len() as u8 | 1; part.len() * 4].iter().step_by(4096).map(|x| u64::from(*x)).sum();
-    let kinds: [(&str, &(dyn Fn(&[u64]) -> u64 + Sync)); 3] =
+    type Work<'a> = &'a (dyn Fn(&[u64]) -> u64 + Sync);
+    let kinds: [(&str, Work<'_>); 3] =
         [("computing", &compute), ("reading a gibibyte", &sums), ("filling half a gibibyte", &fill)];
     println!("| machine | one thread ms | two threads ms | |\n| --- | --: | --: | --: |");
     for (name, work) in kinds {
