@@ -148,6 +148,16 @@ let%cd f x =
 (* expect: {"p": {"batch": [], "output": [2], "input": [], "data": [3, 6]}} *)
 let%cd f p lr = p =+ lr * p.grad ~logic:"."
 ---
+(* call: f {"p": [1], "p.grad": [1, 2]} *)
+(* error: type: argument `p.grad`: expected the sizes of `p`, found the sizes [2] *)
+(* call: f {"p": [1, 2, 3], "p.grad": [1, 2]} *)
+(* error: type: argument `p.grad`: expected the sizes of `p`, found the sizes [2] *)
+(* call: f {"p": [1, 2], "p.grad": 5} *)
+(* error: type: argument `p.grad`: expected the sizes of `p`, found *)
+(* call: f {"p": {"batch": [], "output": [1], "input": [2], "data": [[1, 2]]}, "p.grad": [1, 2]} *)
+(* expect: {"c": {"batch": [], "output": [1], "input": [2], "data": [[1, 2]]}} *)
+let%cd f p = "c" =: p.grad
+---
 (* call: f {"p": [1, 2]} *)
 (* error: type: `p` has no gradient here *)
 let%cd f p = "c" =: p.grad

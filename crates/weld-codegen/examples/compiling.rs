@@ -161,6 +161,11 @@ fn layout(ty: &Type, narrow: bool) -> ColumnLayout {
         Type::Scalar(ScalarKind::Bool) => Layout::Bits,
         Type::Scalar(ScalarKind::I128) if narrow => Layout::Fixed(ScalarKind::I64),
         Type::Scalar(kind) => Layout::Fixed(*kind),
+        list if !list.is_bytes()
+            && let Some(Type::Scalar(items)) = list.element() =>
+        {
+            Layout::List { offsets: ScalarKind::I32, unit: 1, items: *items }
+        }
         _ => Layout::Utf8View,
     };
     ColumnLayout { layout, validity: false }

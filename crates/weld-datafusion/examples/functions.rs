@@ -2,7 +2,9 @@
 //! `cargo run --release -p weld-datafusion --example functions [ROWS] [NAME]`.
 //!
 //! `tpch_q1` and `tpch_q6` are those queries over random columns of floats, Q1 with one key. Results are compared;
-//! times are medians of warm runs of a plan in memory, on one thread and on two.
+//! times are medians of warm runs of a plan in memory, on one thread and on two. What compiling takes stands beside that of the
+//! plain query, or of one of the same table without lists: the code that runs start on, and optimised code. The first lines say how
+//! much faster two threads of this machine are than one where they compute, read memory, or fill memory that is new.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -54,6 +56,9 @@ enum Beside {
     Rust(fn(&Data) -> Vec<f32>),
 }
 
+/// Beside which the functions of lists are compiled.
+const WITHOUT_LISTS: &str = "SELECT x * 2 FROM vectors";
+
 const Q6: &str =
     "FROM lineitem WHERE shipdate >= 731 AND shipdate < 1096 AND discount BETWEEN 0.045 AND 0.075 AND quantity < 24";
 const Q1: &str = "count(*) FROM lineitem WHERE shipdate <= 2436 GROUP BY flag";
@@ -85,24 +90,58 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let rows = args.first().and_then(|rows| rows.parse().ok()).unwrap_or(1_000_000);
     let filter = args.get(1).cloned().unwrap_or_default();
-    let data = Data::new(rows);
+    if filter.is_empty() {
+        machine();
+    }
+    let (data, few) = (Data::new(rows), Data::new(8));
     println!(
-        "| {rows} rows | plain or Rust ms | functions ms | ratio | two partitions | compile ms, plain | functions |"
+        "| {rows} rows | plain or Rust ms | functions ms | ratio | two partitions | compile ms, plain | functions | optimised, plain | functions |"
     );
-    println!("| --- | --: | --: | --: | --: | --: | --: |");
+    println!("| --- | --: | --: | --: | --: | --: | --: | --: | --: |");
     for case in cases().into_iter().filter(|case| case.name.contains(&filter)) {
-        measure(&case, &data);
+        measure(&case, &data, &few);
     }
 }
 
-fn measure(case: &Case, data: &Data) {
+/// What two threads of this machine gain.
+fn machine() {
+    let words: Vec<u64> = (0..1 << 27).collect();
+    let sums = |part: &[u64]| part.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word));
+    let compute = |part: &[u64]| {
+        let mut lanes = [1u64, 2, 3, 4];
+        (0..part.len())
+            .for_each(|_| lanes.iter_mut().for_each(|lane| *lane = lane.wrapping_mul(*lane).wrapping_add(7)));
+        lanes.iter().sum()
+    };
+    let fill =
+        |part: &[u64]| vec![part.len() as u8 | 1; part.len() * 4].iter().step_by(4096).map(|x| u64::from(*x)).sum();
+    type Work<'a> = &'a (dyn Fn(&[u64]) -> u64 + Sync);
+    let kinds: [(&str, Work<'_>); 3] =
+        [("computing", &compute), ("reading a gibibyte", &sums), ("filling half a gibibyte", &fill)];
+    println!("| machine | one thread ms | two threads ms | |\n| --- | --: | --: | --: |");
+    for (name, work) in kinds {
+        let times = [1, 2].map(|threads| {
+            median(|| {
+                std::thread::scope(|scope| {
+                    words.chunks(words.len() / threads).for_each(|part| {
+                        scope.spawn(|| black_box(work(black_box(part))));
+                    });
+                })
+            })
+        });
+        println!("| {name} | {:.1} | {:.1} | {:.2}x |", ms(times[0]), ms(times[1]), ratio(times[0], times[1]));
+    }
+}
+
+fn measure(case: &Case, data: &Data, few: &Data) {
     let sql = |text: &str| text.replace("{Q6}", Q6).replace("{Q1}", Q1);
-    let [one, two] = [1, 2].map(|partitions| Engine::new(data, partitions).run(&sql(case.sql)));
-    let (beside, compile) = match case.beside {
+    let [one, two] = [1, 2].map(|partitions| Engine::new(data, partitions, "optimised").run(&sql(case.sql)));
+    let (beside, without) = match case.beside {
         Beside::Plain(plain) => {
-            let plain = Engine::new(data, 1).run(&sql(plain));
-            assert_eq!(plain.rows, one.rows, "{}", case.name);
-            (plain.median, format!("{:.1}", ms(plain.compile)))
+            let plain = sql(plain);
+            let found = Engine::new(data, 1, "optimised").run(&plain);
+            assert_eq!(found.rows, one.rows, "{}", case.name);
+            (found.median, plain)
         }
         Beside::Rust(rust) => {
             let expected = rust(data);
@@ -110,32 +149,48 @@ fn measure(case: &Case, data: &Data) {
             assert_eq!(found.len(), expected.len(), "{}", case.name);
             let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
             assert!(found.iter().zip(&expected).all(is_close), "{}", case.name);
-            (median(|| drop(black_box(rust(black_box(data))))), String::new())
+            (median(|| black_box(rust(black_box(data)))), WITHOUT_LISTS.to_owned())
         }
     };
-    let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64();
+    // A session keeps code, so each time is a new session's; the first one brings LLVM's own code into memory.
+    let compiled = |tiers: &str, sql: &str| {
+        let times = (0..ROUNDS).map(|_| Engine::new(few, 1, tiers).compile(sql));
+        ms(times.min().unwrap_or_default())
+    };
+    let [cheap, optimised] =
+        ["auto", "optimised"].map(|tiers| [&without, &sql(case.sql)].map(|sql| compiled(tiers, sql)));
     println!(
-        "| {} | {:.1} | {:.1} | {:.2} | {:.2}x | {compile} | {:.1} |",
+        "| {} | {:.1} | {:.1} | {:.2} | {:.2}x | {:.1} | {:.1} | {:.1} | {:.1} |",
         case.name,
         ms(beside),
         ms(one.median),
         ratio(one.median, beside),
         ratio(one.median, two.median),
-        ms(one.compile)
+        cheap[0],
+        cheap[1],
+        optimised[0],
+        optimised[1],
     );
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
 }
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn median(mut run: impl FnMut()) -> Duration {
-    run();
+/// Of the runs alone: what they give is dropped between them.
+fn median<T>(mut run: impl FnMut() -> T) -> Duration {
+    drop(run());
     let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
-            run();
-            start.elapsed()
+            let made = run();
+            let took = start.elapsed();
+            drop(made);
+            took
         })
         .collect();
     times.sort();
@@ -150,7 +205,6 @@ struct Engine {
 
 struct Measured {
     median: Duration,
-    compile: Duration,
     batches: Vec<RecordBatch>,
     /// Floats to ten digits, in an order that only the values decide.
     rows: Vec<String>,
@@ -167,7 +221,7 @@ impl Measured {
 }
 
 impl Engine {
-    fn new(data: &Data, partitions: usize) -> Engine {
+    fn new(data: &Data, partitions: usize, tiers: &str) -> Engine {
         let mut options = WeldOptions::default();
         (options.compile_min_rows, options.plan_min_rows) = (0, 0);
         let config = SessionConfig::new().with_target_partitions(partitions).with_option_extension(options);
@@ -185,25 +239,37 @@ impl Engine {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(partitions).build().expect("a runtime");
         runtime.block_on(async {
-            for sql in FUNCTIONS.iter().copied().chain(["SET weld.tiers = 'optimised'"]) {
+            let tiers = format!("SET weld.tiers = '{tiers}'");
+            for sql in FUNCTIONS.iter().copied().chain([tiers.as_str()]) {
                 context.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
             }
         });
         Engine { runtime, context }
     }
 
-    fn run(&self, sql: &str) -> Measured {
-        let plan = self.runtime.block_on(async {
+    fn plan(&self, sql: &str) -> Arc<dyn ExecutionPlan> {
+        self.runtime.block_on(async {
             self.context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan")
-        });
-        let mut last = Vec::new();
-        let mut compile = None;
-        let median = median(|| {
-            let plan: Arc<dyn ExecutionPlan> = reset_plan_states(Arc::clone(&plan)).expect("it starts again");
-            last = self.runtime.block_on(collect(Arc::clone(&plan), self.context.task_ctx())).expect("it runs");
-            assert!(!pipelines(&plan).is_empty(), "{sql}");
-            compile.get_or_insert_with(|| pipelines(&plan).iter().map(|exec| exec.compile_time()).sum());
-        });
+        })
+    }
+
+    fn collect(&self, plan: &Arc<dyn ExecutionPlan>) -> Vec<RecordBatch> {
+        let plan = reset_plan_states(Arc::clone(plan)).expect("it starts again");
+        assert!(!pipelines(&plan).is_empty(), "nothing is compiled");
+        self.runtime.block_on(collect(plan, self.context.task_ctx())).expect("it runs")
+    }
+
+    /// What compiling takes until the query has run.
+    fn compile(&self, sql: &str) -> Duration {
+        let plan = self.plan(sql);
+        self.runtime.block_on(collect(Arc::clone(&plan), self.context.task_ctx())).expect("it runs");
+        pipelines(&plan).iter().map(|exec| exec.compile_time()).sum()
+    }
+
+    fn run(&self, sql: &str) -> Measured {
+        let plan = self.plan(sql);
+        let median = median(|| self.collect(&plan));
+        let last = self.collect(&plan);
         let mut rows: Vec<String> = Vec::new();
         for batch in last.iter().filter(|batch| batch.num_rows() < 100) {
             for row in 0..batch.num_rows() {
@@ -215,7 +281,7 @@ impl Engine {
             }
         }
         rows.sort();
-        Measured { median, compile: compile.unwrap_or_default(), batches: last, rows }
+        Measured { median, batches: last, rows }
     }
 }
 
@@ -238,7 +304,8 @@ impl Data {
         let mut floats = |count: usize| (0..count).map(|_| next() - 0.5).collect::<Vec<f32>>();
         let (v, w) = (floats(rows * WIDTH), floats(rows * WIDTH));
         let (weights, bias) = (floats(OUT * WIDTH), floats(OUT));
-        let vectors = in_batches(vec![("v", lists(v.clone(), WIDTH)), ("w", lists(w.clone(), WIDTH))]);
+        let x: ArrayRef = Arc::new(Float32Array::from(floats(rows)));
+        let vectors = in_batches(vec![("v", lists(v.clone(), WIDTH)), ("w", lists(w.clone(), WIDTH)), ("x", x)]);
         let matrix = nested(lists(weights.clone(), WIDTH), OUT);
         let tables = vec![
             ("vectors", vectors),

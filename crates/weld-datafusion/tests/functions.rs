@@ -341,6 +341,62 @@ async fn an_endless_function_of_constants_does_not_hold_up_the_planner() {
     assert!(message.contains("endless") && message.contains("stopped"), "{message}");
 }
 
+/// Each language's loops; OCANNL has none without an end.
+#[tokio::test]
+async fn loops_without_end_do_not_hold_up_the_planner_in_any_language() {
+    let nested = "CREATE FUNCTION nested(x INT) RETURNS INT LANGUAGE ttl AS $$
+function int nested(int x) {
+  var int i; var int j; var int s;
+  for (i in 0...2147483647 by 1) for (j in 0...2147483647 by 1) { s = s + 1; if (s > 1000) s = x; }
+  return s;
+} $$";
+    let stays = "CREATE FUNCTION stays(a DOUBLE[]) RETURNS DOUBLE[] LANGUAGE gtscript AS '@stencil
+def stays(a: Field[K, float64]):
+    with computation(FORWARD), interval(...):
+        while a > 0:
+            a = a + 0
+'";
+    let one = "CREATE FUNCTION one(x DOUBLE) RETURNS DOUBLE[] LANGUAGE weld AS '|x: f64| [x]'";
+    let context = session_with(&[nested, stays, one]).await;
+    for enabled in [true, false] {
+        run(&context, &format!("SET weld.enabled = {enabled}")).await.expect("a setting");
+        let message = run(&context, "SELECT nested(1)").await.expect_err("it is stopped");
+        assert!(message.contains("nested") && message.contains("stopped"), "{message}");
+        let message = run(&context, "SELECT stays([1.0, 2.0])").await.expect_err("it is stopped");
+        assert!(message.contains("stays"), "{message}");
+        assert!(message.contains("stopped") || message.contains("more than 10000000 passes"), "{message}");
+        let message = run(&context, "SELECT stays(one(x)) FROM t WHERE x = 1").await.expect_err("it is stopped");
+        assert!(message.contains("more than 10000000 passes"), "{message}");
+    }
+}
+
+/// A condition that stands before another one keeps rows from it in a pipeline. DataFusion may evaluate the second for all rows of
+/// a batch, depending on how many pass the first; it puts conditions in order, too. Weld fails where it does only.
+#[tokio::test]
+async fn conditions_keep_rows_from_failing_functions() {
+    let context = session_with(&[TIER]).await;
+    for (sql, is_spared) in [
+        ("SELECT k FROM t WHERE k <> 2 AND tier(CAST(k AS INT)) >= 0", true),
+        ("SELECT k FROM t WHERE k = 2 OR tier(CAST(k AS INT)) >= 0", true),
+        ("SELECT k FROM t WHERE CASE WHEN k <> 2 THEN tier(CAST(k AS INT)) >= 0 END", true),
+        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 AND k <> 2", false),
+        ("SELECT k FROM t WHERE tier(CAST(k AS INT)) >= 0 OR k = 2", false),
+    ] {
+        run(&context, "SET weld.enabled = true").await.expect("a setting");
+        let on = run(&context, sql).await;
+        run(&context, "SET weld.enabled = false").await.expect("a setting");
+        let off = run(&context, sql).await;
+        let is_its_own = |error: &String| error.contains("Tier, line 4: ") && error.contains("zero");
+        assert!(on.is_ok() || !is_spared, "{sql}: {on:?}");
+        match (&on, &off) {
+            (Ok(on), Ok(off)) => assert_eq!(on, off, "{sql}"),
+            (_, Err(off)) => assert!(is_its_own(off), "{sql}: {off}"),
+            (Err(_), Ok(_)) => panic!("{sql}: it fails with Weld alone: {on:?}"),
+        }
+        assert!(on.as_ref().err().is_none_or(is_its_own), "{sql}: {on:?}");
+    }
+}
+
 #[tokio::test]
 async fn dates_are_integers_to_welds_own_language() {
     let next = "CREATE FUNCTION tomorrow(d DATE) RETURNS DATE LANGUAGE weld AS '|d: i32| d + 1'";

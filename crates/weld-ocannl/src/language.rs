@@ -407,6 +407,9 @@ impl<'a> Compiler<'a, '_> {
         }
         let sizes = emitter.sizes(id)?;
         let total = Size::product(&sizes);
+        if matches!(bound.role, Role::Gradient(_)) {
+            self.check_gradient(bound, &sizes, emitter)?;
+        }
         if data.ty.element().is_some() && total.is_one() {
             data = build::lookup(data, build::i64(0));
         }
@@ -421,6 +424,41 @@ impl<'a> Compiler<'a, '_> {
             _ => emitter.values.insert(id, data),
         };
         Ok(())
+    }
+
+    /// A gradient that is given has the axes of its tensor, but for those of size 1.
+    fn check_gradient(&self, bound: &Bound, sizes: &[Size], emitter: &mut Emitter<'_>) -> Result<(), Diagnostic> {
+        let Shape::Array(Array { sizes: given, .. }) = &bound.shape else {
+            return match Size::product(sizes).as_known() {
+                Some(1) => Ok(()),
+                _ => Err(self.wrong_gradient(bound, "a number")),
+            };
+        };
+        let known: Option<Vec<u64>> = sizes.iter().map(Size::as_known).collect();
+        let found: Option<Vec<u64>> = given.iter().copied().collect();
+        let long = |sizes: Vec<u64>| sizes.into_iter().filter(|size| *size != 1).collect::<Vec<_>>();
+        if let (Some(known), Some(found)) = (known, found) {
+            return match long(known) == long(found.clone()) {
+                true => Ok(()),
+                false => Err(self.wrong_gradient(bound, &format!("the sizes {found:?}"))),
+            };
+        }
+        let mut data = bound.variable.clone();
+        if data.ty.element().is_none() {
+            data = build::field(data, 0);
+        }
+        let (found, cells) = (build::len(data), Size::product(sizes).expr());
+        let message = format!("`{}` has {{0}} cells, its tensor {{1}}", bound.name);
+        let checked = build::require(build::eq(found.clone(), cells.clone()), &message, [found, cells]);
+        let sym = emitter.names.fresh("cells");
+        emitter.bindings.push(weld_core::ir::Binding { sym, value: checked.at(self.entry()) });
+        Ok(())
+    }
+
+    fn wrong_gradient(&self, bound: &Bound, found: &str) -> Diagnostic {
+        let of = bound.name.trim_end_matches(".grad");
+        let message = format!("argument `{}`: expected the sizes of `{of}`, found {found}", bound.name);
+        Diagnostic::ty(self.entry(), message)
     }
 }
 

@@ -1,11 +1,13 @@
 //! One part of a program as loaded code: emission, LLVM's passes, instruction selection, linking.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weld_core::diag::Span;
-use weld_core::ir::{Literal, build};
+use weld_core::ir::{Expr, Literal, build};
+use weld_core::opt::known_lengths;
 use weld_core::ty::ScalarKind;
 use weld_core::{RuntimeError, RuntimeErrorKind};
 use weld_runtime::Run;
@@ -177,9 +179,17 @@ impl Compiled {
             demands: self.demands.clone(),
             reuse: Reuse::of(&self.program),
             parts: self.parts(),
+            lengths: self.lengths(),
             cudfs: self.options.cudfs.clone(),
             disabled: self.options.disabled.clone(),
             parallel: self.threads.as_ref().map(|_| Parallel { grain: self.options.grain }),
+        }
+    }
+
+    fn lengths(&self) -> HashMap<*const Expr, u64> {
+        match &self.stream {
+            Some(stream) => known_lengths(stream.trees()),
+            None => known_lengths([&self.program.body]),
         }
     }
 

@@ -19,7 +19,11 @@ impl<'c> Emitter<'c, '_> {
         match iter {
             Iter::Vector(data) => {
                 let value = self.emit(data)?;
-                let vec = self.as_vec(&value)?;
+                let mut vec = self.as_vec(&value)?;
+                // LLVM would not see that from the check before the loop.
+                if let Some(&length) = self.facts.lengths.get(&std::ptr::from_ref(data)) {
+                    vec.len = self.i64(length as i64);
+                }
                 let element = element_of(&data.ty)?.clone();
                 Ok(Source { count: vec.len, kind: Kind::Vector { vec, element, start: None, stride: None } })
             }

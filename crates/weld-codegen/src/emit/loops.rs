@@ -18,6 +18,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, Func, Iter};
 use weld_core::ty::{BuilderType, Type};
 
+use super::prehash::Hashes;
 use super::{Emitter, Filled, Handle, Parallel, Res, Val, VecVal, internal};
 use crate::analysis::allocates;
 use crate::analysis::loop_plan::{Inputs, LoopPlan, Params, Plain, Room};
@@ -159,44 +160,26 @@ impl<'c> Emitter<'c, '_> {
         let LoopSite { source, builders, span, .. } = *iterations.site;
         let (first, count) = (self.i64(0), source.count);
         let hashes = plan.hashed.as_ref().map(|plan| self.hashes(plan, builders)).transpose()?;
-        let (head, looping, next) = (self.new_block("strip"), self.new_block("loop"), self.new_block("next"));
-        let (again, done) = (self.new_block("again"), self.new_block("done"));
-        let i64 = self.unit.i64_type();
+        match count.get_zero_extended_constant() {
+            Some(0) => return Ok(()),
+            Some(known) if known <= u64::from(plan.strip) => {
+                self.run_strip(plan, iterations, hashes.as_ref(), (first, count))?;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (head, again, done) = (self.new_block("strip"), self.new_block("again"), self.new_block("done"));
         let from = self.current_block()?;
         let some = self.cmp(IntPredicate::ULT, first, count)?;
         self.branch_if(some, head, done)?;
 
         self.at(head);
-        let start = self.b.build_phi(i64, "start")?;
+        let start = self.b.build_phi(self.unit.i64_type(), "start")?;
         start.add_incoming(&[(&first, from)]);
         let start_value = start.as_basic_value().into_int_value();
         let left = self.sub(count, start_value)?;
         let size = self.umin(left, self.i64(plan.strip.into()))?;
-        let end = self.add_nw(start_value, size)?;
-        self.reserve_strip(plan, &iterations.appenders, size, span)?;
-        let hashed = match &hashes {
-            Some(hashes) => Some((hashes, self.hash_ahead(hashes, iterations.site, (start_value, end))?)),
-            None => None,
-        };
-        let head_end = self.current_block()?;
-        self.branch(looping)?;
-
-        self.at(looping);
-        let i = self.b.build_phi(i64, "i")?;
-        i.add_incoming(&[(&start_value, head_end)]);
-        let index = i.as_basic_value().into_int_value();
-        self.hashed = match hashed {
-            Some((hashes, done)) => Some(self.hashed(hashes, done, start_value, index)?),
-            None => None,
-        };
-        self.emit_filling(plan, iterations, (index, end))?;
-        self.hashed = None;
-        let incremented = self.add_nw(index, self.i64(1))?;
-        i.add_incoming(&[(&incremented, self.current_block()?)]);
-        let more = self.cmp(IntPredicate::ULT, incremented, end)?;
-        self.branch_if(more, looping, next)?;
-
-        self.at(next);
+        let end = self.run_strip(plan, iterations, hashes.as_ref(), (start_value, size))?;
         let more = self.cmp(IntPredicate::ULT, end, count)?;
         self.branch_if(more, again, done)?;
         self.at(again);
@@ -205,6 +188,42 @@ impl<'c> Emitter<'c, '_> {
         self.branch(head)?;
         self.at(done);
         Ok(())
+    }
+
+    /// So many iterations, one at least; gives the index after the last.
+    fn run_strip(
+        &mut self,
+        plan: &Plain<'_>,
+        iterations: &Iterations<'_, 'c>,
+        hashes: Option<&Hashes<'c, '_>>,
+        (start, size): (IntValue<'c>, IntValue<'c>),
+    ) -> Res<IntValue<'c>> {
+        let (looping, next) = (self.new_block("loop"), self.new_block("next"));
+        let end = self.add_nw(start, size)?;
+        self.reserve_strip(plan, &iterations.appenders, size, iterations.site.span)?;
+        let hashed = match hashes {
+            Some(hashes) => Some((hashes, self.hash_ahead(hashes, iterations.site, (start, end))?)),
+            None => None,
+        };
+        let from = self.current_block()?;
+        self.branch(looping)?;
+
+        self.at(looping);
+        let i = self.b.build_phi(self.unit.i64_type(), "i")?;
+        i.add_incoming(&[(&start, from)]);
+        let index = i.as_basic_value().into_int_value();
+        self.hashed = match hashed {
+            Some((hashes, done)) => Some(self.hashed(hashes, done, start, index)?),
+            None => None,
+        };
+        self.emit_filling(plan, iterations, (index, end))?;
+        self.hashed = None;
+        let incremented = self.add_nw(index, self.i64(1))?;
+        i.add_incoming(&[(&incremented, self.current_block()?)]);
+        let more = self.cmp(IntPredicate::ULT, incremented, end)?;
+        self.branch_if(more, looping, next)?;
+        self.at(next);
+        Ok(end)
     }
 
     /// One iteration, with its stores into the columns of appenders told apart from all else.

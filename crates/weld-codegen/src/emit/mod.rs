@@ -75,6 +75,8 @@ pub(crate) struct Facts {
     pub(crate) reuse: Reuse,
     /// What becomes a function of its own.
     pub(crate) parts: Parts,
+    /// How long vectors are that loops go over, where that is known.
+    pub(crate) lengths: HashMap<*const Expr, u64>,
     /// C functions that the host registered.
     pub(crate) cudfs: Vec<Cudf>,
     /// How loops become parallel, if they do.

@@ -48,6 +48,7 @@ pub use optimized::Optimized;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
+pub use trace_lengths::known_lengths;
 
 use crate::ir::{Expr, ExprKind, Program, build, verify};
 

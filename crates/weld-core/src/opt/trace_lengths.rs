@@ -17,13 +17,64 @@ use std::collections::{HashMap, HashSet};
 use super::Config;
 use super::facts::{can_drop, is_path};
 use super::fuse_loops::{merges_once, producer};
-use crate::ir::{Expr, ExprKind, Iter, Literal, Program, Sym, build, deep};
+use crate::ir::{Binding, Expr, ExprKind, Iter, Literal, Program, Sym, build, deep};
 use crate::op::BinaryOp;
 
 pub(super) fn run(program: &mut Program, _: &Config) {
     let streams = program.params.iter().filter(|p| p.stream).map(|p| p.sym).collect();
     let mut tracer = Tracer { streams, lengths: HashMap::new(), counts: HashSet::new() };
     tracer.visit(&mut program.body);
+}
+
+/// Those vectors that loops of the trees go over of which a check says how long they are, by the addresses of their expressions:
+/// `v` and `if(assert(len(v) == 3L), v, e)`, and what loops make of them.
+pub fn known_lengths<'a>(trees: impl IntoIterator<Item = &'a Expr>) -> HashMap<*const Expr, u64> {
+    let mut known = HashMap::new();
+    for tree in trees {
+        let tracer = Tracer { streams: HashSet::new(), lengths: HashMap::new(), counts: HashSet::new() };
+        Counter { tracer, known: &mut known }.visit(tree);
+    }
+    known
+}
+
+struct Counter<'a> {
+    tracer: Tracer,
+    known: &'a mut HashMap<*const Expr, u64>,
+}
+
+impl Counter<'_> {
+    fn visit(&mut self, e: &Expr) {
+        deep(|| match &e.kind {
+            ExprKind::Let { bindings, body } => {
+                for binding in bindings {
+                    self.visit(&binding.value);
+                    self.tracer.note(binding);
+                }
+                self.visit(body);
+            }
+            _ => {
+                if let ExprKind::For { iter, .. } = &e.kind {
+                    self.count(iter);
+                }
+                e.each_child(&mut |child| self.visit(child));
+            }
+        });
+    }
+
+    fn count(&mut self, iter: &Iter) {
+        match iter {
+            Iter::Zip(parts) => parts.iter().for_each(|part| self.count(part)),
+            Iter::Vector(data) => {
+                let length = self.tracer.length(data).map(|length| length.kind);
+                if let Some(ExprKind::Literal(Literal::I64(length))) = length
+                    && let Ok(length) = u64::try_from(length)
+                {
+                    self.known.insert(data, length);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 struct Tracer {
@@ -41,13 +92,7 @@ impl Tracer {
             if let ExprKind::Let { bindings, body } = &mut e.kind {
                 for binding in bindings {
                     self.visit(&mut binding.value);
-                    if matches!(binding.value.kind, ExprKind::Len(_)) {
-                        self.counts.insert(binding.sym);
-                    } else if !matches!(binding.value.kind, ExprKind::Var(_))
-                        && let Some(length) = self.length(&binding.value)
-                    {
-                        self.lengths.insert(binding.sym, length);
-                    }
+                    self.note(binding);
                 }
                 return self.visit(body);
             }
@@ -60,6 +105,17 @@ impl Tracer {
                 *e = length;
             }
         })
+    }
+
+    /// Keeps what the name is, for what follows.
+    fn note(&mut self, binding: &Binding) {
+        if matches!(binding.value.kind, ExprKind::Len(_)) {
+            self.counts.insert(binding.sym);
+        } else if !matches!(binding.value.kind, ExprKind::Var(_))
+            && let Some(length) = self.length(&binding.value)
+        {
+            self.lengths.insert(binding.sym, length);
+        }
     }
 
     /// How long the vector is, in terms of what is in scope where it is.
@@ -152,6 +208,31 @@ mod tests {
               {f, 3L}
         "#]],
         );
+    }
+
+    /// The lengths of what loops go over, in the order of the text; 0 where it is not known.
+    fn known(text: &str) -> Vec<u64> {
+        let program = crate::parse_program(text).expect("it parses");
+        let lengths = super::known_lengths([&program.body]);
+        let mut found = Vec::new();
+        program.body.walk(&mut |e| {
+            if let super::ExprKind::For { iter, .. } = &e.kind
+                && let super::Iter::Vector(data) = &**iter
+            {
+                found.push(lengths.get(&std::ptr::from_ref(data)).copied().unwrap_or_default());
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn lengths_that_are_numbers() {
+        let checked = "|v: vec[i64]| let a = if(assert(len(v) == 3L), v, []); let f = map(a, |x| x + 1L);";
+        assert_eq!(known(&format!("{checked} map(f, |x| x * 2L)")), [3, 3]);
+        assert_eq!(known(&format!("{checked} map(v, |x| x * 2L)")), [3, 0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(len(v) == 3L, v, []); map(a, |x| x + 1L)"), [0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(assert(len(v) == -1L), v, []); map(a, |x| x + 1L)"), [0]);
+        assert_eq!(known("|v: vec[i64]| let a = if(assert(len(v) > 3L), v, []); map(a, |x| x + 1L)"), [0]);
     }
 
     #[test]

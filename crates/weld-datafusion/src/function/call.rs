@@ -197,10 +197,11 @@ pub(super) struct RowKernel {
     pub(super) nullable: bool,
 }
 
-pub(super) fn kernel(function: &WeldFunction, nullable: &[bool]) -> Result<RowKernel> {
+/// `types` are those of the arguments, lists of any length perhaps where the parameters' are of a fixed one.
+pub(super) fn kernel(function: &WeldFunction, types: &[DataType], nullable: &[bool]) -> Result<RowKernel> {
     let field =
         |(index, (ty, nullable)): (usize, (&DataType, &bool))| Field::new(format!("c{index}"), ty.clone(), *nullable);
-    let mut fields: Vec<Field> = function.params().iter().zip(nullable).enumerate().map(field).collect();
+    let mut fields: Vec<Field> = types.iter().zip(nullable).enumerate().map(field).collect();
     let arguments = fields.len();
     if fields.is_empty() {
         fields.push(Field::new("rows", DataType::Boolean, false));
@@ -255,5 +256,5 @@ pub(super) fn kernel(function: &WeldFunction, nullable: &[bool]) -> Result<RowKe
 
 /// Whether the function can be called at all.
 pub(super) fn check(function: &WeldFunction) -> Result<()> {
-    kernel(function, &vec![true; function.params().len()]).map(|_| ())
+    kernel(function, function.params(), &vec![true; function.params().len()]).map(|_| ())
 }

@@ -1,6 +1,6 @@
 //! Calls outside compiled pipelines: in sorts, in windows, where expressions are folded, and with `weld.enabled = false`.
 //!
-//! The same lowering as in a pipeline, compiled once for each combination of nullable arguments, over the arguments as a
+//! The same lowering as in a pipeline, compiled once for each combination of types and nullable arguments, over the arguments as a
 //! batch of columns. A call of constants, which the planner evaluates, is stopped after some seconds: an endless function
 //! does not hold it up. What a call allocates is asked of the memory pool of the session that made the function, since a call
 //! is not told its query.
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow::buffer::Buffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
@@ -40,8 +40,7 @@ pub(super) struct Codes {
     source: Arc<Source>,
     cache: Weak<CodeCache>,
     pool: Arc<dyn MemoryPool>,
-    /// By which arguments may be null.
-    compiled: Mutex<HashMap<(Vec<bool>, Settings), Arc<Compiled>>>,
+    compiled: Mutex<HashMap<(Arguments, Settings), Arc<Compiled>>>,
     /// Constants for which the function took too long: the planner tries again and again.
     stopped: Mutex<HashSet<Vec<ScalarValue>>>,
 }
@@ -59,6 +58,13 @@ impl Drop for Codes {
             cache.forget(&self.source);
         }
     }
+}
+
+/// What code is made for: the arguments' types, and whether they may be null.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Arguments {
+    types: Vec<DataType>,
+    nullable: Vec<bool>,
 }
 
 #[derive(Debug)]
@@ -114,8 +120,11 @@ fn run(
     if rows == 0 {
         return Ok(new_empty_array(function.result()));
     }
-    let nullable: Vec<bool> = arrays.iter().map(|array| array.null_count() > 0).collect();
-    let compiled = compiled(function, nullable, settings)?;
+    let arguments = Arguments {
+        types: arrays.iter().map(|array| array.data_type().clone()).collect(),
+        nullable: arrays.iter().map(|array| array.null_count() > 0).collect(),
+    };
+    let compiled = compiled(function, arguments, settings)?;
     let arrays = match arrays.is_empty() {
         true => vec![Arc::new(BooleanArray::from(vec![false; rows])) as ArrayRef],
         false => arrays,
@@ -144,14 +153,15 @@ fn run(
     Ok(made)
 }
 
-fn compiled(function: &WeldFunction, nullable: Vec<bool>, settings: Settings) -> Result<Arc<Compiled>> {
-    let key = (nullable, settings);
+fn compiled(function: &WeldFunction, arguments: Arguments, settings: Settings) -> Result<Arc<Compiled>> {
+    let key = (arguments, settings);
     let known = || function.code.compiled.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(compiled) = known().get(&key) {
         return Ok(Arc::clone(compiled));
     }
     let name = &function.name;
-    let kernel = call::kernel(function, &key.0).map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
+    let kernel = call::kernel(function, &key.0.types, &key.0.nullable)
+        .map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
     let code = key.1.compile(&kernel.program, 0, None).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;
     let schema = Arc::new(kernel.schema.clone());
     let compiled = Arc::new(Compiled { kernel, schema, code });

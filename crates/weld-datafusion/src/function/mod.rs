@@ -127,7 +127,7 @@ impl ScalarUDFImpl for WeldFunction {
                 return plan_err!("{}: argument {} is {declared}, not {found}", self.name, position + 1);
             }
         }
-        Ok(self.params.clone())
+        Ok(found.iter().zip(&self.params).map(|(found, declared)| types::passed(found, declared)).collect())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

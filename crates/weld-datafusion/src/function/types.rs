@@ -1,5 +1,7 @@
 //! Arrow's types as the languages see them, and which arguments a declared type takes.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType as Arrow;
 use weld_arrow::types::{fixed_kind, is_string};
 use weld_core::ty::ScalarKind;
@@ -57,6 +59,16 @@ pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
     }
 }
 
+/// The type that an argument is converted to. Lists of any length are passed to a parameter of a fixed size as they are, and checked
+/// row by row: Arrow's cast takes the values of a sliced array of lists from its child's beginning.
+pub(crate) fn passed(found: &Arrow, declared: &Arrow) -> Arrow {
+    match (found, declared) {
+        (Arrow::List(_), Arrow::FixedSizeList(item, _)) => Arrow::List(Arc::clone(item)),
+        (Arrow::LargeList(_), Arrow::FixedSizeList(item, _)) => Arrow::LargeList(Arc::clone(item)),
+        _ => declared.clone(),
+    }
+}
+
 fn item(ty: &Arrow) -> Option<&Arrow> {
     match ty {
         Arrow::List(item) | Arrow::LargeList(item) | Arrow::FixedSizeList(item, _) => Some(item.data_type()),
@@ -81,6 +93,8 @@ mod tests {
         assert!(!coerces(&Arrow::Utf8, &Arrow::Int64));
         assert!(!coerces(&Arrow::Int64, &list(Arrow::Int64)));
         assert!(!coerces(&Arrow::Int64, &Arrow::Boolean));
+        assert_eq!(passed(&list(Arrow::Int64), &fixed(Arrow::Float32, 3)), list(Arrow::Float32));
+        assert_eq!(passed(&fixed(Arrow::Int64, 3), &fixed(Arrow::Float32, 3)), fixed(Arrow::Float32, 3));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Columns of lists and structs in compiled pipelines: read by functions, moved, and made, with Weld on and off.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod shapes;
 
 use std::sync::Arc;
 
