@@ -350,7 +350,7 @@ def squares(xs):
 def f(xs, ys):
     return list(concat(xs, ys)), list(concat(squares(xs), ys))
 ---
-# Overloads by what streams give: nobody gives vectors.
+# N41: overloads by what streams give: nobody gives vectors.
 # call: f [[1, 2], [3, 4]]
 # types: ["[Int]", "[Int]"]
 # expect: [[1, 3], [2, 4]]
@@ -367,11 +367,13 @@ def zip(xs, ys):
 def f(xs, ys):
     return zip(xs, ys)
 ---
+# N22
 # error: type: unsupported: a call of `pytypedef` outside of functions
 pytypedef(builtins.int, int)
 def f():
     return 1
 ---
+# N9
 # error: type: unsupported: channel
 def f(x=1):
     channel.send(x)
@@ -449,7 +451,7 @@ def f(:
 class Array(object):
     layout = Struct([('x', 'Int')])
 ---
-# A trait's defaults by way of another trait.
+# N19: a trait's defaults by way of another trait.
 # expect: [3, 6]
 class Sized(Trait):
     def size(self): ...
