@@ -1,4 +1,4 @@
-# Objects with a layout; special methods.
+# N1, N4, N47: objects with a layout; special methods.
 # call: f [1.0, 2.0]
 # types: ["Float", "Float"]
 # expect: {"x": 11.0, "y": 22.0}
@@ -35,7 +35,7 @@ def g(a, b):
     p = Point(a, b)
     return p.norm(), p == Point(a, b), p != Point(a, b), -p, len(p), p[1]
 ---
-# Mutable objects are shared inside of a call.
+# N6: mutable objects are shared inside of a call.
 # call: f [3]
 # types: ["Int"]
 # expect: [3, 3, 6, [0, 1, 2]]
@@ -64,6 +64,7 @@ def f(n):
     c.n = c.n * 2
     return a, b, d.n, c.log
 ---
+# N4
 # error: type: the field `x` of `P` is immutable
 @jit(immutable=True)
 class P(object):
@@ -93,7 +94,7 @@ def f():
     p.x = 4
     return p.x
 ---
-# Type parameters: types and numbers, seen by methods.
+# N10, N11: type parameters: types and numbers, seen by methods.
 # call: f [[1.0, 2.0, 3.0]]
 # types: ["[Float]"]
 # expect: [6.0, 2, {"dtype": 0}]
@@ -138,7 +139,7 @@ class Array(object):
 def f():
     return Array[Double]([1.0], (1,)).data
 ---
-# Overloaded methods.
+# N20: overloaded methods.
 # expect: [7, 10.5, "n5"]
 class Neat(object):
     layout = Struct([('value', 'Int')])
@@ -159,7 +160,7 @@ def f():
     n = Neat(5)
     return n + 2, n + 0.5, n + "n"
 ---
-# Traits: required methods, defaults, constraints.
+# N16, N19: traits: required methods, defaults, constraints.
 # expect: [12.0, 24.0, "shape", 36.0]
 class Shape(Trait):
     def area(self): ...
@@ -206,6 +207,7 @@ def measure(s):
 def f():
     return measure(1.0)
 ---
+# N12, N23
 # error: type: unsupported: inheritance of `Base`
 class Base(object):
     layout = Struct([('x', 'Int')])
@@ -213,17 +215,20 @@ class Base(object):
 class Derived(Base):
     layout = Struct([('y', 'Int')])
 ---
+# N7
 # error: type: unsupported: __del__
 class A(object):
     layout = Struct([('x', 'Int')])
     def __del__(self):
         pass
 ---
+# N5
 # error: type: unsupported: `stack`
 @jit(stack=True)
 class A(object):
     layout = Struct([('x', 'Int')])
 ---
+# N2
 # error: parse: the signature "Char * -> Int": pointers are not supported
 @jit('Char * -> Int')
 def f(x):
@@ -267,7 +272,7 @@ class Seq(object):
 def f():
     return list(Up(3)), list(Down(3)), Times(7)(2), [x for x in Seq([1, 2])]
 ---
-# Opaque functions with Weld text.
+# N32, N33: opaque functions with Weld text.
 # call: f [2.0]
 # types: ["Float"]
 # expect: [5.0, 3, 7]

@@ -1,4 +1,4 @@
-# Closures read what they capture when they are called.
+# N55: closures read what they capture when they are called.
 # call: f [10]
 # types: ["Int"]
 # expect: [13, 23, [11, 12], 6]
@@ -47,7 +47,7 @@ def f(c):
 def f():
     return lambda x: x
 ---
-# Parallel map with a closure; list append and then map.
+# N34, N56: parallel map with a closure; list append and then map.
 # call: f [5]
 # types: ["Int"]
 # expect: [[0, 5, 10, 15, 20], [1, 2, 3, 4, 5]]

@@ -1,4 +1,4 @@
-# A caught exception is a jump.
+# N52: a caught exception is a jump.
 # call: safe [7, 2]
 # types: ["Int", "Int"]
 # expect: 3

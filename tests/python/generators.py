@@ -1,4 +1,4 @@
-# Generators run in their consumer.
+# N35: generators run in their consumer.
 # call: f [[1, 2, 3, 4]]
 # types: ["[Int]"]
 # expect: [[1, 4, 9, 16], 30, [4, 16], 2]
@@ -17,7 +17,7 @@ def f(xs):
         n += 1
     return list(squares(xs)), sum(squares(xs)), [x for x in even(squares(xs))], n
 ---
-# Several yields: the body is there for each.
+# N37: several yields: the body is there for each.
 # expect: [8, [5, 5, 5, 5, 5, 5, 5, 5]]
 def f(x):
     yield x
@@ -34,7 +34,7 @@ def h():
         n += 1
     return n, list(g(g(f(5))))
 ---
-# Concatenation, by two loops, by a loop over tuples, by yield from.
+# N38: concatenation, by two loops, by a loop over tuples, by yield from.
 # call: f [[1, 2], [3]]
 # types: ["[Int]", "[Int]"]
 # expect: [[1, 2, 3], [1, 2, 3], [1, 2, 3], 6]
@@ -56,7 +56,7 @@ def delegate(xs, ys):
 def f(xs, ys):
     return list(concat(xs, ys)), list(chain(xs, ys)), list(delegate(xs, ys)), sum(concat(xs, ys))
 ---
-# zip by next and StopIteration.
+# N39: zip by next and StopIteration.
 # call: f [[1, 2, 3], [10, 20]]
 # types: ["[Int]", "[Int]"]
 # expect: [[[1, 10], [2, 20]], 50]
@@ -70,7 +70,7 @@ def zip(xs, ys):
 def f(xs, ys):
     return list(zip(iter(xs), iter(ys))), sum(x * y for x, y in zip(iter(xs), iter(ys)))
 ---
-# The same of generators and of x.__next__().
+# N39, N52: the same of generators and of x.__next__().
 # call: f [[1, 2, 3], [10, 20]]
 # types: ["[Int]", "[Int]"]
 # expect: [[1, 20], [4, 40]]
@@ -94,7 +94,7 @@ def pairs(xs, ys):
 def f(xs, ys):
     return list(pairs(squares(xs), double(ys)))
 ---
-# Stored once and consumed once; a second time it has no values.
+# N36: stored once and consumed once; a second time it has no values.
 # call: f [[1, 2, 3]]
 # types: ["[Int]"]
 # expect: [6, 0, [2, 3], 1]
@@ -224,7 +224,7 @@ def f():
 def f():
     return (lambda: (yield 1))()
 ---
-# Signatures with streams; map that shadows the built-in.
+# N35, N40: signatures with streams; map that shadows the built-in.
 # call: f [[1, 2, 3]]
 # types: ["[Int]"]
 # expect: [[3, 5, 7], 15]
@@ -236,7 +236,7 @@ def map(f, xs):
 def f(xs):
     return list(map(lambda x: x + 1, map(lambda x: 2 * x, xs))), sum(map(lambda x: x + 1, map(lambda x: 2 * x, xs)))
 ---
-# Patterns by type: vectors are given by nobody.
+# N41, N42: patterns by type: vectors are given by nobody.
 # call: f [[1, 2, 3]]
 # types: ["[Int]"]
 # expect: 6

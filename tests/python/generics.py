@@ -1,4 +1,4 @@
-# Generic functions: an instance for each combination of types.
+# N14, N44: generic functions: an instance for each combination of types.
 # call: f [3, 2.5, "a"]
 # types: ["Int", "Float", "String"]
 # expect: [9, 6.25, "aa", 4.5, [3, 3], [2.5, 2.5]]
@@ -15,7 +15,7 @@ def pair(x):
 def f(n, x, s):
     return square(n), square(x), twice(s), twice(x - 0.25), pair(n), pair(x)
 ---
-# A merge of Int and Float is a Float, whatever is known of the argument.
+# N28, N48: a merge of Int and Float is a Float, whatever is known of the argument.
 # call: h [5]
 # types: ["Int"]
 # expect: [4.0, 9.0]
@@ -33,7 +33,7 @@ def g(c):
 def h(c):
     return g(c), g(1)
 ---
-# A user's rule says what Int and Float unify to.
+# N25: a user's rule says what Int and Float unify to.
 # call: g [5]
 # types: ["Int"]
 # error: type: TypeError: no numbers of two kinds
@@ -63,7 +63,7 @@ def g(c):
         x = 3.0
     return x
 ---
-# Overloads: the nearest is called.
+# N20, N21: overloads: the nearest is called.
 # call: f [1, 2.5]
 # types: ["Int", "Float"]
 # expect: ["int", "float", "string", "float32 float32"]
@@ -90,6 +90,7 @@ def both(a, b):
 def f(n, x):
     return kind(n), kind(x), kind("s"), both(n, n)
 ---
+# N27
 # error: type: the call of `add` with (Int64, Int64) is ambiguous
 # at: add(1, 2)
 @overload('Int -> Float -> Float')
@@ -103,7 +104,7 @@ def add(a, b):
 def f():
     return add(1, 2)
 ---
-# A rule of the program makes one of them nearer.
+# N26: a rule of the program makes one of them nearer.
 # expect: 1
 @overload(Int, Float32)
 def coercion_distance(a, b):
@@ -128,7 +129,7 @@ def f():
     n = 3
     return g(n)
 ---
-# TypeError means that nothing converts.
+# N26: TypeError means that nothing converts.
 # call: f [1]
 # types: ["Int"]
 # error: type: TypeError: `half` expects (Float), found (Int64)
@@ -160,7 +161,7 @@ def f(x):
 def f(y):
     return y
 ---
-# A conversion of the program.
+# N24: a conversion of the program.
 # call: f [true]
 # types: ["Bool"]
 # expect: 101
@@ -197,7 +198,7 @@ def f(n):
 def g():
     return f(1)
 ---
-# Typed generics.
+# N15: typed generics.
 # call: f [[1, 2, 3]]
 # expect: [1.5, 3.0, 4.5]
 # type: [Float64]
@@ -217,7 +218,7 @@ def same(x, y):
 def f():
     return same(1, "a")
 ---
-# Traits as constraints.
+# N16: traits as constraints.
 # call: f [[1, 2, 3], "ab"]
 # types: ["[Int]", "String"]
 # expect: [[2, 4, 6], 3]
@@ -250,7 +251,7 @@ def more(x):
 def f():
     return more("a")
 ---
-# Unrolled loops: each copy has types of its own.
+# N29, N42: unrolled loops: each copy has types of its own.
 # expect: [6, "1ab", 3]
 def show(x):
     if isinstance(x, Int):
@@ -282,7 +283,7 @@ def f(n):
         s += i
     return s
 ---
-# A specialised argument is known in the function.
+# N18, N30: a specialised argument is known in the function.
 # call: f [1.5]
 # types: ["Float"]
 # expect: [2.25, 3.375]
@@ -297,7 +298,7 @@ def power(x, n):
 def f(x):
     return power(x, 2), power(x, 3)
 ---
-# isinstance leaves the other branch out.
+# N2, N42: isinstance leaves the other branch out.
 # call: f [3]
 # types: ["Int"]
 # expect: 4
@@ -351,7 +352,7 @@ def g(a):
 def f():
     return g(1, 2)
 ---
-# Functions as arguments, and x = g(x) in a loop.
+# N45, N46: functions as arguments, and x = g(x) in a loop.
 # expect: [1024, 2.0]
 def iterate(g, x, n):
     for i in range(n):
@@ -369,3 +370,41 @@ Pair = Tuple[Float, 2]
 @jit('Pair -> Float')
 def f(p):
     return p[0] + p[1]
+---
+# N49: lists are of just the type that is written.
+# call: f [[1, 2]]
+# types: ["[Int]"]
+# error: type: TypeError: `total` expects ([Float]), found ([Int64])
+@jit('[Float] -> Float')
+def total(xs):
+    return sum(xs)
+
+def f(xs):
+    return total(xs)
+---
+# N17: a parameter of a trait is a constraint, and what is called is known.
+# expect: [1, 2]
+class Named(Trait):
+    def number(self): ...
+
+class A(Named):
+    layout = Struct([('x', 'Int')])
+    def number(self):
+        return 1
+
+class B(Named):
+    layout = Struct([('x', 'Int')])
+    def number(self):
+        return 2
+
+@jit('Named -> Int')
+def number(x):
+    return x.number()
+
+def f():
+    return number(A(0)), number(B(0))
+---
+# N51, N57: what needs Python's run time is not there.
+# error: type: unsupported: getattr
+def f():
+    return getattr(1, "x")

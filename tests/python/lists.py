@@ -70,7 +70,7 @@ def grid(n, m):
             g[i][j] = i + j
     return g
 ---
-# Comprehensions and the iterables that are built in.
+# N31: comprehensions and the iterables that are built in.
 # call: [[1, 2, 3], [10, 20, 30]]
 # types: ["[Int]", "[Int]"]
 # expect: [[1, 4, 9], [2], [11, 22, 33], [[0, 10], [1, 20], [2, 30]], [2, 4, 6], [1, 3], 6, 60, 3, 6, [1, 3, 6], [100, 101, 103, 106], [[1, 10], [1, 20]]]
@@ -112,6 +112,7 @@ def f(xs):
 def f(xs):
     return sum(xs)
 ---
+# N8
 # call: [[1, 2]]
 # types: ["[Int]"]
 # error: type: an argument is changed

@@ -350,7 +350,7 @@ def squares(xs):
 def f(xs, ys):
     return list(concat(xs, ys)), list(concat(squares(xs), ys))
 ---
-# Overloads by what streams give: nobody gives vectors.
+# N41: overloads by what streams give: nobody gives vectors.
 # call: f [[1, 2], [3, 4]]
 # types: ["[Int]", "[Int]"]
 # expect: [[1, 3], [2, 4]]
@@ -367,11 +367,13 @@ def zip(xs, ys):
 def f(xs, ys):
     return zip(xs, ys)
 ---
+# N22
 # error: type: unsupported: a call of `pytypedef` outside of functions
 pytypedef(builtins.int, int)
 def f():
     return 1
 ---
+# N9
 # error: type: unsupported: channel
 def f(x=1):
     channel.send(x)
@@ -449,7 +451,7 @@ def f(:
 class Array(object):
     layout = Struct([('x', 'Int')])
 ---
-# A trait's defaults by way of another trait.
+# N19: a trait's defaults by way of another trait.
 # expect: [3, 6]
 class Sized(Trait):
     def size(self): ...
@@ -474,3 +476,191 @@ def f():
 def f(n: Int):
     x: Float = n
     return x / 2
+---
+# call: f [[1, 2, 3, 4]]
+# types: ["[Int]"]
+# expect: [[3, 4], 1]
+def f(xs):
+    it = iter(xs)
+    n = 0
+    for x in it:
+        if x == 2:
+            break
+        n += x
+    return list(it), n
+---
+# call: f [[1, 2, 3, 4]]
+# types: ["[Int]"]
+# expect: [[1, 3, 6, 10], 10]
+class Acc(object):
+    layout = Struct([('t', 'Int'), ('hist', '[Int]')])
+    def __init__(self):
+        self.t = 0
+        self.hist = []
+    def add(self, x):
+        self.t += x
+        self.hist.append(self.t)
+        if self.t > 100:
+            raise ValueError("too much")
+def f(xs):
+    a = Acc()
+    try:
+        for x in xs:
+            a.add(x)
+    except ValueError:
+        a.t = -1
+    return a.hist, a.t
+---
+# call: f [[1, 200, 3, 4]]
+# types: ["[Int]"]
+# expect: [[1, 201], -1]
+class Acc(object):
+    layout = Struct([('t', 'Int'), ('hist', '[Int]')])
+    def __init__(self):
+        self.t = 0
+        self.hist = []
+    def add(self, x):
+        self.t += x
+        self.hist.append(self.t)
+        if self.t > 100:
+            raise ValueError("too much")
+def f(xs):
+    a = Acc()
+    try:
+        for x in xs:
+            a.add(x)
+    except ValueError:
+        a.t = -1
+    return a.hist, a.t
+---
+# call: f [5]
+# types: ["Int"]
+# expect: [1, 1, 2, 3, 5]
+def fibs():
+    a, b = 1, 1
+    while True:
+        yield a
+        a, b = b, a + b
+def take(g, n):
+    i = 0
+    for x in g:
+        if i >= n:
+            return
+        yield x
+        i += 1
+def f(n):
+    return list(take(fibs(), n))
+---
+# call: f [[3, 1, 2]]
+# types: ["[Int]"]
+# expect: [1, 3, 2]
+def f(xs):
+    best = xs[0]
+    for x in xs[1:]:
+        best = min(best, x)
+    return best, max(xs), xs[-1]
+---
+# call: f [[[1, 2], [3]]]
+# types: ["[[Int]]"]
+# expect: [3, [1, 2, 3], 6]
+def f(xss):
+    flat = [x for xs in xss for x in xs]
+    return len(flat), flat, sum(sum(xs) for xs in xss)
+---
+# call: f [4]
+# types: ["Int"]
+# expect: [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1]]
+def f(n):
+    rows = []
+    row = [1]
+    for i in range(n):
+        rows.append(row)
+        nxt = [1]
+        for j in range(len(row) - 1):
+            nxt.append(row[j] + row[j + 1])
+        nxt.append(1)
+        row = nxt
+    return rows
+---
+# call: f [3]
+# types: ["Int"]
+# expect: [9, 1]
+class Node(object):
+    layout = Struct([('v', 'Int')])
+def f(n):
+    a = Node(1)
+    b = Node(1)
+    for i in range(n):
+        a.v = a.v + 1
+        if i == 1:
+            a.v += 5
+    return a.v, b.v
+---
+# call: f [true]
+# types: ["Bool"]
+# expect: [[1, 2], [1, 2]]
+def f(c):
+    xs = [1]
+    ys = xs
+    if c:
+        ys.append(2)
+    return xs, ys
+---
+# call: f [2]
+# types: ["Int"]
+# expect: 8
+def f(n):
+    def g(k):
+        def h(j):
+            return n + k + j
+        return h(3)
+    return g(3)
+---
+# call: f [[2, 0, 4]]
+# types: ["[Int]"]
+# expect: [6, -1, 3]
+def inv(x):
+    try:
+        return 12 // x
+    except ZeroDivisionError:
+        return -1
+def f(xs):
+    return [inv(x) for x in xs]
+---
+# call: f [[2, 0, 4]]
+# types: ["[Int]"]
+# expect: -7
+def f(xs):
+    try:
+        return sum(12 // x for x in xs)
+    except ZeroDivisionError:
+        return -7
+---
+# call: f [[2, 0, 4]]
+# types: ["[Int]"]
+# expect: [[6], 1]
+def f(xs):
+    out = []
+    n = 0
+    try:
+        for x in xs:
+            out.append(12 // x)
+    except ZeroDivisionError:
+        n = len(out)
+    return out, n
+---
+# call: f [[2.5, 1.0]]
+# types: ["[Float32]"]
+# expect: [3.5, [5.0, 2.0], 2.5]
+# type: (Float32, [Float32], Float32)
+def f(xs):
+    return sum(xs), [2 * x for x in xs], max(xs)
+---
+# call: f ["a", "b"]
+# types: ["String", "String"]
+# expect: [["a", "b", "ab"], true]
+def f(a, b):
+    xs = [a]
+    xs.append(b)
+    xs.append(a + b)
+    return xs, a < b

@@ -30,7 +30,7 @@ pub(crate) enum Value<'a> {
     Stream(Rc<Stream<'a>>),
     Callable(Callable<'a>),
     Type(Ty),
-    /// A tuple's, list's or class's name in front of its parameters, and what a type variable stands for that is no type.
+    /// A trait, of the program or built in.
     Trait(Rc<Trait<'a>>),
     /// An exception that was made but not raised: its class and text.
     Exception(Arc<str>, Arc<str>),

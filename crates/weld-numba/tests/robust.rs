@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weld_core::diag::Diagnostic;
 use weld_core::ir::verify;
-use weld_frontend::{Function, Language, Library, Options, Request};
+use weld_frontend::{Arg, Args, Function, Language, Library, Options, Request};
 use weld_numba::Python;
 
 fn compile(text: &str) -> Result<Function, Vec<Diagnostic>> {
@@ -83,4 +83,67 @@ fn endless_and_recursive() {
             .contains("itself")
     );
     assert!(refused("A = B\nB = A\n@jit('A -> Int')\ndef f(x):\n    return 1\n").contains("itself"));
+}
+
+/// The cases of the filetests with the types of their arguments.
+fn cases() -> Vec<(String, Vec<Arg>)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    let types = |case: &str| -> Vec<Arg> {
+        let line = case.lines().find(|line| line.starts_with("# types: [")).unwrap_or_default();
+        let written = line.split('"').skip(1).step_by(2);
+        written.map(|ty| Arg { written: Some(ty.into()), ..Arg::default() }).collect()
+    };
+    texts.flat_map(|text| text.split("---\n").map(|case| (case.to_owned(), types(case))).collect::<Vec<_>>()).collect()
+}
+
+/// Damaged programs are refused or accepted, but never the fault of this crate.
+#[test]
+fn damaged_programs() {
+    let (library, options) = (Library::default(), Options::default());
+    let rounds = std::env::var("WELD_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4u64);
+    let mut state = 7u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit.max(1)
+    };
+    const WORDS: [&str; 14] = [
+        "0",
+        "x",
+        "xs",
+        "f(1)",
+        "[]",
+        "None",
+        "'a'",
+        "1.5",
+        "return",
+        "break",
+        "not",
+        "(1, 2)",
+        "lambda: 1",
+        "range(2)",
+    ];
+    for (text, args) in cases() {
+        for _ in 0..rounds {
+            let mut tokens: Vec<&str> = text.split_inclusive([' ', '\n', '(', ')', ',']).collect();
+            let at = below(tokens.len());
+            match below(3) {
+                0 => drop(tokens.remove(at)),
+                1 => tokens[at] = WORDS[below(WORDS.len())],
+                _ => {
+                    let other = below(tokens.len());
+                    tokens.swap(at, other);
+                }
+            }
+            let damaged = tokens.concat();
+            let mut request = Request::new(&damaged, &library, &options);
+            request.args = Args::Given(&args);
+            if let Err(errors) = Python.compile(&request) {
+                let internal = errors.iter().find(|error| error.message.contains("internal error"));
+                assert!(internal.is_none(), "{}\n{damaged}", internal.unwrap());
+            }
+        }
+    }
 }

@@ -189,7 +189,7 @@ impl<'a> Tracer<'a> {
             Value::Type(ty) => found.as_ref() == Some(ty),
             Value::Trait(of) => {
                 let of: Rc<Trait<'a>> = of.clone();
-                self.has_trait(value, &of.name, span)?
+                self.has_trait(value, &of.name)
             }
             Value::Callable(Callable::Class(class, args)) => match &found {
                 Some(Ty::Object(object)) => object.class == *class && (args.is_empty() || object.args[..] == args[..]),
@@ -200,7 +200,7 @@ impl<'a> Tracer<'a> {
                 "float" => number.is_some_and(ScalarKind::is_float),
                 "bool" => found == Some(Ty::BOOL),
                 "list" => matches!(value, Value::List(_)),
-                name => self.has_trait(value, name, span)?,
+                name => self.has_trait(value, name),
             },
             other => {
                 let message = format!("`isinstance` needs a type, found {}", self.described(other));

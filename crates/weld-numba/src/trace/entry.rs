@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::{Expr, build};
-use weld_frontend::{Arg, DataType, Function, Known, Library, Limits, Request, Shape, Source, Sources, missing};
+use weld_frontend::{Arg, DataType, Function, Known, Library, Limits, Request, Source, Sources, missing};
 
 use super::pattern::Binds;
 use super::{Completion, Res, Sink, Stop, Tracer, error};
@@ -68,10 +68,9 @@ pub(crate) fn function<'a>(
     let (body, ty) = made.map_err(|stop| vec![error_of(stop, entry.span())])?;
     let body = tracer.flow.finish(body);
     request.options.limits.check_nodes(&body, entry.span()).map_err(|error| vec![error])?;
-    let shape = |ty: &Ty, is_list: bool| if is_list { Shape::List(Box::new(ty.shape())) } else { ty.shape() };
     let named = bound.iter().map(|index| {
         let param = &params[*index];
-        (param.name.clone(), shape(&param.ty, false), variables[*index].clone())
+        (param.name.clone(), param.ty.shape(), variables[*index].clone())
     });
     let result = ty.shape();
     if let Some(declared) = request.returns {

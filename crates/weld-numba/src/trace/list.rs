@@ -10,6 +10,9 @@ use crate::types::Ty;
 use crate::value::Value;
 use std::rc::Rc;
 
+/// Literals grow up to this length.
+const LITERAL_MAX: usize = 256;
+
 impl<'a> Tracer<'a> {
     /// A new list.
     pub(super) fn new_list(&mut self, elements: Expr, ty: Ty) -> Value<'a> {
@@ -102,7 +105,7 @@ impl<'a> Tracer<'a> {
                 let elements = self.convert_elements(elements, &ty, &wider, span)?;
                 let value = self.element(value, &wider, span)?;
                 let elements = match elements.kind {
-                    ExprKind::Vector(mut parts) => {
+                    ExprKind::Vector(mut parts) if parts.len() < LITERAL_MAX => {
                         parts.push(value);
                         build::vector(wider.weld(), parts)
                     }

@@ -195,7 +195,7 @@ impl<'a> Tracer<'a> {
 
     fn match_bound(&mut self, bound: &SigTy, ty: &Ty, binds: &mut Binds, span: Span) -> Res<bool> {
         let SigTy::Named(name, args) = bound else { return Ok(false) };
-        if !self.type_has_trait(ty, name, span)? {
+        if !self.type_has_trait(ty, name) {
             return Ok(false);
         }
         match (args.first(), ty) {
@@ -214,7 +214,7 @@ impl<'a> Tracer<'a> {
             (SigTy::Named(name, _), _) if &**name == "Vector" => Ok(None),
             (SigTy::Named(name, _), _) if is_builtin_trait(name) || self.module.trait_(name).is_some() => {
                 let name = name.clone();
-                Ok(self.has_trait(value, &name, span)?.then_some(1))
+                Ok(self.has_trait(value, &name).then_some(1))
             }
             (SigTy::List(element), Value::Stream(stream)) => {
                 let range = matches!(stream.source, crate::stream::Source::Range { .. });
@@ -273,7 +273,7 @@ impl<'a> Tracer<'a> {
             Value::Stream(stream) => matches!(stream.source, crate::stream::Source::Range { .. }).then_some(Ty::INT),
             Value::Tuple(_) => None,
             other => {
-                let fits = self.has_trait(other, "Iterable", span)?;
+                let fits = self.has_trait(other, "Iterable");
                 return Ok(fits.then_some(1));
             }
         };
@@ -327,7 +327,7 @@ impl<'a> Tracer<'a> {
                 None => match written {
                     SigTy::Named(name, _) => {
                         let name = name.clone();
-                        Ok(self.type_has_trait(ty, &name, span)?.then_some(1))
+                        Ok(self.type_has_trait(ty, &name).then_some(1))
                     }
                     _ => Ok(None),
                 },
@@ -374,19 +374,19 @@ impl<'a> Tracer<'a> {
 
     // Traits.
 
-    pub(super) fn has_trait(&mut self, value: &Value<'a>, name: &str, span: Span) -> Res<bool> {
+    pub(super) fn has_trait(&self, value: &Value<'a>, name: &str) -> bool {
         match (value, name) {
-            (Value::Stream(_), "Iterable" | "Stream") | (Value::Callable(_), "Callable") => Ok(true),
+            (Value::Stream(_), "Iterable" | "Stream") | (Value::Callable(_), "Callable") => true,
             _ => match self.try_type(value) {
-                Some(ty) => self.type_has_trait(&ty, name, span),
-                None => Ok(false),
+                Some(ty) => self.type_has_trait(&ty, name),
+                None => false,
             },
         }
     }
 
-    fn type_has_trait(&mut self, ty: &Ty, name: &str, _span: Span) -> Res<bool> {
+    fn type_has_trait(&self, ty: &Ty, name: &str) -> bool {
         let number = ty.number();
-        Ok(match name {
+        match name {
             "Number" => number.is_some(),
             "Integral" => number.is_some_and(|kind| kind.is_integer()),
             "Floating" => number.is_some_and(|kind| kind.is_float()),
@@ -400,7 +400,7 @@ impl<'a> Tracer<'a> {
             "Tuple" => matches!(ty, Ty::Tuple(_)),
             "Vector" | "Stream" | "Callable" => false,
             _ => self.class_extends(ty, name),
-        })
+        }
     }
 
     fn class_has(&self, ty: &Ty, method: &str) -> bool {

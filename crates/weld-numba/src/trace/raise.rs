@@ -197,7 +197,7 @@ impl<'a> Tracer<'a> {
         self.store.set(EXIT, Value::int(0));
         let done = self.block(finally)?;
         if !done.exits.is_empty() {
-            return error(span, "unsupported: a jump out of `finally`");
+            return error(span, "unsupported: a jump or a caught exception out of `finally`");
         }
         self.store.set(EXIT, code);
         Ok(if done.normal { before } else { done })
