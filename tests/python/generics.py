@@ -408,3 +408,17 @@ def f():
 # error: type: unsupported: getattr
 def f():
     return getattr(1, "x")
+---
+# call: f [true]
+# types: ["Bool"]
+# error: type: the result of `convert` is Bool, its signature says Int64
+@overload('Bool -> Int')
+def convert(b):
+    return b
+
+@jit('Int -> Int')
+def g(n):
+    return n + 1
+
+def f(b):
+    return g(b)

@@ -82,6 +82,9 @@ fn endless_and_recursive() {
         refused("class C:\n    layout = Struct([('c', 'C')])\ndef f(x):\n    return 1\ndef g():\n    return C(1)\n")
             .contains("itself")
     );
+    let object = "class C(object):\n    layout = Struct([('x', 'Int')])\n    def __iter__(self):\n        return self\n    def __len__(self):\n        return self\n";
+    assert!(refused(&format!("{object}def f():\n    return [x for x in C(1)]\n")).contains("no iterator"));
+    assert!(refused(&format!("{object}def f():\n    return 1 if C(1) else 2\n")).contains("neither true nor false"));
     assert!(refused("A = B\nB = A\n@jit('A -> Int')\ndef f(x):\n    return 1\n").contains("itself"));
 }
 

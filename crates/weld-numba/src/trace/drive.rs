@@ -280,6 +280,9 @@ impl<'a> Tracer<'a> {
     fn drive_object(&mut self, object: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
         if self.has_method(object, "__iter__") && !self.has_method(object, "__next__") {
             let data = self.call_method(object, "__iter__", Vec::new(), span)?;
+            if matches!(data, Value::Object(..)) && !self.has_method(&data, "__next__") {
+                return error(span, "TypeError: `__iter__` gives no iterator");
+            }
             return self.guarded(span, |tracer| tracer.drive(&data, span, sink));
         }
         let end = self.label();

@@ -189,15 +189,23 @@ impl<'a> Tracer<'a> {
             }
             Value::Object(..) if self.has_method(value, "__bool__") => {
                 let value = self.call_method(value, "__bool__", Vec::new(), span)?;
-                return self.truth(&value, span);
+                return self.truth_of_result(&value, span);
             }
             Value::Object(..) if self.has_method(value, "__len__") => {
                 let value = self.call_method(value, "__len__", Vec::new(), span)?;
-                return self.truth(&value, span);
+                return self.truth_of_result(&value, span);
             }
             Value::Object(..) | Value::Callable(_) | Value::Type(_) => Value::bool(true),
             other => return error(span, format!("{} is neither true nor false", self.described(other))),
         })
+    }
+
+    /// Whether what `__bool__` or `__len__` gives is true: it is no object again.
+    fn truth_of_result(&mut self, value: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        match value {
+            Value::Object(..) => error(span, "TypeError: an object is neither true nor false"),
+            value => self.truth(value, span),
+        }
     }
 
     /// `a and b`, `a or b`: the value that decides.

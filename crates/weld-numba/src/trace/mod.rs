@@ -82,6 +82,8 @@ struct Place {
     pending: Vec<Label>,
     /// For each loop around, the cells that are its body's own: from this one on.
     loops: Vec<CellId>,
+    /// The conversions of the program that are being made.
+    converting: Vec<*const weld_pysyntax::Function>,
     /// A typing rule is run: what it raises is an error of types.
     is_rule: bool,
 }

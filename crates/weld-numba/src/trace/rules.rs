@@ -123,11 +123,15 @@ impl<'a> Tracer<'a> {
     ) -> Res<Option<Value<'a>>> {
         let Some(def) = self.conversion(from, to)? else { return Ok(None) };
         // In a conversion itself the rules that are built in hold.
-        if self.is_running(&def) {
+        let place = std::ptr::from_ref(def.function);
+        if self.is_running(&def) || self.place.converting.contains(&place) {
             return Ok(None);
         }
+        self.place.converting.push(place);
         let function = Callable::Function([def].into(), 0);
-        self.call(&Value::Callable(function), vec![value.clone()], Vec::new(), span).map(Some)
+        let value = self.call(&Value::Callable(function), vec![value.clone()], Vec::new(), span);
+        self.place.converting.pop();
+        value.map(Some)
     }
 
     /// Whether the function is being run.
