@@ -160,3 +160,85 @@ def f():
     for i in range(2):
         ys.append((i + 1) / 2)
     return xs, ys
+---
+# Appended to and read in one loop.
+# call: f [2000]
+# types: ["Int"]
+# expect: [1999, 2000]
+def f(n):
+    xs = [0, 1]
+    for i in range(2, n):
+        xs.append(xs[i - 1] + 1)
+    return xs[-1], len(xs)
+---
+# call: f [5]
+# types: ["Int"]
+# expect: [[0, 1, 1, 2, 3, 5, 8], 20, 8, 7]
+def f(n):
+    xs = [0, 1]
+    while len(xs) < n + 2:
+        xs.append(xs[-1] + xs[-2])
+    return xs, sum(xs), max(xs), len(xs)
+---
+# A stack.
+# call: f [1000]
+# types: ["Int"]
+# expect: [1000, [0, 7]]
+def f(n):
+    stack = [0]
+    count = 0
+    while len(stack) > 0 and count < n:
+        x = stack.pop()
+        count += 1
+        if x < n:
+            stack.append(x)
+            stack.append(x + 1)
+            if count % 2 == 0:
+                y = stack.pop()
+    while len(stack) > 1:
+        z = stack.pop()
+    stack.append(7)
+    return count, stack
+---
+# In nested loops, of pairs, with elements set.
+# call: f [4]
+# types: ["Int"]
+# expect: [[0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 21.0, 28.0, 36.0, 45.0, 55.0, 66.0, -1.0], 4, 12]
+def f(n):
+    xs = [0.0]
+    ps = [(0, 0)]
+    for i in range(1, n):
+        for j in range(n):
+            if len(xs) % 2 == 0 or xs[-1] > 0.0 or i == 1:
+                xs.append(xs[-1] + len(xs))
+            ps.append((ps[-1][0], ps[-1][1] + 1))
+        ps[0] = (i, ps[0][1])
+    xs[len(xs) - 1] = -1.0
+    return xs, ps[0][0] + 1, ps[-1][1]
+---
+# An error is caught in between.
+# call: f [6]
+# types: ["Int"]
+# expect: [1.0, 1.5, 2.5, -1.0, -1.0, -1.0]
+def f(n):
+    xs = [1.0]
+    for i in range(n - 1):
+        try:
+            if i > 1:
+                raise ValueError("late")
+            xs.append(xs[i] + 0.5 * (i + 1))
+        except ValueError:
+            xs.append(-1)
+    return xs
+---
+# Elements that are swapped are changed where they lie.
+# call: f [300]
+# types: ["Int"]
+# expect: [0, 9, 1006, true]
+def f(n):
+    xs = [i * 7919 % 1009 for i in range(n)]
+    for i in range(n):
+        for j in range(n - 1 - i):
+            if xs[j] > xs[j + 1]:
+                xs[j], xs[j + 1] = xs[j + 1], xs[j]
+    return xs[0], xs[3], xs[-1], all(xs[i] <= xs[i + 1] for i in range(n - 1))

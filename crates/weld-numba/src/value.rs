@@ -42,6 +42,9 @@ pub(crate) enum Value<'a> {
     Nothing,
     /// What a list's cell holds: a vector.
     Elements(Expr, Ty),
+    /// What a list's cell holds in a loop that appends to it and reads it: a vector with room for more, and how many of its
+    /// elements are the list's.
+    Buffer(Expr, Expr, Ty),
     /// What a list's cell holds in a loop that only appends to it, and what a sum is made in: a builder.
     Builder(Expr, Ty),
     /// What an object's cell holds.

@@ -10,6 +10,8 @@
 //! - `let x = v; E` is `E[x := v]` when `x` occurs once and is evaluated exactly once whenever `E` is, or when it occurs
 //!   in a branch and `v` cannot fail (it is evaluated less often then). Never into the body of a function, which would
 //!   evaluate it more often, except for variables, constants and fields of variables: these go everywhere;
+//!   Where `v` reads an element of a vector and an `update` stands between, it stays: in its place, the vector may be changed
+//!   where it lies;
 //! - `let x = v; E` is `E` when `x` does not occur and `v` cannot fail;
 //! - `f(a, let x = v; b)` is `let x = v; f(a, b)` where `b` is evaluated whenever `f` is. Symbols are bound once, so
 //!   nothing is captured. So blocks remain at the top of programs, functions and branches only.
@@ -24,12 +26,16 @@ use crate::ir::{Binding, Expr, ExprKind, Program, Sym, build, deep};
 /// The highest tree that inlining builds.
 const DEPTH_MAX: u32 = 100;
 
+/// The use of an element is looked for in so many bindings.
+const BINDINGS_TO_USE_MAX: usize = 64;
+
 pub(super) fn run(program: &mut Program, _: &Config) {
     let mut uses = Uses { facts: vec![Facts::default(); program.names.len()], functions: 0, branches: 0 };
     uses.count(&program.body);
     let mut values = Vec::new();
     values.resize_with(program.names.len(), || None);
-    let mut inliner = Inliner { facts: uses.facts, values, depths: vec![1; program.names.len()] };
+    let updates = contains(&program.body, &|e| matches!(e.kind, ExprKind::Update { .. }));
+    let mut inliner = Inliner { facts: uses.facts, values, depths: vec![1; program.names.len()], updates };
     inliner.visit(&mut program.body);
 }
 
@@ -101,6 +107,8 @@ struct Inliner {
     /// Values to put in the place of variables, and how high they are.
     values: Vec<Option<Expr>>,
     depths: Vec<u32>,
+    /// Whether there are updates in the program.
+    updates: bool,
 }
 
 impl Inliner {
@@ -115,9 +123,10 @@ impl Inliner {
                 let (bindings, mut body) = (std::mem::take(bindings), body.take());
                 let mut kept = Vec::new();
                 let mut depth = 0;
-                for binding in bindings {
+                let mut bindings = bindings.into_iter();
+                while let Some(binding) = bindings.next() {
                     if !self.facts[binding.sym.0 as usize].dead {
-                        depth = depth.max(self.bind(binding, &mut kept));
+                        depth = depth.max(self.bind(binding, bindings.as_slice(), &mut kept));
                     }
                 }
                 depth = depth.max(self.visit(&mut body));
@@ -146,8 +155,9 @@ impl Inliner {
         })
     }
 
-    /// Keeps the binding, flattened, or remembers its value for its uses. Returns the height of what is kept.
-    fn bind(&mut self, mut binding: Binding, kept: &mut Vec<Binding>) -> u32 {
+    /// Keeps the binding, which `later` ones follow, flattened, or remembers its value for its uses. Returns the height of what is
+    /// kept.
+    fn bind(&mut self, mut binding: Binding, later: &[Binding], kept: &mut Vec<Binding>) -> u32 {
         let mut depth = self.visit(&mut binding.value);
         if let ExprKind::Let { bindings, body } = &mut binding.value.kind {
             kept.append(bindings);
@@ -158,7 +168,8 @@ impl Inliner {
             || facts.uses == 1
                 && !facts.in_function
                 && depth < DEPTH_MAX
-                && (!facts.in_branch || can_drop(&binding.value));
+                && (!facts.in_branch || can_drop(&binding.value))
+                && !(self.updates && reads_elements(&binding.value) && is_used_after_update(binding.sym, later));
         if inline {
             self.depths[binding.sym.0 as usize] = depth;
             self.values[binding.sym.0 as usize] = Some(binding.value);
@@ -182,6 +193,31 @@ impl Inliner {
         }
         self.depths[index]
     }
+}
+
+fn contains(e: &Expr, wanted: &impl Fn(&Expr) -> bool) -> bool {
+    deep(|| {
+        let mut found = wanted(e);
+        e.each_child(&mut |child| found = found || contains(child, wanted));
+        found
+    })
+}
+
+fn reads_elements(e: &Expr) -> bool {
+    contains(e, &|e| matches!(e.kind, ExprKind::Lookup { .. }))
+}
+
+/// Whether an update comes before the use of a variable that these bindings, or the body of their block, use once.
+fn is_used_after_update(sym: Sym, later: &[Binding]) -> bool {
+    for binding in later.iter().take(BINDINGS_TO_USE_MAX) {
+        if contains(&binding.value, &|e| matches!(e.kind, ExprKind::Var(used) if used == sym)) {
+            return false;
+        }
+        if contains(&binding.value, &|e| matches!(e.kind, ExprKind::Update { .. })) {
+            return true;
+        }
+    }
+    later.len() > BINDINGS_TO_USE_MAX
 }
 
 /// Moves the bindings of blocks among the strict parts of `e` to a block around it.
@@ -310,6 +346,19 @@ mod tests {
             |x: i64, y: i64|
               if(x > 0L, x / 7L, 0L)
         "#]],
+        );
+    }
+
+    #[test]
+    fn elements_are_read_before_they_are_updated() {
+        check(
+            "|v: vec[i64], i: i64, j: i64|
+               let a = lookup(v, i); let b = lookup(v, j); let w = update(v, i, b); update(w, j, a)",
+            expect![[r#"
+                |v: vec[i64], i: i64, j: i64|
+                  let a = lookup(v, i);
+                  update(update(v, i, lookup(v, j)), j, a)
+            "#]],
         );
     }
 

@@ -74,9 +74,8 @@ impl<'a> Tracer<'a> {
     pub(super) fn get_index(&mut self, of: &Value<'a>, at: &Index<'a>, span: Span) -> Res<Value<'a>> {
         match (of, at) {
             (Value::List(cell), Index::At(index)) => {
-                let (elements, ty) = self.elements(*cell, span)?;
+                let (elements, length, ty) = self.buffer(*cell, span)?;
                 let index = self.index_of(index, span)?;
-                let length = build::len(elements.clone());
                 let (index, holds) = self.position(index, length, "list index out of range", span)?;
                 let element = build::lookup(elements, index).at(span);
                 let element = self.under(holds, element, "element");
@@ -238,10 +237,9 @@ impl<'a> Tracer<'a> {
 
     /// What a list's cell holds once an element is set.
     fn updated(&mut self, cell: usize, index: &Value<'a>, value: Value<'a>, span: Span) -> Res<Value<'a>> {
-        let (elements, ty) = self.elements(cell, span)?;
+        let (elements, length, ty) = self.buffer(cell, span)?;
         let index = self.index_of(index, span)?;
-        let length = build::len(elements.clone());
-        let (index, holds) = self.position(index, length, "list assignment index out of range", span)?;
+        let (index, holds) = self.position(index, length.clone(), "list assignment index out of range", span)?;
         let of = self.type_of(&value, span)?;
         let Some(wider) = self.unify(&ty, &of, span)? else {
             return error(span, format!("{of} is assigned to an element of a list of {ty}"));
@@ -253,7 +251,11 @@ impl<'a> Tracer<'a> {
             Some(holds) => build::if_(holds, update, elements),
             None => update,
         };
-        Ok(Value::Elements(self.bind("list", update), wider))
+        let update = self.bind("list", update);
+        Ok(match self.store.get(cell) {
+            Value::Buffer(..) => Value::Buffer(update, length, wider),
+            _ => Value::Elements(update, wider),
+        })
     }
 
     /// `xss[i][j] = value`, of a list that no other name holds a part of.

@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// Literals grow up to this length.
 const LITERAL_MAX: usize = 256;
 
+/// A list that is appended to and read has room for so many elements more, at least.
+const ROOM_MIN: i64 = 16;
+
 impl<'a> Tracer<'a> {
     /// A new list.
     pub(super) fn new_list(&mut self, elements: Expr, ty: Ty) -> Value<'a> {
@@ -67,8 +70,34 @@ impl<'a> Tracer<'a> {
                 self.store.set(cell, Value::Elements(e.clone(), ty.clone()));
                 Ok((e, ty))
             }
+            Value::Buffer(buffer, length, ty) => {
+                let e = self.bind("list", build::slice(buffer, build::i64(0), length));
+                Ok((e, ty))
+            }
             _ => error(span, "internal error: a list that is being built is read"),
         }
+    }
+
+    /// A vector that has the list's elements, how many these are, and their type: what single elements are read of.
+    pub(super) fn buffer(&mut self, cell: CellId, span: Span) -> Res<(Expr, Expr, Ty)> {
+        if let Value::Buffer(buffer, length, ty) = self.store.get(cell).clone() {
+            self.reads.insert(cell);
+            return Ok((buffer, length, ty));
+        }
+        let (elements, ty) = self.elements(cell, span)?;
+        let length = build::len(elements.clone());
+        Ok((elements, length, ty))
+    }
+
+    /// A copy of a vector with as much room again.
+    pub(super) fn with_room(&mut self, elements: Expr) -> Expr {
+        let Some(ty) = elements.ty.element().cloned() else { return elements };
+        let names = self.flow.names();
+        let room = build::max(build::len(elements.clone()), build::i64(ROOM_MIN));
+        let copied =
+            build::for_(names, build::over(elements), build::appender(ty.clone()), |_, b, _, x| build::merge(b, x));
+        let range = build::range(build::i64(0), room, build::i64(1));
+        build::result(build::for_(names, range, copied, |_, b, _, _| build::merge(b, super::zero(&ty))))
     }
 
     /// The error of a list that may not be changed here.
@@ -98,7 +127,22 @@ impl<'a> Tracer<'a> {
                 let builder = self.flow.keep("b", build::merge(builder, value));
                 self.store.set(cell, Value::Builder(builder, ty));
             }
-            Value::Elements(elements, ty) => {
+            Value::Buffer(buffer, length, ty) if of == ty => {
+                self.appends.insert(cell);
+                let value = self.element(value, &ty, span)?;
+                let buffer = self.bind("buffer", build::update(buffer, length.clone(), value).at(span));
+                let length = self.bind("length", build::add(length, build::i64(1)));
+                let is_full = build::eq(length.clone(), build::len(buffer.clone()));
+                let larger = self.with_room(buffer.clone());
+                let buffer = self.bind("buffer", build::if_(is_full, larger, buffer));
+                self.store.set(cell, Value::Buffer(buffer, length, ty));
+            }
+            Value::Elements(..) | Value::Buffer(..) => {
+                let (elements, ty) = match self.store.get(cell).clone() {
+                    Value::Elements(elements, ty) => (elements, ty),
+                    _ => self.elements(cell, span)?,
+                };
+                self.appends.insert(cell);
                 let Some(wider) = self.unify(&ty, &of, span)? else {
                     return error(span, format!("{of} is appended to a list of {ty}"));
                 };

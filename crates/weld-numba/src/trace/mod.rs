@@ -68,6 +68,8 @@ pub(crate) struct Tracer<'a> {
     spent: Spent,
     /// The lists whose elements were looked at, for loops that may only append.
     reads: BTreeSet<CellId>,
+    /// The lists that something was appended to.
+    appends: BTreeSet<CellId>,
     /// The functions that Weld texts stand for, by the address of the `def`.
     generated: HashMap<*const weld_pysyntax::Function, Arc<weld_frontend::Function>>,
 }
@@ -233,6 +235,7 @@ impl<'a> Tracer<'a> {
             place: Place { frame, ..Place::default() },
             spent: Spent::default(),
             reads: BTreeSet::new(),
+            appends: BTreeSet::new(),
             generated: HashMap::new(),
         }
     }
@@ -301,7 +304,9 @@ impl<'a> Tracer<'a> {
             Value::None => Ty::None,
             Value::Tuple(parts) => Ty::Tuple(parts.iter().map(|part| self.try_type(part)).collect::<Option<_>>()?),
             Value::List(cell) => match self.store.get(*cell) {
-                Value::Elements(_, element) | Value::Builder(_, element) => Ty::list(element.clone()),
+                Value::Elements(_, element) | Value::Buffer(.., element) | Value::Builder(_, element) => {
+                    Ty::list(element.clone())
+                }
                 _ => return None,
             },
             Value::Object(_, ty) => Ty::Object(ty.clone()),

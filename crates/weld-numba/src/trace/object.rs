@@ -304,16 +304,19 @@ impl<'a> Tracer<'a> {
     fn pop(&mut self, cell: CellId, span: Span) -> Res<Value<'a>> {
         use weld_core::ir::build;
         self.check_change(cell, span)?;
-        let (elements, ty) = self.elements(cell, span)?;
-        let length = self.bind("length", build::len(elements.clone()));
+        let (elements, length, ty) = self.buffer(cell, span)?;
+        let length = self.bind("length", length);
         let holds = build::gt(length.clone(), build::i64(0));
         let holds = self.require(holds, "IndexError", "pop from empty list", Vec::new(), span);
         let last = build::sub(length.clone(), build::i64(1));
         let element = build::lookup(elements.clone(), last.clone()).at(span);
         let element = self.under(holds, element, "last");
-        let rest = build::slice(elements, build::i64(0), build::max(last, build::i64(0)));
-        let rest = self.bind("list", rest);
-        self.store.set(cell, Value::Elements(rest, ty.clone()));
+        let left = self.bind("length", build::max(last, build::i64(0)));
+        let rest = match self.store.get(cell) {
+            Value::Buffer(..) => Value::Buffer(elements, left, ty.clone()),
+            _ => Value::Elements(self.bind("list", build::slice(elements, build::i64(0), left)), ty.clone()),
+        };
+        self.store.set(cell, rest);
         Ok(self.value_of(element, &ty))
     }
 }

@@ -26,6 +26,7 @@ pub(super) enum Plan<'a> {
     Maybe(Box<Plan<'a>>),
     /// What a list's cell holds.
     Elements(Ty),
+    Buffer(Ty),
     Builder(Type, Ty),
     Fields(Vec<Plan<'a>>),
     /// Of no value and no value.
@@ -39,6 +40,7 @@ impl<'a> Plan<'a> {
             Plan::Same(_) | Plan::Nothing => {}
             Plan::Slot(ty) => types.push(ty.weld()),
             Plan::Elements(ty) | Plan::List(ty) => types.push(Type::vec(ty.weld())),
+            Plan::Buffer(ty) => types.extend([Type::vec(ty.weld()), Type::I64]),
             Plan::Tuple(parts) | Plan::Fields(parts) | Plan::Object(_, parts) => {
                 parts.iter().for_each(|part| part.types(types));
             }
@@ -57,7 +59,8 @@ impl<'a> Plan<'a> {
             (Plan::Same(a), Plan::Same(b)) => a.is_same(b),
             (Plan::Slot(a), Plan::Slot(b))
             | (Plan::List(a), Plan::List(b))
-            | (Plan::Elements(a), Plan::Elements(b)) => a == b,
+            | (Plan::Elements(a), Plan::Elements(b))
+            | (Plan::Buffer(a), Plan::Buffer(b)) => a == b,
             (Plan::Builder(a, t), Plan::Builder(b, u)) => a == b && t == u,
             (Plan::Tuple(a), Plan::Tuple(b)) | (Plan::Fields(a), Plan::Fields(b)) => all(a, b),
             (Plan::Object(a, p), Plan::Object(b, q)) => a == b && all(p, q),
@@ -129,6 +132,10 @@ impl<'a> Tracer<'a> {
             (Value::Elements(_, a), Value::Elements(_, b)) => {
                 Plan::Elements(self.unified(join, Some(a), Some(b), Ty::list)?)
             }
+            (Value::Buffer(.., a), Value::Buffer(.., b) | Value::Elements(_, b))
+            | (Value::Elements(_, a), Value::Buffer(.., b)) => {
+                Plan::Buffer(self.unified(join, Some(a), Some(b), Ty::list)?)
+            }
             (Value::Builder(a, t), Value::Builder(..)) => Plan::Builder(a.ty.clone(), t.clone()),
             _ => {
                 let (x, y) = (self.try_type(a), self.try_type(b));
@@ -153,7 +160,7 @@ impl<'a> Tracer<'a> {
 
     fn element_on(&self, side: &Changes<'a>, cell: CellId) -> Option<Ty> {
         match self.on(side, cell) {
-            Value::Elements(_, ty) | Value::Builder(_, ty) => Some(ty.clone()),
+            Value::Elements(_, ty) | Value::Buffer(.., ty) | Value::Builder(_, ty) => Some(ty.clone()),
             _ => None,
         }
     }
@@ -226,6 +233,20 @@ impl<'a> Tracer<'a> {
                 let value = self.convert_elements(e.clone(), ty, element, span)?;
                 out.push(value);
             }
+            (Plan::Elements(element), Value::Buffer(buffer, length, ty)) => {
+                let elements = build::slice(buffer.clone(), build::i64(0), length.clone());
+                out.push(self.convert_elements(elements, ty, element, span)?);
+            }
+            (Plan::Buffer(element), Value::Elements(e, ty)) => {
+                let elements = self.convert_elements(e.clone(), ty, element, span)?;
+                let elements = self.bind("list", elements);
+                out.push(self.with_room(elements.clone()));
+                out.push(build::len(elements));
+            }
+            (Plan::Buffer(element), Value::Buffer(buffer, length, ty)) => {
+                out.push(self.convert_elements(buffer.clone(), ty, element, span)?);
+                out.push(length.clone());
+            }
             (Plan::Object(_, plans), Value::Object(cell, _)) => {
                 let content = self.store.get(*cell).clone();
                 self.emit(&content, &Plan::Fields(plans.clone()), span, out)?;
@@ -253,6 +274,10 @@ impl<'a> Tracer<'a> {
             Plan::Nothing => Value::Nothing,
             Plan::Slot(ty) => Value::Data(next(), ty.clone()),
             Plan::Elements(ty) => Value::Elements(next(), ty.clone()),
+            Plan::Buffer(ty) => {
+                let buffer = next();
+                Value::Buffer(buffer, next(), ty.clone())
+            }
             Plan::Builder(_, element) => Value::Builder(next(), element.clone()),
             Plan::List(element) => {
                 let elements = Value::Elements(next(), element.clone());

@@ -37,7 +37,7 @@ impl<'a> Tracer<'a> {
     /// How many values there are, of what is indexed.
     pub(super) fn length_of(&mut self, of: &Value<'a>, span: Span) -> Res<Expr> {
         let length = match of {
-            Value::List(cell) => build::len(self.elements(*cell, span)?.0),
+            Value::List(cell) => self.buffer(*cell, span)?.1,
             Value::Stream(stream) => match &stream.source {
                 Source::Range { count, .. } => count.clone(),
                 Source::Enumerate(source, _) => self.length_of(&source.clone(), span)?,

@@ -7,7 +7,7 @@
 //! ```
 //! A loop that only appends to lists and adds sums up, and that no jump leaves, is a `for` over builders, which fuses with others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weld_core::diag::Span;
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Iter, Sym, build};
@@ -57,6 +57,7 @@ struct Round<'a> {
     /// What is carried into the body.
     heads: BTreeMap<CellId, Value<'a>>,
     reads: Vec<CellId>,
+    appends: Vec<CellId>,
 }
 
 impl<'a> Tracer<'a> {
@@ -100,7 +101,7 @@ impl<'a> Tracer<'a> {
         let before = (self.flow.depth(), self.store.depth(), self.place.frame, self.place.handlers.len());
         let cursors = self.frame().cursors.len();
         self.place.loops.push(self.store.len());
-        let reads = std::mem::take(&mut self.reads);
+        let outer = (std::mem::take(&mut self.reads), std::mem::take(&mut self.appends));
         let mut heads = BTreeMap::new();
         let side = self.side(|tracer| {
             let ty = Type::structure(parts.types.iter().cloned());
@@ -119,12 +120,14 @@ impl<'a> Tracer<'a> {
             Ok((body(tracer, Step { index, element })?, None))
         });
         self.place.loops.pop();
-        let inner = std::mem::replace(&mut self.reads, reads);
-        let is_carried = |cell: &&CellId| plans.contains_key(*cell);
-        let round_reads = inner.iter().filter(is_carried).copied().collect();
-        self.reads.extend(inner);
+        let inner = (std::mem::replace(&mut self.reads, outer.0), std::mem::replace(&mut self.appends, outer.1));
+        let carried =
+            |cells: &BTreeSet<CellId>| cells.iter().filter(|cell| plans.contains_key(cell)).copied().collect();
+        let (reads, appends) = (carried(&inner.0), carried(&inner.1));
+        self.reads.extend(inner.0);
+        self.appends.extend(inner.1);
         match side {
-            Ok(side) => Ok(Round { parts, side, heads, reads: round_reads }),
+            Ok(side) => Ok(Round { parts, side, heads, reads, appends }),
             Err(stop) => {
                 self.flow.discard(before.0);
                 self.store.discard(before.1);
@@ -183,15 +186,16 @@ impl<'a> Tracer<'a> {
         if is_wider {
             return Ok(Some(wider));
         }
-        // Lists that were only appended to are built.
+        // Lists that were only appended to are built, those that were read as well have room for more.
         let mut is_built = false;
         for (cell, plan) in &mut wider {
-            if let Plan::Elements(element) = plan
-                && !round.reads.contains(cell)
-                && *element != Ty::Unknown
-            {
+            let Plan::Elements(element) = plan else { continue };
+            if !round.reads.contains(cell) && *element != Ty::Unknown {
                 let appender = BuilderType::Appender(element.weld().into());
                 *plan = Plan::Builder(Type::Builder(appender), element.clone());
+                is_built = true;
+            } else if round.appends.contains(cell) && is_flat(&element.weld()) {
+                *plan = Plan::Buffer(element.clone());
                 is_built = true;
             }
         }
@@ -216,7 +220,7 @@ impl<'a> Tracer<'a> {
             let none = BTreeMap::new();
             self.aliased(plans.iter().map(|(cell, plan)| (*cell, plan)).collect(), [&none, &side.changes])
         };
-        let is_built = |cell: &CellId| matches!(self.store.get(*cell), Value::Builder(..));
+        let is_built = |cell: &CellId| matches!(self.store.get(*cell), Value::Builder(..) | Value::Buffer(..));
         let ended: Vec<CellId> = plans.keys().filter(|cell| !is_built(cell)).copied().collect();
         let mut start = Vec::new();
         for (cell, plan) in &plans {
@@ -242,10 +246,13 @@ impl<'a> Tracer<'a> {
         }
         // What was built in this loop only is vectors again.
         for cell in ended {
-            if let Value::Builder(builder, element) = self.store.get(cell).clone() {
-                let elements = self.bind("list", build::result(builder));
-                self.store.set(cell, Value::Elements(elements, element));
-            }
+            let (elements, element) = match self.store.get(cell).clone() {
+                Value::Builder(builder, element) => (build::result(builder), element),
+                Value::Buffer(buffer, length, element) => (build::slice(buffer, build::i64(0), length), element),
+                _ => continue,
+            };
+            let elements = self.bind("list", elements);
+            self.store.set(cell, Value::Elements(elements, element));
         }
         Ok(done)
     }
@@ -368,6 +375,14 @@ impl<'a> Tracer<'a> {
             true => vec![looped],
             false => (0..plans.len()).map(|index| build::field(looped.clone(), index)).collect(),
         })
+    }
+}
+
+/// Whether values of the type have no vectors in them, so that a vector of them may be changed where it lies.
+fn is_flat(ty: &Type) -> bool {
+    match ty {
+        Type::Struct(fields) => fields.iter().all(is_flat),
+        ty => ty.as_scalar().is_some(),
     }
 }
 
