@@ -68,7 +68,7 @@ fn errors_have_their_text() {
     let errors = Definition::new("cobol", "").check().unwrap_err();
     assert_eq!(
         errors.diagnostics[0].message,
-        "unknown language `cobol`: the languages are weld, ttl, gtscript, ocannl"
+        "unknown language `cobol`: the languages are weld, ttl, gtscript, ocannl, python"
     );
     let errors = Definition::new("ocannl", "let%op f x =\n  x + yy").list("x", [1]).check().unwrap_err();
     assert!(errors.to_string().contains("program:2:7") && errors.to_string().contains("x + yy"), "{errors}");
