@@ -492,25 +492,6 @@ def f(xs):
 # call: f [[1, 2, 3, 4]]
 # types: ["[Int]"]
 # expect: [[1, 3, 6, 10], 10]
-class Acc(object):
-    layout = Struct([('t', 'Int'), ('hist', '[Int]')])
-    def __init__(self):
-        self.t = 0
-        self.hist = []
-    def add(self, x):
-        self.t += x
-        self.hist.append(self.t)
-        if self.t > 100:
-            raise ValueError("too much")
-def f(xs):
-    a = Acc()
-    try:
-        for x in xs:
-            a.add(x)
-    except ValueError:
-        a.t = -1
-    return a.hist, a.t
----
 # call: f [[1, 200, 3, 4]]
 # types: ["[Int]"]
 # expect: [[1, 201], -1]

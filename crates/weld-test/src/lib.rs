@@ -15,4 +15,5 @@ pub mod generate;
 pub mod host;
 pub mod language_case;
 pub mod language_driver;
+pub mod seeds;
 pub mod shrink;

@@ -6,22 +6,14 @@ use weld_core::ty::ScalarKind;
 use weld_frontend::{Arg, Args, Known, Library, Options, Request, Sizes};
 use weld_test::close::Rule;
 use weld_test::engine::Engine;
+use weld_test::seeds;
 
 #[global_allocator]
 static ALLOCATOR: weld_runtime::Poison = weld_runtime::Poison;
 
 #[test]
 fn engines_agree() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("WELD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("WELD_SEEDS").unwrap_or(20),
-    };
-    for seed in seeds {
-        if let Err(message) = check(seed) {
-            panic!("seed {seed}: {message}");
-        }
-    }
+    seeds::check_each(20, |seed| check(seed).map(|()| true));
 }
 
 /// The arguments of every program: name, output sizes, input sizes.

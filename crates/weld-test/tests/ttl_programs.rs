@@ -8,6 +8,7 @@ use weld_core::ir::Literal;
 use weld_frontend::{Args, Language, Library, Options, Request};
 use weld_test::close::Rule;
 use weld_test::engine::{Engine, Failure};
+use weld_test::seeds;
 use weld_ttl::Ttl;
 
 #[global_allocator]
@@ -15,21 +16,7 @@ static ALLOCATOR: weld_runtime::Poison = weld_runtime::Poison;
 
 #[test]
 fn engines_agree() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("WELD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("WELD_SEEDS").unwrap_or(30),
-    };
-    let (mut values, mut errors) = (0, 0);
-    for seed in seeds {
-        match check(seed) {
-            Ok(true) => values += 1,
-            Ok(false) => errors += 1,
-            Err(message) => panic!("seed {seed}: {message}"),
-        }
-    }
-    println!("{values} values, {errors} errors");
-    assert!(values + errors < 10 || values > errors, "{values} values, {errors} errors");
+    seeds::check_each(30, check);
 }
 
 /// Whether the program of a seed gives a value, or what is wrong.

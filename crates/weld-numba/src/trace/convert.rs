@@ -1,7 +1,7 @@
 //! Values as expressions of a type, and back.
 
 use weld_core::diag::Span;
-use weld_core::ir::{Expr, build};
+use weld_core::ir::{Expr, Names, build};
 use weld_core::op::ReduceOp;
 use weld_core::ty::{BuilderType, Type};
 
@@ -147,7 +147,7 @@ impl<'a> Tracer<'a> {
         if self.is_empty_literal(&elements) {
             return empty;
         }
-        let looped = build::for_(self.flow.names(), build::over(elements), empty, |_, b, _, x| build::merge(b, x));
+        let looped = copied(self.flow.names(), elements, empty);
         self.flow.keep("built", looped)
     }
 
@@ -160,4 +160,9 @@ impl<'a> Tracer<'a> {
 
 fn fits(value: i64, kind: weld_core::ty::ScalarKind) -> bool {
     build::literal(kind, value.into()).bits() == i128::from(value)
+}
+
+/// The appender with the elements of a vector behind what is in it.
+pub(super) fn copied(names: &mut Names, elements: Expr, appender: Expr) -> Expr {
+    build::for_(names, build::over(elements), appender, |_, b, _, x| build::merge(b, x))
 }

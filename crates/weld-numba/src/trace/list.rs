@@ -3,6 +3,7 @@
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, build};
 
+use super::convert::copied;
 use super::repeat::Over;
 use super::{Completion, Res, Sink, Tracer, error};
 use crate::store::{CellId, STORED};
@@ -94,10 +95,9 @@ impl<'a> Tracer<'a> {
         let Some(ty) = elements.ty.element().cloned() else { return elements };
         let names = self.flow.names();
         let room = build::max(build::len(elements.clone()), build::i64(ROOM_MIN));
-        let copied =
-            build::for_(names, build::over(elements), build::appender(ty.clone()), |_, b, _, x| build::merge(b, x));
+        let copied = copied(names, elements, build::appender(ty.clone()));
         let range = build::range(build::i64(0), room, build::i64(1));
-        build::result(build::for_(names, range, copied, |_, b, _, _| build::merge(b, super::zero(&ty))))
+        build::result(build::for_(names, range, copied, |_, b, _, _| build::merge(b, build::zero(&ty))))
     }
 
     /// The error of a list that may not be changed here.
@@ -203,7 +203,7 @@ impl<'a> Tracer<'a> {
         let (a, b) = (self.coerced(a, &ty, span)?, self.coerced(b, &ty, span)?);
         let element = a.ty.element().cloned().unwrap_or(weld_core::ty::Type::U8);
         let first = self.builder_of(a, build::appender(element).ty);
-        let both = build::for_(self.flow.names(), build::over(b), first, |_, b, _, x| build::merge(b, x));
+        let both = copied(self.flow.names(), b, first);
         let both = self.bind("joined", build::result(both));
         Ok(match ty {
             Ty::List(element) => self.new_list(both, (*element).clone()),
@@ -222,7 +222,7 @@ impl<'a> Tracer<'a> {
             build::appender(ty.weld()),
             |names, b, _, _| match &elements.kind {
                 ExprKind::Vector(parts) if parts.len() == 1 => build::merge(b, parts[0].clone()),
-                _ => build::for_(names, build::over(elements.clone()), b, |_, b, _, x| build::merge(b, x)),
+                _ => copied(names, elements.clone(), b),
             },
         );
         let list = self.bind("list", build::result(repeated.at(span)));

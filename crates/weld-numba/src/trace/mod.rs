@@ -33,7 +33,6 @@ use std::sync::Arc;
 
 use weld_core::diag::{Diagnostic, Span};
 use weld_core::ir::{Expr, Names, build};
-use weld_core::ty::Type;
 use weld_frontend::{Flow, Library, Limits, Sources};
 use weld_pysyntax::Stmt;
 
@@ -390,9 +389,4 @@ impl<'a> Tracer<'a> {
 /// Runs a step of the recursion over a program with enough stack for it.
 fn deep<T>(f: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(1 << 20, 8 << 20, f)
-}
-
-/// The zero of a type, for places whose value nobody reads.
-fn zero(ty: &Type) -> Expr {
-    build::zero(ty)
 }

@@ -220,7 +220,7 @@ impl<'a> Tracer<'a> {
             (_, Value::Nothing | Value::Unbound) => {
                 let mut types = Vec::new();
                 plan.types(&mut types);
-                out.extend(types.iter().map(super::zero));
+                out.extend(types.iter().map(build::zero));
             }
             (Plan::Slot(ty), _) => out.push(self.coerced(value, ty, span)?),
             (Plan::Tuple(plans), Value::Tuple(parts)) | (Plan::Fields(plans), Value::Fields(parts)) => {

@@ -81,7 +81,7 @@ impl<'a> Tracer<'a> {
         let ty: Type = value.ty.clone();
         let span = value.span;
         let value = match holds {
-            Some(holds) => build::if_(holds, value, super::zero(&ty)).at(span),
+            Some(holds) => build::if_(holds, value, build::zero(&ty)).at(span),
             None => value,
         };
         self.flow.bind(name, value)
