@@ -21,7 +21,7 @@ use weld_core::opt;
 use weld_frontend::Source;
 
 use crate::config::{TierChoice, WeldOptions};
-use crate::gate::CompileRate;
+use crate::gate::{CompileRate, processors};
 use crate::lower::pipeline::Kernel;
 
 /// So much code a session keeps: TPC-DS has some 900 programs, of 30 to 200 KiB each once they are optimised.
@@ -294,14 +294,13 @@ impl Default for CodeCache {
 impl CodeCache {
     /// A cache that keeps so many bytes of code.
     pub fn new(bytes_max: usize) -> CodeCache {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         CodeCache {
             kept: Mutex::default(),
             bytes_max,
             refused: Mutex::default(),
             turns: Mutex::default(),
             plans: AtomicU64::new(0),
-            slots: Semaphore::new(processors),
+            slots: Semaphore::new(processors()),
             refuses: None,
             rate: CompileRate::default(),
         }

@@ -12,8 +12,8 @@
 //! spent as long on it, in all runs, as optimised code takes to make.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use datafusion::common::stats::Precision;
@@ -57,6 +57,8 @@ pub(crate) struct Rows {
     pub(crate) is_exact: bool,
     /// Whether a source may drop rows too, by filters that it was given.
     pub(crate) is_filtered: bool,
+    /// How many are expected to pass all filters and joins of the pipeline that they arrive at.
+    pub(crate) passed: usize,
 }
 
 /// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation: measured
@@ -76,6 +78,11 @@ const STORED_COST: Duration = Duration::from_micros(1000);
 
 /// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted among.
 const PASSED_WORTH: f64 = 3.0;
+
+/// DataFusion looks at one key after the other where it groups by several, which compiled code does not. What that takes longer for
+/// a key of a row, as a number of rows, which [`WeldOptions::compile_min_rows`] takes for a nanosecond each. Measured were 14 ns for
+/// integers and 50 for texts of a build side, which are interned; the rows are estimates, so it is less.
+const KEY_WORTH: f64 = 10.0;
 
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
@@ -113,10 +120,15 @@ impl CompileRate {
             sum += plain_cost(program);
             count += 1;
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let work = sum.mul_f64(self.0.load(Ordering::Relaxed) as f64 / 100.0);
-        (work, work / processors.min(count).max(1) as u32)
+        (work, work / processors().min(count).max(1) as u32)
     }
+}
+
+/// How many threads the process can run at once. Asked once: to learn it the system's files about control groups are read.
+pub(crate) fn processors() -> usize {
+    static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *PROCESSORS
 }
 
 /// Whether optimised code repays its making, for which cheap code is `work`: the operators have spent as long as that in all runs
@@ -130,6 +142,21 @@ fn repays(compile_min_rows: usize, spent: Duration, work: Duration) -> bool {
 /// What a row that a program processes is worth, as a number of rows.
 fn row_worth(program: &Program) -> f64 {
     (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
+}
+
+/// What a row that is grouped is worth beyond that, for each grouping set that it is put into.
+fn grouping_worth(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return match plan.children()[..] {
+            [input] if is_operator(plan.as_ref()) => grouping_worth(input),
+            _ => 0.0,
+        };
+    };
+    let group_by = aggregate.group_expr();
+    match group_by.expr().len() {
+        0 | 1 => 0.0,
+        keys => KEY_WORTH * (keys * group_by.groups().len()) as f64,
+    }
 }
 
 fn plain_cost(program: &Program) -> Duration {
@@ -162,12 +189,14 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let cost = time + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
-    let worth = |member: &Inner| row_worth(&member.pipeline.kernel.program);
+    let row = |member: &Inner| row_worth(&member.pipeline.kernel.program);
+    let grouping = |member: &Inner| grouping_worth(&member.replaced.plan);
+    let worth = |member: &Inner, rows: &Rows| rows.count as f64 * row(member) + rows.passed as f64 * grouping(member);
     let rows: Option<Vec<Rows>> = group.iter().map(|member| arriving(member)).collect();
     match rows {
         Some(rows) => {
             let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
-            let worths = group.iter().zip(&rows).map(|(member, rows)| rows.count as f64 * worth(member));
+            let worths = group.iter().zip(&rows).map(|(member, rows)| worth(member, rows));
             let worth_all = worths.sum::<f64>() as usize;
             match worth_all < rows_min {
                 true => {
@@ -176,11 +205,11 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
-                false => wait(inner, (rows_min as f64 / worth(inner)) as usize),
+                false => wait(inner, (rows_min as f64 / (row(inner) + grouping(inner))) as usize),
             }
         }
         None if group.len() > 1 => Gate::Compile,
-        None => wait(inner, (rows_min as f64 / worth(inner)) as usize),
+        None => wait(inner, (rows_min as f64 / (row(inner) + grouping(inner))) as usize),
     }
 }
 
@@ -257,7 +286,7 @@ fn arriving(inner: &Inner) -> Option<Rows> {
     let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
     let passed = drops_rows.then(|| expected_rows(end)).flatten();
     let count = passed.map_or(rows.count, |passed| rows.count.min((PASSED_WORTH * passed) as usize));
-    Some(Rows { count, ..rows })
+    Some(Rows { count, passed: passed.map_or(rows.count, |passed| passed as usize), ..rows })
 }
 
 /// The plan below exchanges and other operators that are passed.
@@ -281,8 +310,8 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     if children.is_empty() {
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
         return match statistics.num_rows {
-            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
-            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
+            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false, passed: count }),
+            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true, passed: count }),
             Precision::Absent => None,
         };
     }
@@ -294,5 +323,6 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     let drops_rows = is_operator(plan.as_ref()) || plan.is::<KeyFilterExec>();
     let is_exact = rows.iter().all(|rows| rows.is_exact) && !drops_rows;
     let is_filtered = rows.iter().any(|rows| rows.is_filtered);
-    Some(Rows { count: plan.fetch().map_or(count, |fetch| count.min(fetch)), is_exact, is_filtered })
+    let count = plan.fetch().map_or(count, |fetch| count.min(fetch));
+    Some(Rows { count, is_exact, is_filtered, passed: count })
 }

@@ -259,3 +259,18 @@ async fn operators_take_rows_of_files_that_nobody_has_counted() {
         }
     }
 }
+
+/// The rows are the same; DataFusion takes longer for each the more keys and grouping sets there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_and_grouping_sets_count() {
+    let engines = engines(2).await;
+    // Enough for the grouping sets of three keys, and for nothing else.
+    set(&engines, "compile_min_rows", 1_000_000).await;
+    let grouped = |by: &str| format!("SELECT count(*) FROM items GROUP BY {by}");
+    let (plan, _) = run(&engines, &grouped("i_order")).await;
+    assert!(metric(&plan, "few_rows") > 0);
+    let by_sets = grouped("CUBE (i_order, i_tag, i_key)");
+    let (plan, summary) = run(&engines, &by_sets).await;
+    assert!(summary.operators_compiled > 0 && metric(&plan, "few_rows") == 0, "{summary:?}");
+    engines.check(&by_sets, 1).await;
+}
