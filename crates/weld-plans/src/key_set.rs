@@ -257,19 +257,59 @@ impl KeySet {
         key: impl Fn(T::Native) -> Option<i64>,
     ) -> BooleanArray {
         let all = values.values();
-        // One loop for each form: the form is not looked at again for every value.
-        let passed = match &self.form {
-            Form::Bitmap(words) => BooleanBuffer::collect_bool(all.len(), |index| {
-                key(all[index]).is_some_and(|value| in_bitmap(words, self.min, value))
-            }),
-            Form::Bloom(words) => BooleanBuffer::collect_bool(all.len(), |index| {
-                key(all[index]).is_some_and(|value| in_bloom(words, value))
-            }),
-        };
+        let passed = BooleanBuffer::new(self.words_of(all, key).into(), 0, all.len());
         match values.nulls() {
             Some(nulls) => BooleanArray::new(&passed & nulls.inner(), None),
             None => BooleanArray::new(passed, None),
         }
+    }
+
+    /// A bit for each value, 64 to a word.
+    fn words_of<N: Copy>(&self, values: &[N], key: impl Fn(N) -> Option<i64>) -> Vec<u64> {
+        let mut keys = [0; 64];
+        let word = |values: &[N]| {
+            let mut are_keys = 0;
+            for (index, value) in values.iter().enumerate() {
+                let key = key(*value);
+                keys[index] = key.unwrap_or(0);
+                are_keys |= u64::from(key.is_some()) << index;
+            }
+            are_keys & self.word_of(&keys[..values.len()])
+        };
+        values.chunks(64).map(word).collect()
+    }
+
+    /// A bit for each of at most 64 values. A table is often stored in the order of its key, one after the other: the bits of such
+    /// values lie behind each other in a bitmap too.
+    fn word_of(&self, values: &[i64]) -> u64 {
+        match &self.form {
+            Form::Bitmap(words) if values[0] >= self.min && are_consecutive(values) => {
+                bits_from(words, values[0].wrapping_sub(self.min) as u64) & u64::MAX >> (64 - values.len())
+            }
+            Form::Bitmap(words) => bits_where(values, |value| in_bitmap(words, self.min, value)),
+            Form::Bloom(words) => bits_where(values, |value| in_bloom(words, value)),
+        }
+    }
+}
+
+fn bits_where(values: &[i64], passes: impl Fn(i64) -> bool) -> u64 {
+    values.iter().enumerate().fold(0, |word, (index, value)| word | u64::from(passes(*value)) << index)
+}
+
+/// Whether each value is one more than the one before.
+fn are_consecutive(values: &[i64]) -> bool {
+    // Without a branch a value, so that it is a loop over vectors.
+    let differs = |index, value: i64| value ^ values[0].wrapping_add(index as i64);
+    values.iter().enumerate().fold(0, |all, (index, value)| all | differs(index, *value)) == 0
+}
+
+/// The 64 bits of a bitmap from the one with a number on; those behind its end are 0.
+fn bits_from(words: &[u64], bit: u64) -> u64 {
+    let word = |index: u64| words.get(index as usize).copied().unwrap_or(0);
+    let (index, shift) = (bit / 64, bit % 64);
+    match shift {
+        0 => word(index),
+        _ => word(index) >> shift | word(index + 1) << (64 - shift),
     }
 }
 
@@ -443,6 +483,19 @@ mod tests {
         let wide = Decimal128Array::from(vec![5, (1i128 << 64) + 5]);
         assert_eq!(passed(&wide), [true, false]);
         assert!(keys.test(&Float64Array::from(vec![1.0])).is_none());
+    }
+
+    #[test]
+    fn consecutive_values_are_tested_as_others() {
+        let keys = set(&[-70, -1, 0, 1, 63, 64, 65, 200, 329, 330]);
+        for first in [-400, -71, -70, -69, -8, 0, 1, 100, 327, 329, 330, 331, i64::MIN, i64::MAX - 150] {
+            for len in [0, 1, 2, 63, 64, 65, 150] {
+                let values: Vec<i64> = (0..len).map(|index| first + index).collect();
+                let verdict = keys.test(&Int64Array::from(values.clone())).expect("integers");
+                let expected = values.iter().map(|value| keys.contains(*value)).collect::<Vec<_>>();
+                assert_eq!(verdict, BooleanArray::from(expected), "{len} values from {first} on");
+            }
+        }
     }
 
     #[test]
