@@ -1,4 +1,8 @@
-//! The allocator that both engines run under, as DataFusion's timings depend on it.
+//! The allocator that both engines run under, as DataFusion's timings depend on it. It is built without advice for huge pages
+//! (mimalloc's `no_thp`): the system clears two megabytes for the first byte that is used of them, and a process that runs one
+//! query a few times does little else. Queries of TPC-DS (scale factor 1, two partitions, three runs in a process each) take a
+//! sixth less time without, and first runs of a process vary less; a session of all of them takes the same. Hash tables that are
+//! large ask for huge pages themselves (`weld-runtime/src/dict_buffer.rs`).
 #![allow(unsafe_code, reason = "mimalloc's options are set by a function of C")]
 
 use std::ffi::{c_int, c_long};
