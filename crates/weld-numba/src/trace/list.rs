@@ -67,9 +67,12 @@ impl<'a> Tracer<'a> {
         self.reads.insert(cell);
         match self.store.get(cell).clone() {
             Value::Elements(e, ty) => {
-                let e = self.bind("list", e);
-                self.store.set(cell, Value::Elements(e.clone(), ty.clone()));
-                Ok((e, ty))
+                let list = self.bind("list", e.clone());
+                // What has its name already stays as it is: loops carry what is set in them.
+                if !list.same_as(&e) {
+                    self.store.set(cell, Value::Elements(list.clone(), ty.clone()));
+                }
+                Ok((list, ty))
             }
             Value::Buffer(buffer, length, ty) => {
                 let e = self.bind("list", build::slice(buffer, build::i64(0), length));
