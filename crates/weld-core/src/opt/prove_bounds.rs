@@ -225,12 +225,33 @@ mod tests {
         check(
             "|v: vec[i64], w: vec[i64]| let n = min(len(v), len(w));
              result(for(rangeiter(0L, n, 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j) * lookup(w, i))))",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  let n = min(len(v), len(w));
+                  result(for(
+                    rangeiter(0L, n, 1L),
+                    merger[i64,+],
+                    |b, i, j| merge(b, @(unchecked:true) lookup(v, j) * @(unchecked:true) lookup(w, i))
+                  ))
+            "#]],
         );
         check(
             "|v: vec[i64], w: vec[i64]| let n = min(len(v), len(w));
              iterate({0L, 0L}, |s| {{s.$0 + 1L, lookup(v, s.$0) + lookup(w, s.$0)}, s.$0 + 1L < n})",
-            expect![[""]],
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  let n = min(len(v), len(w));
+                  let first = lookup(v, 0L);
+                  let first_2 = lookup(w, 0L);
+                  iterate(
+                    {0L, 0L},
+                    |s|
+                      {
+                        {s.$0 + 1L, @(unchecked:true) lookup(v, s.$0) + @(unchecked:true) lookup(w, s.$0)},
+                        s.$0 + 1L < n
+                      }
+                  )
+            "#]],
         );
     }
 
