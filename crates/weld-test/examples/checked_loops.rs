@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use weld_codegen::{Compiled, OptLevel, Options, Value, compile};
+use weld_codegen::{OptLevel, Options, Value, compile};
 use weld_core::ir::Program;
 use weld_core::opt;
 use weld_core::ty::Type;
@@ -65,7 +65,7 @@ fn measure(text: &str, disabled: &[&str], level: OptLevel, elements: usize) -> f
     let mut program = weld_core::parse_program(text).expect("parses");
     let disabled = disabled.iter().map(|name| (*name).to_owned()).collect();
     opt::optimize(&mut program, &opt::Config { disabled, ..opt::Config::default() });
-    let compiled: Compiled = compile(&program, &Options { level, ..Options::default() }).expect("compiles");
+    let compiled = compile(&program, &Options { level, ..Options::default() }).expect("compiles");
     let values = arguments(&program, elements);
     let mut times: Vec<f64> = (0..ROUNDS)
         .map(|_| {
