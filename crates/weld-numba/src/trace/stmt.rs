@@ -12,7 +12,7 @@ use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, deep, error};
 use crate::decorator::{Decorators, Target};
 use crate::module::{define, is_docstring, with_overload};
 use crate::names::Uses;
-use crate::value::{Callable, Const, Value};
+use crate::value::{Callable, Value};
 
 /// Statements after an `if` of which one side ends go into the other side, up to this depth.
 const INTO_BRANCH_MAX: usize = 200;
@@ -226,19 +226,13 @@ impl<'a> Tracer<'a> {
 
     fn assert_statement(&mut self, test: &'a py::Expr, message: Option<&'a py::Expr>) -> Res<Completion> {
         let cond = self.condition(test)?;
-        let text = match message.map(|message| self.expr(message)).transpose()? {
-            None => "".into(),
-            Some(Value::Const(Const::Str(text))) => text,
-            Some(Value::Const(other)) => other.to_string().into(),
-            Some(_) => return error(test.span, "the message of `assert` has to be a literal"),
-        };
+        let (text, values) = message.map(|message| self.message(message)).transpose()?.unwrap_or_default();
         match cond.const_bool() {
             Some(true) => Ok(Completion::normal()),
-            Some(false) => self.raise("AssertionError", &text, test.span),
+            Some(false) => self.raise("AssertionError", &text, values, test.span),
             None => {
                 let holds = cond.data().unwrap_or_else(|| build::bool(true));
-                let text = text.replace('{', "(").replace('}', ")");
-                self.require(holds, "AssertionError", &text, Vec::new(), test.span);
+                self.require(holds, "AssertionError", &text, values, test.span);
                 Ok(Completion::normal())
             }
         }
@@ -256,6 +250,8 @@ impl<'a> Tracer<'a> {
             Some(Value::Callable(Callable::Function(known, _))) if is_overload => with_overload(Some(&known), def)?,
             _ => with_overload(None, def)?,
         };
+        // Defaults are evaluated here; overloads have them evaluated where they are called.
+        let frame = if is_overload { frame } else { self.defaults(&function.params)? };
         self.set_variable(name, Value::Callable(Callable::Function(overloads, frame)));
         Ok(Completion::normal())
     }
