@@ -108,9 +108,9 @@ def f(b):
 ---
 # call: ["a"]
 # types: ["String"]
-# error: type: TypeError: `*` does not work on String and Int64
+# error: type: TypeError: `-` does not work on String and Int64
 def f(b):
-    return b * 2
+    return b - 2
 ---
 # Small integers stay small among themselves, and are checked.
 # call: [100, 27]
@@ -181,7 +181,7 @@ def f(a, b):
 # call: [-1]
 # types: ["Int"]
 # expect: [-9223372036854775808, -1, -8, -1, 4]
-# type: (Int64, Int64, Int64, Int64, Int8)
+# type: (Int64, Int64, Int64, Int64, Int64)
 def f(a):
     return a << 63, a >> 200, a << 3, a >> 1, Int8(1) << 2
 ---

@@ -29,7 +29,7 @@ def f(n):
 # call: [2.5]
 # types: ["Float"]
 # error: type: unsupported: `str` of Float64
-# at: x
+# at: str(x)
 def f(x):
     return str(x)
 ---

@@ -154,9 +154,7 @@ impl<'a> Module<'a> {
 
     fn unknown_bound(&self, bound: &SigTy, span: Span) -> Option<Diagnostic> {
         match bound {
-            SigTy::Named(name, args) if self.is_trait(name) => {
-                args.iter().find_map(|arg| self.unknown_type(arg, span))
-            }
+            SigTy::Named(name, args) if self.is_trait(name) => args.iter().find_map(|arg| self.unknown_type(arg, span)),
             SigTy::Named(name, _) => Some(Diagnostic::ty(span, format!("the trait `{name}` is not defined"))),
             _ => Some(Diagnostic::ty(span, "a type is constrained by a trait")),
         }

@@ -179,7 +179,7 @@ impl<'a> Value<'a> {
     }
 }
 
-fn same_variable(a: &Expr, b: &Expr) -> bool {
+pub(crate) fn same_variable(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
         (ExprKind::Literal(a), ExprKind::Literal(b)) => a == b,

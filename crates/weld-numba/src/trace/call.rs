@@ -542,13 +542,7 @@ impl<'a> Tracer<'a> {
     // Functions that are no Python.
 
     /// A call of the Weld text that stands for a function.
-    fn call_generated(
-        &mut self,
-        def: &Rc<Def<'a>>,
-        args: Vec<Value<'a>>,
-        binds: &Binds,
-        span: Span,
-    ) -> Res<Value<'a>> {
+    fn call_generated(&mut self, def: &Rc<Def<'a>>, args: Vec<Value<'a>>, binds: &Binds, span: Span) -> Res<Value<'a>> {
         let mut packed = Vec::new();
         for arg in &args {
             let value = self.pack(arg, span)?;

@@ -10,7 +10,7 @@ use weld_pysyntax as py;
 use super::repeat::Over;
 use super::{Completion, EXIT, Res, Sink, Tracer, error};
 use crate::names::Uses;
-use crate::store::FrameId;
+use crate::store::{CellId, FrameId};
 use crate::stream::{Source, Stream};
 use crate::types::Ty;
 use crate::value::Value;
@@ -36,10 +36,7 @@ impl<'a> Tracer<'a> {
 
     fn drive_here(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
         match data {
-            Value::List(cell) => {
-                let (elements, ty) = self.elements(*cell, span)?;
-                self.each_element(elements, &ty, span, sink)
-            }
+            Value::List(cell) => self.drive_list(*cell, span, sink),
             Value::Tuple(parts) => self.each_of(parts, span, sink),
             Value::Stream(stream) => self.drive_stream(stream, span, sink),
             Value::Object(..) => self.drive_object(data, span, sink),
@@ -51,6 +48,31 @@ impl<'a> Tracer<'a> {
                 }
             },
         }
+    }
+
+    /// The elements of a list. Where what takes them changes the list, each is read from it when its turn comes.
+    fn drive_list(&mut self, cell: CellId, span: Span, sink: &Sink<'a>) -> Res<Completion> {
+        let (elements, ty) = self.elements(cell, span)?;
+        let before = (self.flow.depth(), self.store.depth());
+        self.flow.open();
+        self.store.enter();
+        let done = match self.each_element(elements, &ty, span, sink) {
+            Ok(done) => done,
+            Err(stop) => {
+                self.flow.discard(before.0);
+                self.store.discard(before.1);
+                return Err(stop);
+            }
+        };
+        let changes = self.store.leave();
+        let block = self.flow.suspend();
+        if !changes.contains_key(&cell) {
+            self.flow.append(block);
+            self.store.apply(&changes);
+            return Ok(done);
+        }
+        let position = self.store.cell("the position", None, Value::int(0).variable());
+        self.drive_rest(&Value::List(cell), position, span, sink)
     }
 
     /// Values that are known one by one: a copy of what takes them for each.

@@ -116,7 +116,13 @@ impl<'a> Tracer<'a> {
     }
 
     /// An index from the beginning or, if it is negative, from the end; and what it is read under.
-    pub(super) fn position(&mut self, index: Expr, length: Expr, message: &str, span: Span) -> Res<(Expr, Option<Expr>)> {
+    pub(super) fn position(
+        &mut self,
+        index: Expr,
+        length: Expr,
+        message: &str,
+        span: Span,
+    ) -> Res<(Expr, Option<Expr>)> {
         let length = self.bind("length", length);
         let index = match crate::value::literal_int(&index) {
             Some(known) if known >= 0 => index,
@@ -172,7 +178,7 @@ impl<'a> Tracer<'a> {
         if is_plain {
             let size = self.bind("size", build::max(build::sub(upper, lower.clone()), build::i64(0)));
             let part = self.bind("part", build::slice(elements, lower, size).at(span));
-            return Ok(self.new_list(part, ty.clone()));
+            return self.copied_list(part, ty.clone(), span);
         }
         let count = super::builtin::steps(lower.clone(), upper, step.clone());
         let count = self.bind("count", count);
@@ -200,7 +206,11 @@ impl<'a> Tracer<'a> {
         let holds = build::ne(step.clone(), build::i64(0));
         self.require(known_true(holds), "ValueError", "slice step cannot be zero", Vec::new(), span);
         let known = crate::value::literal_int(&step);
-        let is_down = if known.is_some_and(|step| step > 0) { build::bool(false) } else { build::lt(step.clone(), build::i64(0)) };
+        let is_down = if known.is_some_and(|step| step > 0) {
+            build::bool(false)
+        } else {
+            build::lt(step.clone(), build::i64(0))
+        };
         let is_down = self.bind("is_down", is_down);
         let zero = build::i64(0);
         let least = build::select(is_down.clone(), build::i64(-1), zero.clone());
@@ -306,9 +316,10 @@ impl<'a> Tracer<'a> {
         if self.store.holds_frozen_list() {
             return error(span, "this cannot be changed: a variable may hold this list, too");
         }
+        self.check_rows(span)?;
         let changed = self.updated(inner, index, value, span)?;
         let Value::Elements(elements, ty) = changed else { return Ok(()) };
-        let row = self.new_list(elements, ty);
+        let row = Value::List(self.store.cell("list", None, Value::Elements(elements, ty)));
         let (of, at) = (self.expr(outer)?, self.expr_index(at)?);
         self.set_index(&of, outer, &at, row, span)
     }

@@ -68,6 +68,7 @@ pub(crate) struct Tracer<'a> {
     sources: Sources,
     place: Place<'a>,
     spent: Spent,
+    rows: Rows,
     /// The lists whose elements were looked at, for loops that may only append.
     reads: BTreeSet<CellId>,
     /// The lists that something was appended to.
@@ -76,6 +77,17 @@ pub(crate) struct Tracer<'a> {
     raised: HashMap<CellId, Vec<Raised>>,
     /// The functions that Weld texts stand for, by the address of the `def`.
     generated: HashMap<*const weld_pysyntax::Function, Arc<weld_frontend::Function>>,
+}
+
+/// What is known of the lists that are elements of lists.
+#[derive(Default)]
+struct Rows {
+    /// One may be an element twice, or of two lists: it cannot be changed where it lies.
+    are_shared: bool,
+    /// Where one was changed in a loop that is being compiled.
+    changed_in_loop: Option<Span>,
+    /// Elements change places, which shares none.
+    are_swapped: bool,
 }
 
 /// Where the tracer is.
@@ -243,6 +255,7 @@ impl<'a> Tracer<'a> {
             place: Place { frame, ..Place::default() },
             spent: Spent::default(),
             reads: BTreeSet::new(),
+            rows: Rows::default(),
             raised: HashMap::new(),
             appends: BTreeSet::new(),
             generated: HashMap::new(),

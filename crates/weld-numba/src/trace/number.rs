@@ -116,7 +116,9 @@ impl<'a> Tracer<'a> {
             BinaryOp::Mul => build::mul(x, y),
             BinaryOp::Div => return self.divided(x, y, span),
             BinaryOp::FloorDiv | BinaryOp::Mod => return self.floored(op, x, y, span),
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if kind.is_integer() => return self.shifted(op, (kind, x), b, span),
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if kind.is_integer() => {
+                return self.shifted(op, (kind, x), b, span);
+            }
             _ if is_bits(op) && kind.is_integer() => bits(op, x, y),
             _ => return self.no_operator(op.text(), a, b, span),
         };

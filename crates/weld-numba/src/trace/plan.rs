@@ -129,13 +129,9 @@ impl<'a> Tracer<'a> {
                     _ => Plan::Object(a.clone(), Vec::new()),
                 }
             }
-            (Value::Elements(_, a), Value::Elements(_, b)) => {
-                Plan::Elements(self.widest(join, a, b)?)
-            }
+            (Value::Elements(_, a), Value::Elements(_, b)) => Plan::Elements(self.widest(join, a, b)?),
             (Value::Buffer(.., a), Value::Buffer(.., b) | Value::Elements(_, b))
-            | (Value::Elements(_, a), Value::Buffer(.., b)) => {
-                Plan::Buffer(self.widest(join, a, b)?)
-            }
+            | (Value::Elements(_, a), Value::Buffer(.., b)) => Plan::Buffer(self.widest(join, a, b)?),
             (Value::Builder(a, t), Value::Builder(..)) => Plan::Builder(a.ty.clone(), t.clone()),
             _ => {
                 let (x, y) = (self.try_type(a), self.try_type(b));

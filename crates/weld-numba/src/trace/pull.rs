@@ -236,6 +236,15 @@ impl<'a> Tracer<'a> {
     /// Gives tuples of the values of all sources, until one has no more.
     pub(super) fn drive_zip(&mut self, sources: &[Value<'a>], span: Span, sink: &Sink<'a>) -> Res<Completion> {
         let mut sources = sources.to_vec();
+        for (index, source) in sources.iter().enumerate() {
+            let is_same = |other: &Value<'a>| match (source, other) {
+                (Value::Stream(a), Value::Stream(b)) => Rc::ptr_eq(a, b) && !matches!(a.source, Source::Range { .. }),
+                _ => false,
+            };
+            if sources[index + 1..].iter().any(is_same) {
+                return error(span, "unsupported: `zip` of an iterator with itself");
+            }
+        }
         for source in &mut sources {
             if let Value::Tuple(parts) = source {
                 *source = self.list_of(parts.to_vec(), span)?;

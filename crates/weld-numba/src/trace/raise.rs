@@ -203,7 +203,9 @@ impl<'a> Tracer<'a> {
         self.compose(e, &mut text, &mut values)?;
         match values.len() {
             0..=2 => Ok((text, values)),
-            more => error(e.span, format!("unsupported: {more} values in the text of an exception: at most 2 are shown")),
+            more => {
+                error(e.span, format!("unsupported: {more} values in the text of an exception: at most 2 are shown"))
+            }
         }
     }
 

@@ -170,7 +170,7 @@ impl<'a> Tracer<'a> {
         Ok(Some(match (name, args) {
             ("copy", []) => {
                 let (elements, ty) = self.elements(cell, span)?;
-                self.new_list(elements, ty)
+                self.copied_list(elements, ty, span)?
             }
             ("count", [value]) => self.count(cell, value, span)?,
             ("index", [value]) => {
@@ -199,7 +199,10 @@ impl<'a> Tracer<'a> {
             ("remove", [value]) => {
                 self.check_change(cell, span)?;
                 let at = self.index_in(cell, value, "list.remove(x): x not in list", span)?;
-                self.splice(cell, (at.clone(), build::add(at, build::i64(1))), None, span)?;
+                // Where the error is caught, it is the length: nothing is taken out.
+                let length = self.buffer(cell, span)?.1;
+                let after = self.bind("after", build::min(build::add(at.clone(), build::i64(1)), length));
+                self.splice(cell, (at, after), None, span)?;
             }
             ("clear", []) => {
                 self.check_change(cell, span)?;

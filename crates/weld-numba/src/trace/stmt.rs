@@ -108,6 +108,7 @@ impl<'a> Tracer<'a> {
             _ if is_docstring(stmt) => Ok(Completion::normal()),
             StmtKind::Expr(e) => self.expr_statement(e),
             StmtKind::Assign { targets, value } => {
+                let is_swap = matches!(&targets[..], [target] if permutes(target, value));
                 let value = self.expr(value)?.variable();
                 if let [py::Expr { kind: ExprKind::Name(name), .. }] = &targets[..]
                     && self.is_free(name)
@@ -116,12 +117,15 @@ impl<'a> Tracer<'a> {
                     return Ok(Completion::normal());
                 }
                 targets.iter().for_each(|target| self.declare_target(target));
-                self.guarded(span, |tracer| {
+                self.rows.are_swapped = is_swap;
+                let done = self.guarded(span, |tracer| {
                     for target in targets {
                         tracer.assign(target, value.clone())?;
                     }
                     Ok(Completion::normal())
-                })
+                });
+                self.rows.are_swapped = false;
+                done
             }
             StmtKind::Annotate { target, annotation, value } => {
                 let Some(value) = value else { return Ok(Completion::normal()) };
@@ -437,6 +441,29 @@ impl<'a> Tracer<'a> {
 
 /// The variable of a frame that holds the labels of its loop; no name of a program.
 const LOOP: &str = "<loop>";
+
+/// Whether an assignment gives the targets each other's values: `xs[i], xs[j] = xs[j], xs[i]`.
+fn permutes(target: &py::Expr, value: &py::Expr) -> bool {
+    let (ExprKind::Tuple(targets), ExprKind::Tuple(values)) = (&target.kind, &value.kind) else { return false };
+    let is_once = |part: &py::Expr| {
+        let count = |among: &[py::Expr]| among.iter().filter(|other| is_alike(part, other)).count();
+        count(targets) == 1 && count(values) == 1
+    };
+    targets.len() == values.len() && targets.iter().all(is_once)
+}
+
+/// Whether two places are written alike.
+fn is_alike(a: &py::Expr, b: &py::Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Name(a), ExprKind::Name(b)) => a == b,
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Attribute(a, x), ExprKind::Attribute(b, y)) => x.name == y.name && is_alike(a, b),
+        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => is_alike(a, b) && is_alike(i, j),
+        (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && is_alike(a, b),
+        (ExprKind::Binary(x, a, c), ExprKind::Binary(y, b, d)) => x == y && is_alike(a, b) && is_alike(c, d),
+        _ => false,
+    }
+}
 
 fn value_span(stmt: &Stmt) -> Span {
     match &stmt.kind {

@@ -40,7 +40,9 @@ impl<'a> Tracer<'a> {
             }
             _ => {
                 let message = format!("unsupported: `str` of {}", self.described(value));
-                Err(weld_core::diag::Diagnostic::ty(span, message).with_hint("integers, Bool and String have a text").into())
+                Err(weld_core::diag::Diagnostic::ty(span, message)
+                    .with_hint("integers, Bool and String have a text")
+                    .into())
             }
         }
     }
@@ -89,7 +91,8 @@ impl<'a> Tracer<'a> {
         let length = self.bind("length", build::len(text.clone()));
         let byte = |at: Expr| build::lookup(text.clone(), at);
         let is = |e: Expr, of: u8| build::eq(e, build::number(ScalarKind::U8, of.into()));
-        let first = build::if_(build::gt(length.clone(), build::i64(0)), byte(build::i64(0)), build::number(ScalarKind::U8, 0));
+        let first =
+            build::if_(build::gt(length.clone(), build::i64(0)), byte(build::i64(0)), build::number(ScalarKind::U8, 0));
         let first = self.bind("first", first);
         let is_negative = self.bind("is_negative", is(first.clone(), b'-'));
         let is_signed = build::or(is_negative.clone(), is(first, b'+'));
@@ -110,7 +113,10 @@ impl<'a> Tracer<'a> {
                     let narrow = build::cast(next.clone(), ScalarKind::I64);
                     let fits = build::and(fits, build::ge(next, build::i128(i64::MIN.into())));
                     let after = build::add(at, build::i64(1));
-                    let more = build::and(build::lt(after.clone(), length.clone()), build::and(is_digit.clone(), fits.clone()));
+                    let more = build::and(
+                        build::lt(after.clone(), length.clone()),
+                        build::and(is_digit.clone(), fits.clone()),
+                    );
                     build::strct([build::strct([after, narrow, build::and(is_fine, is_digit), fits]), more])
                 })
             })
@@ -211,9 +217,11 @@ impl<'a> Tracer<'a> {
                 let text = self.stripped(text, SPACE, sides);
                 Ok(Value::Data(text, Ty::Str))
             }
-            ("startswith" | "endswith" | "find" | "replace" | "split" | "count" | "strip" | "lstrip" | "rstrip" | "join", _) => {
-                error(span, format!("TypeError: `{name}` of a string does not take {} arguments", args.len()))
-            }
+            (
+                "startswith" | "endswith" | "find" | "replace" | "split" | "count" | "strip" | "lstrip" | "rstrip"
+                | "join",
+                _,
+            ) => error(span, format!("TypeError: `{name}` of a string does not take {} arguments", args.len())),
             _ => error(span, format!("unsupported: the method `{name}` of strings")),
         }
     }
