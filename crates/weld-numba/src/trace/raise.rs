@@ -43,7 +43,7 @@ impl<'a> Tracer<'a> {
     fn number_of(&mut self, cause: CellId, class: &str, text: &str, span: Span) -> i64 {
         // The values of a message are not kept.
         let text = text.split('{').next().unwrap_or("");
-        let text = if text.ends_with(": index ") { &text[..text.len() - ": index ".len()] } else { text.trim_end() };
+        let text = text.strip_suffix(": index ").unwrap_or(text.trim_end());
         let raised = Raised { class: class.into(), text: text.into(), span };
         let known = self.raised.entry(cause).or_default();
         let at = known.iter().position(|other| *other == raised).unwrap_or_else(|| {
