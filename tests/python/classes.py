@@ -353,3 +353,68 @@ class Dot(object):
         self.s += other.s
     def result(self):
         return self.s
+---
+# Properties, constants, and the special methods of `in` and of assignments with an operator.
+# call: [5]
+# types: ["Int"]
+# expect: [8, true, false, 16, 10, 10, 7, "A of 8"]
+class A(object):
+    layout = Struct([('x', 'Int')])
+    LIMIT = 10
+
+    def __iadd__(self, other):
+        self.x += other
+        return self
+
+    def __contains__(self, value):
+        return value == self.x
+
+    @property
+    def double(self):
+        return 2 * self.x
+
+    def __and__(self, other):
+        return self.x & other
+
+    def __str__(self):
+        return f"A of {self.x}"
+
+def f(n):
+    a = A(n)
+    a += 3
+    return a.x, 8 in a, 9 in a, a.double, a.LIMIT, A.LIMIT, A(15) & 7, str(a)
+---
+# Parameters of classes may have names like types.
+# call: [[1.0, 2.0]]
+# types: ["[Float]"]
+# expect: [2.0, 2]
+@jit('Box[Type T, Int N]')
+class Box(object):
+    layout = Struct([('data', '[T]'), ('shape', 'Tuple[Int, N]')])
+
+    @signature('Int -> T')
+    def __getitem__(self, i):
+        return self.data[i]
+
+    def rank(self):
+        return N
+
+def f(xs):
+    b = Box[Float, 2](xs, (1, 2))
+    return b[1], b.rank()
+---
+# error: type: the type `Foo` is not defined
+# at: ('x', 'Foo')
+class A(object):
+    layout = Struct([('x', 'Foo')])
+
+def f():
+    return 1
+---
+# error: type: `immutable` names `y`, which is no field
+# at: 'y'
+class A(object):
+    layout = Struct([('x', 'Int')], immutable=['y'])
+
+def f():
+    return 1

@@ -76,3 +76,18 @@ def f():
         x = 2
     g()
     return x
+---
+# Defaults are evaluated where a function is defined.
+# call: [1]
+# types: ["Int"]
+# expect: [3, 12, [0, 10, 20], 8, 5]
+def f(n):
+    k = 2
+    def g(x, y=k):
+        return x + y
+    h = lambda x, y=k, z=1: x * 10 + y * z
+    k = 100
+    steps = ()
+    for i in unroll(range(3)):
+        steps = steps + ((lambda x, i=i: x * i * 10),)
+    return g(n), h(n), [steps[0](n), steps[1](n), steps[2](n)], (lambda a, b=4: a * 2 + b)(2), (lambda a, b=4: a + b)(a=1)

@@ -187,7 +187,7 @@ def f(c):
 ---
 # call: [3]
 # types: ["Int"]
-# error: type: the result of `f`` is None on one path and Int64 on another
+# error: type: the result of `f` is None on one path and Int64 on another
 def f(n):
     if n > 2:
         return 1

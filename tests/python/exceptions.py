@@ -164,3 +164,103 @@ def f():
     for x in each():
         raise ValueError("mine")
     return s
+---
+# What was caught is raised again, with its own text and place, and has a text.
+# call: f [0]
+# types: ["Int"]
+# error: runtime: f, line 4: ValueError: zero
+# at: ValueError("zero")
+# call: f [1]
+# types: ["Int"]
+# error: runtime: f, line 5: ZeroDivisionError: integer division or modulo by zero
+# call: f [2]
+# types: ["Int"]
+# error: runtime: f, line 5: IndexError: list index out of range
+# call: f [3]
+# types: ["Int"]
+# expect: 10
+def f(x):
+    try:
+        if x == 0:
+            raise ValueError("zero")
+        return 10 // [0, 0, 1][x - 1 if x < 3 else 2] if x != 2 else [1][x]
+    except (ValueError, ZeroDivisionError):
+        raise
+    except IndexError as e:
+        raise e
+---
+# call: f [0]
+# types: ["Int"]
+# expect: ["zero!", 1]
+# call: f [1]
+# types: ["Int"]
+# expect: ["'one'!", 1]
+# call: f [2]
+# types: ["Int"]
+# expect: ["list index out of range!", 1]
+# call: f [-1]
+# types: ["Int"]
+# expect: ["2", 0]
+def f(x):
+    n = 0
+    try:
+        if x == 0:
+            raise ValueError("zero")
+        if x == 1:
+            raise KeyError("one")
+        return str([1, 2][x]), n
+    except Exception as e:
+        n += 1
+        return f"{e}!", n
+---
+# In a loop: the outer handler catches what the inner one raises again.
+# call: f [5]
+# types: ["Int"]
+# expect: [2, 1, 2]
+def f(n):
+    a = 0
+    b = 0
+    c = 0
+    for i in range(n):
+        try:
+            try:
+                if i % 2 == 0 and i > 0:
+                    raise ValueError("even")
+                if i == 3:
+                    raise KeyError("three")
+            except Exception:
+                a += 1 if i > 2 else 0
+                raise
+        except ValueError:
+            c += 1
+        except KeyError:
+            b += 1
+    return a, b, c
+---
+# Numbers in texts.
+# call: f [-3, 0.5]
+# types: ["Int", "Float"]
+# error: runtime: f, line 3: ValueError: -3 is not in 0 to 10 (x)
+# call: f [3, 0.5]
+# types: ["Int", "Float"]
+# error: runtime: f, line 4: AssertionError: n = 3
+# call: f [5, 1.5]
+# types: ["Int", "Float"]
+# error: runtime: f, line 5: KeyError: too much: 1.5
+def f(n, x):
+    if n < 0:
+        raise ValueError(f"{n} is not in 0 to {10} {{x}}")
+    assert n > 3, f"n = {n}"
+    raise KeyError("too much: " + str(x))
+---
+# call: ["a"]
+# types: ["String"]
+# error: type: unsupported: String in the text of an exception
+def f(s):
+    raise ValueError(f"no {s}")
+---
+# call: [1]
+# types: ["Int"]
+# error: type: RuntimeError: no exception is being handled
+def f(n):
+    raise

@@ -108,9 +108,9 @@ def f(b):
 ---
 # call: ["a"]
 # types: ["String"]
-# error: type: TypeError: `*` does not work on String and Int64
+# error: type: TypeError: `-` does not work on String and Int64
 def f(b):
-    return b * 2
+    return b - 2
 ---
 # Small integers stay small among themselves, and are checked.
 # call: [100, 27]
@@ -152,3 +152,112 @@ def f(x):
 # error: runtime: OverflowError
 def f(x):
     return int(x)
+---
+# Shifts, as in Python: whole numbers that have to fit.
+# call: [12, 5]
+# types: ["Int", "Int"]
+# expect: [384, 0, -384, -1, 25]
+# call: [-1, 63]
+# types: ["Int", "Int"]
+# error: runtime: Overflow
+# at: -a << b
+# call: [1, 63]
+# types: ["Int", "Int"]
+# error: runtime: Overflow
+# call: [0, 100]
+# types: ["Int", "Int"]
+# expect: [0, 0, 0, 0, 25]
+# call: [1, -1]
+# types: ["Int", "Int"]
+# error: runtime: ValueError: negative shift count
+def f(a, b):
+    c = 3
+    c <<= 4
+    c |= 1
+    c ^= 3
+    c >>= 1
+    return a << b, a >> b, -a << b, -a >> b, c
+---
+# call: [-1]
+# types: ["Int"]
+# expect: [-9223372036854775808, -1, -8, -1, 4]
+# type: (Int64, Int64, Int64, Int64, Int64)
+def f(a):
+    return a << 63, a >> 200, a << 3, a >> 1, Int8(1) << 2
+---
+# `round` to decimals, of two as near to the even one, by the exact value.
+# call: [2.675, 2]
+# types: ["Float", "Int"]
+# expect: [2.67, 1.0, 2.68]
+# call: [2.5, 0]
+# types: ["Float", "Int"]
+# expect: [2.0, 1.0, 2.5]
+# call: [-0.125, 2]
+# types: ["Float", "Int"]
+# expect: [-0.12, 1.0, -0.12]
+# call: [1250.0, -2]
+# types: ["Float", "Int"]
+# expect: [1200.0, 1.0, 1250.0]
+# call: ["Infinity", 1]
+# types: ["Float", "Int"]
+# expect: ["Infinity", 1.0, "Infinity"]
+# call: [1e300, 2]
+# types: ["Float", "Int"]
+# expect: [1e300, 1.0, 1e300]
+# call: [1.0, 23]
+# types: ["Float", "Int"]
+# error: runtime: ValueError: `round` to 23 digits: at most 22
+def f(x, n):
+    return round(x, n), round(1.005, 2), round(x + 0.001, ndigits=2)
+---
+# call: [17, 5]
+# types: ["Int", "Int"]
+# expect: [[3, 2], [-4, 3], 17, [3.0, 2.0]]
+# call: [17, 0]
+# types: ["Int", "Int"]
+# error: runtime: ZeroDivisionError: integer division or modulo by zero
+def f(a, b):
+    q, r = divmod(a, b)
+    return divmod(a, b), divmod(-a, b), q * b + r, divmod(17.0, float(b))
+---
+# call: [0.5]
+# types: ["Float"]
+# expect: [0.5235987755982989, 1.0471975511965979, 0.4636476090008061, 0.5210953054937474, 1.1276259652063807, -0.3010299956639812, 0, 0.5, false, true]
+# tolerance: 1e-15
+# call: [2.0]
+# types: ["Float"]
+# error: runtime: ValueError: math domain error
+def f(x):
+    return asin(x), acos(x), atan(x), sinh(x), cosh(x), log10(x), trunc(x), fabs(-x), isnan(x), isfinite(x)
+---
+# call: [3]
+# types: ["Int"]
+# error: type: TypeError: Int64 has no length
+# at: len(n)
+def f(n):
+    return len(n)
+---
+# Annotations say what a result is.
+# call: [3]
+# expect: 3.0
+# type: Float64
+def f(x: Int) -> Float:
+    return x
+---
+# call: [3, ["a"]]
+# expect: [1.5, "a"]
+# type: (Float64, String)
+def f(x: int, s: list[str]) -> tuple[float, str]:
+    return x / 2, s[0]
+---
+# call: [3]
+# error: type: the result of `f` is Int64, its annotation says String
+def f(x: int) -> str:
+    return x
+---
+# call: [3, 4]
+# types: ["Int", "Int"]
+# error: parse: the parameter `a` is there twice
+# at: a
+def f(a, a):
+    return a

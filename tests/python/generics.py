@@ -422,3 +422,60 @@ def g(n):
 
 def f(b):
     return g(b)
+---
+# Names in signatures are looked up where these stand.
+# error: type: the type `Foo` is not defined
+# at: 'Int -> Foo'
+@jit('Int -> Foo')
+def g(n):
+    return n
+
+def f():
+    return 1
+---
+# error: type: the trait `Foo` is not defined
+# at: '(a:Foo) => a -> a'
+@jit('(a:Foo) => a -> a')
+def g(n):
+    return n
+
+def f():
+    return 1
+---
+# error: type: the signature of `f` has 2 parameters, the function 1
+# at: 'Int -> Int -> Int'
+@jit('Int -> Int -> Int')
+def f(n):
+    return n
+---
+# N33: a Weld text gives an object where the signature says so.
+# call: [2.0]
+# types: ["Float"]
+# expect: {"x": 3.0}
+# type: V{x: Float64}
+@jit
+class V(object):
+    layout = Struct([('x', 'Float')])
+
+    @opaque('V -> V')
+    def __add__(self, other): ...
+
+@codegen(V.__add__, weld="|a: {f64}, b: {f64}| {a.$0 + b.$0}")
+def emit_add(self, other): ...
+
+def f(x):
+    return V(x) + V(1.0)
+---
+# error: type: `@codegen` needs a function or method, `g` is none
+# at: g
+@codegen(g, weld="|x: f64| x")
+def emit(x): ...
+
+def f(x):
+    return x
+---
+# error: type: unsupported: the variable `x` outside of functions
+# at: x
+x = 5
+def f():
+    return x

@@ -242,3 +242,96 @@ def f(n):
             if xs[j] > xs[j + 1]:
                 xs[j], xs[j + 1] = xs[j + 1], xs[j]
     return xs[0], xs[3], xs[-1], all(xs[i] <= xs[i + 1] for i in range(n - 1))
+---
+# A list that is an element twice is not changed in one place.
+# call: times [3]
+# types: ["Int"]
+# error: type: this cannot be changed: a list may be an element of two lists
+# at: m[0][0]
+# call: copied [3]
+# types: ["Int"]
+# error: type: this cannot be changed
+# call: made [3]
+# types: ["Int"]
+# error: type: this cannot be changed
+# call: assigned [3]
+# types: ["Int"]
+# error: type: this cannot be changed
+# call: later [3]
+# types: ["Int"]
+# error: type: this cannot be changed
+def times(n):
+    m = [[0] * 2] * n
+    m[0][0] = 5
+    return m
+
+def copied(n):
+    m = [[0], [n]]
+    k = m[:]
+    k[0][0] = 5
+    return m
+
+def rows(n):
+    row = [0] * n
+    return [row for i in range(n)]
+
+def made(n):
+    m = rows(n)
+    m[0][0] = 5
+    return m
+
+def assigned(n):
+    m = [[0], [n]]
+    m[0] = m[1]
+    m[0][0] = 5
+    return m
+
+def later(n):
+    m = [[0], [1], [2]]
+    for i in range(2):
+        m[0][0] = n
+        m[i] = m[i + 1]
+    return m
+---
+# Lists in a list may change places.
+# call: [3]
+# types: ["Int"]
+# expect: [[1, 3], [7, 2]]
+def f(n):
+    m = [[n - 1, 2], [1, n]]
+    m[0], m[1] = m[1], m[0]
+    m[1][0] = 7
+    return m
+---
+# A list that a loop over it changes: its elements are read when their turn comes.
+# call: f [0]
+# types: ["Int"]
+# expect: [[1, 2, 3, 4, 5], 12, [2, 4], [0, 2, 8], [5, 1]]
+def f(n):
+    a = [1]
+    for x in a:
+        if len(a) < 5:
+            a.append(x + 1)
+    b = [1, 2, 3]
+    s = n
+    for x in b:
+        b[2] = 9
+        s += x
+    c = [1, 2, 3, 4]
+    for x in c:
+        c.remove(x)
+    d = [5, 1, 2]
+    for i, x in enumerate(d):
+        d[i] = i * x + i * i
+    e = [5, 1]
+    for x in e[:]:
+        if x > 7:
+            e.append(x)
+    return a, s, c, d, e
+---
+# call: [[1, 2, 3, 4]]
+# types: ["[Int]"]
+# error: type: unsupported: `zip` of an iterator with itself
+def f(xs):
+    it = iter(xs)
+    return list(zip(it, it))

@@ -118,6 +118,14 @@ impl Flow {
         self.blocks.push(block.0);
     }
 
+    /// Adds what was bound in a block that was suspended to the one that is open.
+    pub fn append(&mut self, block: Block) {
+        match self.blocks.last_mut() {
+            Some(open) => open.extend(block.0),
+            None => self.blocks.push(block.0),
+        }
+    }
+
     /// How many blocks are open.
     pub fn depth(&self) -> usize {
         self.blocks.len()

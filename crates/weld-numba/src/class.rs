@@ -20,7 +20,10 @@ pub(crate) enum Read<'a> {
 pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<Read<'a>, Diagnostic> {
     let decorators = Decorators::read(&class.decorators, Target::Class)?;
     let (traits, is_trait) = bases(class, module)?;
+    let params = params(class, &decorators)?;
+    let is_param = |name: &str| params.iter().any(|(param, _)| &**param == name);
     let mut layout = None;
+    let mut constants: BTreeMap<Arc<str>, &'a py::Expr> = BTreeMap::new();
     let mut methods: BTreeMap<Arc<str>, Overloads<'a>> = BTreeMap::new();
     for stmt in &class.body {
         match &stmt.kind {
@@ -30,8 +33,10 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
                     return Err(Diagnostic::ty(function.name.span, "unsupported: __del__")
                         .with_hint("objects have no lifetime that a program sees"));
                 }
-                let def =
-                    define(function, &mut module.known, Decorators::read(&function.decorators, Target::Function)?)?;
+                let mut decorators = Decorators::read(&function.decorators, Target::Function)?;
+                let signature = decorators.signature.iter_mut().flat_map(|signature| signature.types_mut());
+                signature.for_each(|written| written.name_variables(&is_param));
+                let def = define(function, &mut module.known, decorators)?;
                 if function.params.params.is_empty() {
                     return Err(Diagnostic::ty(function.name.span, format!("the method `{name}` takes no `self`")));
                 }
@@ -42,6 +47,12 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
             {
                 layout = Some((value, stmt.span));
             }
+            StmtKind::Assign { targets, value } if is_literal(value) => match &targets[..] {
+                [py::Expr { kind: ExprKind::Name(name), .. }] => {
+                    constants.insert(name.clone(), value);
+                }
+                _ => return Err(Diagnostic::ty(stmt.span, "unsupported: this assignment in a class")),
+            },
             StmtKind::Pass => {}
             _ if is_docstring(stmt) => {}
             StmtKind::Expr(e) if e.kind == ExprKind::Ellipsis => {}
@@ -61,13 +72,22 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
     if is_trait {
         return Err(Diagnostic::ty(class.name.span, format!("the trait `{name}` has no layout")));
     }
-    let params = params(class, &decorators)?;
-    let fields = fields(layout, decorators.is_immutable)?;
+    let mut fields = fields(layout, decorators.is_immutable)?;
+    fields.iter_mut().for_each(|field| field.ty.name_variables(&is_param));
     for base in &traits {
         inherit(base, &name, class.name.span, &mut methods)?;
     }
     let aggregate = decorators.aggregate;
-    Ok(Read::Class(Class { name, span: class.name.span, params, fields, methods, traits, aggregate }))
+    Ok(Read::Class(Class { name, span: class.name.span, params, fields, methods, constants, traits, aggregate }))
+}
+
+/// Whether an expression is a number, a string or a truth.
+fn is_literal(e: &py::Expr) -> bool {
+    match &e.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_) | ExprKind::Bool(_) => true,
+        ExprKind::Unary(py::UnaryOp::Neg, of) => matches!(of.kind, ExprKind::Int(_) | ExprKind::Float(_)),
+        _ => false,
+    }
 }
 
 /// The traits that a class extends, and whether it extends `Trait` itself.
@@ -125,6 +145,18 @@ fn fields(layout: &py::Expr, is_immutable: bool) -> Result<Vec<Field>, Diagnosti
             _ => return Err(wrong(keyword.value.span)),
         }
     }
+    for e in &immutable {
+        let is_field = |item: &py::Expr| match (&item.kind, &e.kind) {
+            (ExprKind::Tuple(pair), ExprKind::Str(marked)) => {
+                matches!(pair.first().map(|name| &name.kind), Some(ExprKind::Str(name)) if name == marked)
+            }
+            _ => false,
+        };
+        if !items.iter().any(is_field) {
+            let name = if let ExprKind::Str(name) = &e.kind { format!("`{name}`") } else { e.described().to_owned() };
+            return Err(Diagnostic::ty(e.span, format!("`immutable` names {name}, which is no field of the layout")));
+        }
+    }
     let is_marked = |name: &Arc<str>| immutable.iter().any(|e| matches!(&e.kind, ExprKind::Str(text) if text == name));
     let mut fields: Vec<Field> = Vec::new();
     for item in items {
@@ -174,7 +206,14 @@ pub(crate) fn written_type(e: &py::Expr) -> Result<SigTy, String> {
         ExprKind::None => Ok(SigTy::Named("None".into(), Vec::new())),
         ExprKind::Str(text) => parse_type(text),
         ExprKind::Index(of, index) => {
-            let SigTy::Named(name, _) = written_type(of)? else { return Err("expected the name of a type".into()) };
+            if let (Some("list" | "List"), false) = (of.as_name(), matches!(index.kind, ExprKind::Tuple(_))) {
+                return Ok(SigTy::List(Box::new(written_type(index)?)));
+            }
+            let of = match of.as_name() {
+                Some("tuple") => SigTy::Named("Tuple".into(), Vec::new()),
+                _ => written_type(of)?,
+            };
+            let SigTy::Named(name, _) = of else { return Err("expected the name of a type".into()) };
             let args = match &index.kind {
                 ExprKind::Tuple(parts) => parts.iter().map(written_type).collect::<Result<_, _>>()?,
                 _ => vec![written_type(index)?],

@@ -27,6 +27,7 @@ pub(crate) struct Decorators<'a> {
     /// Of a class: `Array[Type dtype, Int ndim]`.
     pub(crate) class: Option<(Arc<str>, Span)>,
     pub(crate) is_immutable: bool,
+    pub(crate) is_property: bool,
     pub(crate) aggregate: Option<Option<Signature>>,
 }
 
@@ -51,6 +52,10 @@ impl<'a> Decorators<'a> {
             (["signature" | "overload" | "opaque"], Target::Function) => self.signature(decorator, args, keywords),
             (["specialize", "arg"], Target::Function) => self.specialize(args),
             (["specialize", "argtypes"], Target::Function) => Ok(()),
+            (["property"], Target::Function) if args.is_empty() => {
+                self.is_property = true;
+                Ok(())
+            }
             (["codegen"], Target::Function) => self.codegen(decorator, args, keywords),
             (["llcodegen"], _) => Err(Diagnostic::ty(decorator.span, "unsupported: @llcodegen")
                 .with_hint("`@codegen(f, weld=\"..\")` gives the Weld text of a function")),
@@ -116,7 +121,15 @@ impl<'a> Decorators<'a> {
                 self.types = Some([ty(a)?, ty(b)?]);
                 Ok(())
             }
-            _ => Err(Diagnostic::ty(decorator.span, "expected a signature, or the two types of a typing rule")),
+            _ => {
+                let found = args.iter().map(|arg| match arg.as_path() {
+                    Some(path) => format!("`{}`", path.join(".")),
+                    None => arg.described().to_owned(),
+                });
+                let found = found.collect::<Vec<_>>().join(", ");
+                let message = format!("expected a signature, or the two types of a typing rule, found {found}");
+                Err(Diagnostic::ty(decorator.span, message))
+            }
         }
     }
 
@@ -156,6 +169,7 @@ impl<'a> Decorators<'a> {
 fn signature_of(e: &py::Expr) -> Result<Signature, Diagnostic> {
     match &e.kind {
         ExprKind::Str(text) => Signature::parse(text)
+            .map(|signature| Signature { span: e.span, ..signature })
             .map_err(|message| Diagnostic::parse(e.span, format!("the signature {text:?}: {message}"))),
         _ => Err(Diagnostic::ty(e.span, format!("expected a signature, found {}", e.described()))),
     }

@@ -11,6 +11,8 @@ use crate::class;
 use crate::decorator::{Decorators, Target};
 use crate::names::{Known, NameSet, yields};
 use crate::signature::{SigTy, Signature};
+use crate::trace::is_builtin_trait;
+use crate::types::Ty;
 
 /// One definition of a function or method.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Def<'a> {
     /// Whether its implementation is missing: the body is `...`.
     pub(crate) is_empty: bool,
     pub(crate) is_generator: bool,
+    /// Of a method: it is called where it is read.
+    pub(crate) is_property: bool,
     /// The variables of its own, and those that functions inside read.
     pub(crate) locals: NameSet<'a>,
     pub(crate) captured: NameSet<'a>,
@@ -50,6 +54,8 @@ pub(crate) struct Class<'a> {
     pub(crate) params: Vec<(Arc<str>, bool)>,
     pub(crate) fields: Vec<Field>,
     pub(crate) methods: BTreeMap<Arc<str>, Overloads<'a>>,
+    /// Its variables, each a literal.
+    pub(crate) constants: BTreeMap<Arc<str>, &'a py::Expr>,
     pub(crate) traits: Vec<Rc<Trait<'a>>>,
     /// The signature of its `step`, if it is an aggregate.
     pub(crate) aggregate: Option<Option<Signature>>,
@@ -110,6 +116,55 @@ impl<'a> Module<'a> {
     }
 }
 
+impl<'a> Module<'a> {
+    /// The names in signatures and layouts that no type or trait has.
+    fn unknown_types(&self) -> Vec<Diagnostic> {
+        let of_classes = self.classes.iter().flat_map(|class| class.methods.values());
+        let of_traits = self.traits.iter().flat_map(|of| of.methods.values());
+        let defs = self.functions.values().chain(of_classes).chain(of_traits).flat_map(|overloads| overloads.iter());
+        let signatures = defs.filter_map(|def| def.signature.as_ref());
+        let aggregates = self.classes.iter().filter_map(|class| class.aggregate.as_ref()?.as_ref());
+        let mut errors = Vec::new();
+        for signature in signatures.chain(aggregates) {
+            for written in signature.params.iter().chain([&signature.result]) {
+                errors.extend(self.unknown_type(written, signature.span));
+            }
+            for (_, bound) in &signature.constraints {
+                errors.extend(self.unknown_bound(bound, signature.span));
+            }
+        }
+        for field in self.classes.iter().flat_map(|class| &class.fields) {
+            errors.extend(self.unknown_type(&field.ty, field.span));
+        }
+        errors
+    }
+
+    fn unknown_type(&self, written: &SigTy, span: Span) -> Option<Diagnostic> {
+        let mut names = Vec::new();
+        written.names(&mut names);
+        let is_known = |name: &Arc<str>| {
+            Ty::named(name).is_some()
+                || self.class(name).is_some()
+                || self.is_trait(name)
+                || self.aliases.contains_key(name)
+        };
+        let unknown = names.into_iter().find(|name| !is_known(name))?;
+        Some(Diagnostic::ty(span, format!("the type `{unknown}` is not defined")))
+    }
+
+    fn unknown_bound(&self, bound: &SigTy, span: Span) -> Option<Diagnostic> {
+        match bound {
+            SigTy::Named(name, args) if self.is_trait(name) => args.iter().find_map(|arg| self.unknown_type(arg, span)),
+            SigTy::Named(name, _) => Some(Diagnostic::ty(span, format!("the trait `{name}` is not defined"))),
+            _ => Some(Diagnostic::ty(span, "a type is constrained by a trait")),
+        }
+    }
+
+    fn is_trait(&self, name: &str) -> bool {
+        is_builtin_trait(name) || self.trait_(name).is_some()
+    }
+}
+
 /// A definition of a function that stands anywhere.
 pub(crate) fn define<'a>(
     function: &'a py::Function,
@@ -134,7 +189,7 @@ pub(crate) fn define<'a>(
             function.name.name,
             signature.params.len()
         );
-        return Err(Diagnostic::ty(function.name.span, message));
+        return Err(Diagnostic::ty(signature.span, message));
     }
     Ok(Rc::new(Def {
         function,
@@ -143,6 +198,7 @@ pub(crate) fn define<'a>(
         weld: None,
         is_empty: body.iter().all(|stmt| matches!(&stmt.kind, StmtKind::Expr(e) if e.kind == ExprKind::Ellipsis)),
         is_generator: yields(&function.body),
+        is_property: decorators.is_property,
         locals,
         captured: uses.captured,
     }))
@@ -153,7 +209,16 @@ fn check_params(params: &py::Params, span: Span) -> Result<(), Diagnostic> {
     match (&params.rest, &params.keywords) {
         (Some(name), _) => refuse(&format!("the parameter `*{}`", name.name)),
         (_, Some(name)) => refuse(&format!("the parameter `**{}`", name.name)),
-        _ => Ok(()),
+        _ => {
+            let mut seen = HashSet::new();
+            match params.params.iter().find(|param| !seen.insert(&param.name.name)) {
+                Some(twice) => {
+                    let message = format!("the parameter `{}` is there twice", twice.name.name);
+                    Err(Diagnostic::parse(twice.name.span, message))
+                }
+                None => Ok(()),
+            }
+        }
     }
 }
 
@@ -176,6 +241,7 @@ pub(crate) fn collect<'a>(tree: &'a py::Module) -> Result<Module<'a>, Vec<Diagno
         }
     }
     errors.extend(collect.circular_alias());
+    errors.extend(collect.module.unknown_types());
     errors.sort_by_key(|error| error.span.start);
     errors.dedup_by_key(|error| error.span);
     if errors.is_empty() { Ok(collect.module) } else { Err(errors) }
@@ -278,10 +344,14 @@ impl<'a> Collect<'a> {
             return Err(Diagnostic::ty(value.span, "unsupported: an assignment outside of functions"));
         };
         self.taken(name, *span)?;
-        let ty = class::written_type(value).map_err(|_| {
+        let variable = || {
             let message = format!("unsupported: the variable `{name}` outside of functions");
             Diagnostic::ty(*span, message).with_hint("only types get names outside of functions")
-        })?;
+        };
+        let ty = class::written_type(value).map_err(|_| variable())?;
+        if matches!(ty, SigTy::Int(_)) {
+            return Err(variable());
+        }
         self.module.aliases.insert(name.clone(), ty);
         Ok(())
     }
@@ -317,7 +387,10 @@ impl<'a> Collect<'a> {
     /// Lets a Weld text stand for a function or method.
     fn generate(&mut self, target: &'a py::Expr, text: Arc<str>, place: Span) -> Result<(), Diagnostic> {
         let path = target.as_path().unwrap_or_default();
-        let unknown = || Diagnostic::ty(target.span, "`@codegen` names a function or method that stands before it");
+        let unknown = || {
+            let name = if path.is_empty() { target.described().to_owned() } else { path.join(".") };
+            Diagnostic::ty(target.span, format!("`@codegen` needs a function or method, `{name}` is none"))
+        };
         let with_text = |overloads: &Overloads<'a>| -> Overloads<'a> {
             let with = |def: &Rc<Def<'a>>| match def.weld {
                 None => Rc::new(Def {
@@ -327,6 +400,7 @@ impl<'a> Collect<'a> {
                     weld: Some((text.clone(), place)),
                     is_empty: def.is_empty,
                     is_generator: def.is_generator,
+                    is_property: def.is_property,
                     locals: def.locals.clone(),
                     captured: def.captured.clone(),
                 }),

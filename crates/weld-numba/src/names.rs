@@ -98,7 +98,10 @@ impl<'a> Known<'a> {
             StmtKind::Try { body, handlers, orelse, finally } => {
                 uses.perhaps(self.block(body));
                 for handler in handlers {
-                    uses.perhaps(self.block(&handler.body));
+                    let mut clause = Uses::default();
+                    handler.name.iter().for_each(|name| clause.assign_name(&name.name));
+                    clause.then(&self.block(&handler.body));
+                    uses.perhaps(clause);
                 }
                 uses.perhaps(self.block(orelse));
                 uses.perhaps(self.block(finally));
@@ -236,6 +239,7 @@ pub(crate) fn each_part<'a>(e: &'a py::Expr, f: &mut dyn FnMut(&'a py::Expr)) {
         ExprKind::Tuple(parts)
         | ExprKind::List(parts)
         | ExprKind::Set(parts)
+        | ExprKind::FString(parts)
         | ExprKind::And(parts)
         | ExprKind::Or(parts) => parts.iter().for_each(f),
         ExprKind::Binary(_, a, b) => {

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use weld_core::diag::Span;
+
 /// What `@jit('..')`, `@signature` and `@overload` say of a function.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Signature {
+    /// Where it is written.
+    pub(crate) span: Span,
     pub(crate) constraints: Vec<(Arc<str>, SigTy)>,
     pub(crate) params: Vec<SigTy>,
     pub(crate) result: SigTy,
@@ -33,11 +37,35 @@ impl Signature {
         let mut params = parser.arrows()?;
         parser.end()?;
         let result = params.pop().ok_or("a signature has a result")?;
-        Ok(Signature { constraints, params, result })
+        Ok(Signature { span: Span::NONE, constraints, params, result })
+    }
+}
+
+impl Signature {
+    /// All types that are written in it.
+    pub(crate) fn types_mut(&mut self) -> impl Iterator<Item = &mut SigTy> {
+        let bounds = self.constraints.iter_mut().map(|(_, bound)| bound);
+        self.params.iter_mut().chain([&mut self.result]).chain(bounds)
     }
 }
 
 impl SigTy {
+    /// Lets names that are parameters of a class stand for what these are.
+    pub(crate) fn name_variables(&mut self, is_variable: &dyn Fn(&str) -> bool) {
+        match self {
+            SigTy::Var(_) | SigTy::Int(_) => {}
+            SigTy::Named(name, args) if args.is_empty() && is_variable(name) => *self = SigTy::Var(name.clone()),
+            SigTy::Named(_, parts) | SigTy::Tuple(parts) => {
+                parts.iter_mut().for_each(|part| part.name_variables(is_variable));
+            }
+            SigTy::List(element) => element.name_variables(is_variable),
+            SigTy::Function(params, result) => {
+                params.iter_mut().for_each(|param| param.name_variables(is_variable));
+                result.name_variables(is_variable);
+            }
+        }
+    }
+
     /// The names of types in it.
     pub(crate) fn names(&self, names: &mut Vec<Arc<str>>) {
         match self {

@@ -117,6 +117,16 @@ impl Ty {
         matches!(self, Ty::List(_))
     }
 
+    /// Whether values of it are lists, or have lists in them.
+    pub(crate) fn holds_list(&self) -> bool {
+        match self {
+            Ty::List(_) => true,
+            Ty::Tuple(parts) => parts.iter().any(Ty::holds_list),
+            Ty::Object(object) => object.fields.iter().any(|(_, ty)| ty.holds_list()),
+            _ => false,
+        }
+    }
+
     /// The type of what is one or the other, by the rules that are built in.
     pub(crate) fn unify(&self, other: &Ty) -> Option<Ty> {
         match (self, other) {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Literal, build};
 use weld_core::ty::ScalarKind;
 use weld_pysyntax as py;
@@ -34,6 +35,8 @@ pub(crate) enum Value<'a> {
     Trait(Rc<Trait<'a>>),
     /// An exception that was made but not raised: its class and text.
     Exception(Arc<str>, Arc<str>),
+    /// An exception that was caught: the cell of its number, and what it may be.
+    Caught(CellId, Rc<[Raised]>),
     /// A variable that has no value yet; reading it is an error.
     Unbound,
     /// What a variable holds where the flag is true.
@@ -49,6 +52,14 @@ pub(crate) enum Value<'a> {
     Builder(Expr, Ty),
     /// What an object's cell holds.
     Fields(Rc<[Value<'a>]>),
+}
+
+/// A place where an exception is raised that a handler catches.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Raised {
+    pub(crate) class: Arc<str>,
+    pub(crate) text: Arc<str>,
+    pub(crate) span: Span,
 }
 
 /// What is known when the program is compiled.
@@ -162,12 +173,13 @@ impl<'a> Value<'a> {
             (Value::Type(a), Value::Type(b)) => a == b,
             (Value::Trait(a), Value::Trait(b)) => Rc::ptr_eq(a, b),
             (Value::Exception(a, t), Value::Exception(b, u)) => a == b && t == u,
+            (Value::Caught(a, s), Value::Caught(b, t)) => a == b && s == t,
             _ => false,
         }
     }
 }
 
-fn same_variable(a: &Expr, b: &Expr) -> bool {
+pub(crate) fn same_variable(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
         (ExprKind::Literal(a), ExprKind::Literal(b)) => a == b,

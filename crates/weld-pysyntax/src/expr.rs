@@ -88,11 +88,43 @@ impl Convert {
             RuffExpr::Await(_) => ExprKind::Unsupported("await"),
             RuffExpr::SetComp(_) => ExprKind::Unsupported("a set comprehension"),
             RuffExpr::DictComp(_) => ExprKind::Unsupported("a dictionary comprehension"),
-            RuffExpr::FString(_) => ExprKind::Unsupported("an f-string"),
+            RuffExpr::FString(e) => self.f_string(e),
             RuffExpr::TString(_) => ExprKind::Unsupported("a t-string"),
             RuffExpr::BytesLiteral(_) => ExprKind::Unsupported("a bytes literal"),
             RuffExpr::IpyEscapeCommand(_) => ExprKind::Unsupported("an IPython command"),
         }
+    }
+
+    fn f_string(&mut self, e: &ast::ExprFString) -> ExprKind {
+        let mut parts = Vec::new();
+        for part in e.value.iter() {
+            let elements = match part {
+                ast::FStringPart::Literal(literal) => {
+                    parts.push(Expr { span: span(literal.range()), kind: ExprKind::Str((&*literal.value).into()) });
+                    continue;
+                }
+                ast::FStringPart::FString(of) => &of.elements,
+            };
+            for element in elements {
+                parts.push(match element {
+                    ast::InterpolatedStringElement::Literal(literal) => {
+                        Expr { span: span(literal.range()), kind: ExprKind::Str((&*literal.value).into()) }
+                    }
+                    ast::InterpolatedStringElement::Interpolation(of) => {
+                        let is_plain =
+                            of.format_spec.is_none() && of.debug_text.is_none() && of.conversion.to_char().is_none();
+                        match is_plain {
+                            true => self.expr(&of.expression),
+                            false => {
+                                let kind = ExprKind::Unsupported("a format in an f-string");
+                                Expr { span: span(of.range()), kind }
+                            }
+                        }
+                    }
+                });
+            }
+        }
+        ExprKind::FString(parts)
     }
 
     pub(crate) fn arguments(&mut self, arguments: &ast::Arguments) -> (Vec<Expr>, Vec<Keyword>) {

@@ -208,6 +208,8 @@ pub enum ExprKind {
     Tuple(Vec<Expr>),
     List(Vec<Expr>),
     Set(Vec<Expr>),
+    /// `f"a{b}"`: literals and what stands between braces.
+    FString(Vec<Expr>),
     /// Keys and values; `**other` has no key.
     Dict(Vec<(Option<Expr>, Expr)>),
     Unary(UnaryOp, Box<Expr>),
@@ -389,6 +391,7 @@ impl Expr {
             ExprKind::Tuple(_) => "a tuple",
             ExprKind::List(_) => "a list",
             ExprKind::Set(_) => "a set",
+            ExprKind::FString(_) => "an f-string",
             ExprKind::Dict(_) => "a dictionary",
             ExprKind::Unary(..) | ExprKind::Binary(..) => "an operation",
             ExprKind::And(_) | ExprKind::Or(_) => "a condition",

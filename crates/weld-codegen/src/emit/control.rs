@@ -1,7 +1,7 @@
 //! `if`, `select`.
 
 use inkwell::values::BasicValueEnum;
-use weld_core::ir::{Expr, ExprKind};
+use weld_core::ir::Expr;
 use weld_core::ty::Type;
 
 use super::{Emitter, Res, Val, internal};
@@ -23,12 +23,7 @@ impl<'c> Emitter<'c, '_> {
         {
             return self.emit_select(&expr.ty, cond, on_true, on_false);
         }
-        let checked = matches!(cond.kind, ExprKind::Assert { .. });
         let cond = self.emit_int(cond)?;
-        if checked {
-            // A condition that does not hold has ended the run.
-            return self.emit(on_true);
-        }
         let (yes, no, done) = (self.new_block("then"), self.new_block("else"), self.new_block("endif"));
         self.branch_if(cond, yes, no)?;
         self.at(yes);

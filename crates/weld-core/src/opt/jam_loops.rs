@@ -51,11 +51,17 @@ fn jam(e: &Expr, names: &mut Names) -> Option<Expr> {
     let mut bindings = Vec::new();
     let vectors: Vec<Option<Expr>> =
         parts.into_iter().map(|part| part.map(|vector| named(vector.clone(), "v", &mut bindings, names))).collect();
-    let builder = named((**builder).clone(), "b", &mut bindings, names);
+    // Vectors of other lengths were an error of `zip`.
+    for vector in vectors.iter().flatten() {
+        let message = "zip needs equal lengths, found {0} and {1}";
+        let same = build::eq(build::len(vector.clone()), build::i64(count));
+        let value = build::require(same, message, [build::i64(count), build::len(vector.clone())]);
+        bindings.push(Binding { sym: names.fresh("checked"), value });
+    }
     let whole = count - count % WIDTH;
     let at_once = build::for_func(
         build::range(build::i64(0), build::i64(whole), build::i64(WIDTH)),
-        builder.clone(),
+        (**builder).clone(),
         several(func, &vectors, WIDTH, names)?,
     );
     let mut all = at_once;
@@ -64,15 +70,6 @@ fn jam(e: &Expr, names: &mut Names) -> Option<Expr> {
         all = build::for_func(rest, all, several(func, &vectors, 1, names)?);
     }
     all.annotations = e.annotations.clone();
-    // Vectors of other lengths were an error of `zip`.
-    let lengths = vectors.iter().flatten().map(|vector| {
-        let message = "zip needs equal lengths, found {0} and {1}";
-        let same = build::eq(build::len(vector.clone()), build::i64(count));
-        build::require(same, message, [build::i64(count), build::len(vector.clone())])
-    });
-    if let Some(cond) = lengths.reduce(|a, b| build::binary(crate::op::BinaryOp::And, a, b)) {
-        all = build::if_(cond, all, builder);
-    }
     Some(build::let_in(bindings, all))
 }
 
@@ -319,58 +316,54 @@ mod tests {
                 merge(b, p + e.$1)))",
             expect![[r#"
                 |w: vec[f32], x: vec[f32], c: vec[f32]|
-                  let b = appender[f32];
-                  result(if(
-                    require(len(c) == 9L, "zip needs equal lengths, found {0} and {1}", 9L, len(c)),
+                  let checked = require(len(c) == 9L, "zip needs equal lengths, found {0} and {1}", 9L, len(c));
+                  result(for(
+                    rangeiter(8L, 9L, 1L),
                     for(
-                      rangeiter(8L, 9L, 1L),
-                      for(
-                        rangeiter(0L, 8L, 4L),
-                        b,
-                        |b_3, i_2, e_2|
-                          let e_3 = e_2 + 1L;
-                          let e_4 = e_2 + 2L;
-                          let e_5 = e_2 + 3L;
-                          let ms = for(
-                            zip(
-                              slice(w, e_2 * 20L, 20L),
-                              x,
-                              slice(w, e_3 * 20L, 20L),
-                              slice(w, e_4 * 20L, 20L),
-                              slice(w, e_5 * 20L, 20L)
-                            ),
-                            {merger[f32,+](0.5f), merger[f32,+](0.5f), merger[f32,+](0.5f), merger[f32,+](0.5f)},
-                            |m, j, y|
-                              {
-                                merge(m.$0, y.$0 * y.$1),
-                                merge(m.$1, y.$2 * y.$1),
-                                merge(m.$2, y.$3 * y.$1),
-                                merge(m.$3, y.$4 * y.$1)
-                              }
-                          );
+                      rangeiter(0L, 8L, 4L),
+                      appender[f32],
+                      |b_2, i_2, e_2|
+                        let e_3 = e_2 + 1L;
+                        let e_4 = e_2 + 2L;
+                        let e_5 = e_2 + 3L;
+                        let ms = for(
+                          zip(
+                            slice(w, e_2 * 20L, 20L),
+                            x,
+                            slice(w, e_3 * 20L, 20L),
+                            slice(w, e_4 * 20L, 20L),
+                            slice(w, e_5 * 20L, 20L)
+                          ),
+                          {merger[f32,+](0.5f), merger[f32,+](0.5f), merger[f32,+](0.5f), merger[f32,+](0.5f)},
+                          |m, j, y|
+                            {
+                              merge(m.$0, y.$0 * y.$1),
+                              merge(m.$1, y.$2 * y.$1),
+                              merge(m.$2, y.$3 * y.$1),
+                              merge(m.$3, y.$4 * y.$1)
+                            }
+                        );
+                        merge(
                           merge(
                             merge(
-                              merge(
-                                merge(b_3, result(ms.$0) + @(unchecked:true) lookup(c, e_2)),
-                                result(ms.$1) + @(unchecked:true) lookup(c, e_3)
-                              ),
-                              result(ms.$2) + @(unchecked:true) lookup(c, e_4)
+                              merge(b_2, result(ms.$0) + @(unchecked:true) lookup(c, e_2)),
+                              result(ms.$1) + @(unchecked:true) lookup(c, e_3)
                             ),
-                            result(ms.$3) + @(unchecked:true) lookup(c, e_5)
-                          )
-                      ),
-                      |b_2, i, e|
-                        merge(
-                          b_2,
-                          result(for(
-                            zip(slice(w, e * 20L, 20L), x),
-                            {merger[f32,+](0.5f)},
-                            |m_2, j_2, y_2| {merge(m_2.$0, y_2.$0 * y_2.$1)}
-                          ).$0) +
-                          @(unchecked:true) lookup(c, e)
+                            result(ms.$2) + @(unchecked:true) lookup(c, e_4)
+                          ),
+                          result(ms.$3) + @(unchecked:true) lookup(c, e_5)
                         )
                     ),
-                    b
+                    |b, i, e|
+                      merge(
+                        b,
+                        result(for(
+                          zip(slice(w, e * 20L, 20L), x),
+                          {merger[f32,+](0.5f)},
+                          |m_2, j_2, y_2| {merge(m_2.$0, y_2.$0 * y_2.$1)}
+                        ).$0) +
+                        @(unchecked:true) lookup(c, e)
+                      )
                   ))
             "#]],
         );

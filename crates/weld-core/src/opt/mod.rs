@@ -11,6 +11,7 @@
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
 mod append_rows;
+mod defer_checks;
 mod drop_fields;
 mod eliminate_common;
 mod empty_branches;
@@ -110,6 +111,8 @@ pub const PASSES: &[Pass] = &[
     pass("inline-lets", inline_lets::run, "drops what a stage does not need"),
     pass("narrow-integers", narrow_integers::run, "guards each stage by the columns that it reads"),
     pass("inline-lets", inline_lets::run, "narrowed arithmetic cannot fail: dead parts of it go"),
+    pass("defer-checks", defer_checks::run, "checks that narrowing has left, of loops that are final"),
+    pass("inline-lets", inline_lets::run, "drops what the conditions of checks do not read"),
     pass("predicate", predicate::run, "after narrowing, which makes of checked arithmetic what may be speculated"),
     pass("size-appenders", size_appenders::run, "no loop is fused any more, which would drop the hints"),
     pass("simplify", simplify::run, "selects of constants, bounds of literals"),

@@ -14,7 +14,7 @@
 //!
 //! Laws: the index of a loop over `v` (or over a zip that has `v` in it: lengths are equal then) is an index of `v`; so
 //! is the element of a loop over `rangeiter(a, len(v), s)` or `rangeiter(a, n, s)` with `let n = len(v)`, for literals
-//! `a >= 0` and `s > 0`. The counter of an `iterate` that goes on while it is below `len(v)` is in range but in the first
+//! `a >= 0` and `s > 0`; below `min(len(v), len(w))` it is an index of both. The counter of an `iterate` that goes on while it is below `len(v)` is in range but in the first
 //! step; a lookup that every step makes is made in front of the first to see. Vectors are variables: they do not change.
 
 use std::collections::{HashMap, HashSet};
@@ -23,6 +23,7 @@ use super::Config;
 use super::facts::{join_blocks, strict_children};
 use crate::ir::counted::{counted, is_counter};
 use crate::ir::{Binding, Expr, ExprKind, Func, Iter, Literal, Names, Program, Sym, build, deep};
+use crate::op::BinaryOp;
 
 pub(super) fn run(program: &mut Program, _: &Config) {
     let mut prover = Prover { names: &mut program.names, in_range: HashSet::new(), lengths: HashMap::new() };
@@ -35,8 +36,8 @@ struct Prover<'a> {
     names: &'a mut Names,
     /// An index and a vector that it is in the range of.
     in_range: HashSet<(Sym, Sym)>,
-    /// Variables that hold the length of a vector.
-    lengths: HashMap<Sym, Sym>,
+    /// Variables that hold the length of a vector, or the least of several, with these vectors.
+    lengths: HashMap<Sym, Vec<Sym>>,
 }
 
 impl Prover<'_> {
@@ -46,8 +47,9 @@ impl Prover<'_> {
                 ExprKind::Let { bindings, body } => {
                     for binding in bindings {
                         self.visit(&mut binding.value);
-                        if let Some(of) = self.length(&binding.value) {
-                            self.lengths.insert(binding.sym, of);
+                        let longer = self.longer(&binding.value);
+                        if !longer.is_empty() {
+                            self.lengths.insert(binding.sym, longer);
                         }
                     }
                     self.visit(body);
@@ -66,21 +68,21 @@ impl Prover<'_> {
                 _ => {}
             }
             e.each_child_mut(&mut |child| self.visit(child));
-            if let ExprKind::Iterate { init, step } = &mut e.kind
-                && let Some(first) = self.count(init, step)
-            {
-                let iterate = e.take();
-                *e = build::let_in(vec![Binding { sym: self.names.fresh("first"), value: first }], iterate);
+            if let ExprKind::Iterate { init, step } = &mut e.kind {
+                let firsts = self.count(init, step).unwrap_or_default();
+                let firsts =
+                    firsts.into_iter().map(|value| Binding { sym: self.names.fresh("first"), value }).collect();
+                *e = build::let_in(firsts, e.take());
             }
         })
     }
 
-    /// Drops the checks of lookups at the counter of an `iterate`. What raises the error of the first step, if any.
-    fn count(&mut self, init: &Expr, step: &mut Func) -> Option<Expr> {
+    /// Drops the checks of lookups at the counter of an `iterate`. What raises the errors of the first step, if any.
+    fn count(&self, init: &Expr, step: &mut Func) -> Option<Vec<Expr>> {
         let state = step.params[0].0;
-        let (field, of) = {
+        let (field, longer) = {
             let counted = counted(step)?;
-            (counted.field, self.length(counted.bound)?)
+            (counted.field, self.longer(counted.bound))
         };
         let start = match (field, &init.kind) {
             (None, _) => init,
@@ -90,30 +92,34 @@ impl Prover<'_> {
         if !matches!(start.kind, ExprKind::Literal(Literal::I64(n)) if n >= 0) {
             return None;
         }
-        let is_one = |e: &Expr| match &e.kind {
-            ExprKind::Lookup { data, key, checked: true } => {
-                matches!(data.kind, ExprKind::Var(sym) if sym == of) && is_counter(key, state, field)
-            }
-            _ => false,
+        let at_counter = |e: &Expr| match &e.kind {
+            ExprKind::Lookup { data, key, checked: true } if is_counter(key, state, field) => match data.kind {
+                ExprKind::Var(sym) if longer.contains(&sym) => Some(sym),
+                _ => None,
+            },
+            _ => None,
         };
-        let mut first = None;
+        let (mut of, mut firsts) = (HashSet::new(), Vec::new());
         always(&step.body, &mut |e| {
-            if first.is_none() && is_one(e) {
-                first = Some(e.clone());
+            if let Some(vector) = at_counter(e)
+                && of.insert(vector)
+            {
+                firsts.push(e.clone());
             }
         });
-        let mut first = first?;
-        if let ExprKind::Lookup { key, .. } = &mut first.kind {
-            **key = start.clone();
+        for first in &mut firsts {
+            if let ExprKind::Lookup { key, .. } = &mut first.kind {
+                **key = start.clone();
+            }
         }
         step.body.rewrite(&mut |e| {
-            if is_one(e)
+            if at_counter(e).is_some_and(|vector| of.contains(&vector))
                 && let ExprKind::Lookup { checked, .. } = &mut e.kind
             {
                 *checked = false;
             }
         });
-        Some(first)
+        Some(firsts)
     }
 
     /// What a loop says of its index and, unless it is a field of a zip, its element.
@@ -127,26 +133,32 @@ impl Prover<'_> {
             Iter::Zip(parts) => parts.iter().for_each(|part| self.learn(part, index, None)),
             Iter::Range { start, end, stride } => {
                 let at_least = |e: &Expr, min| matches!(e.kind, ExprKind::Literal(Literal::I64(n)) if n >= min);
-                if let (Some(data), Some(element)) = (self.length(end), element)
+                if let Some(element) = element
                     && at_least(start, 0)
                     && at_least(stride, 1)
                 {
-                    self.in_range.insert((element, data));
+                    self.in_range.extend(self.longer(end).into_iter().map(|data| (element, data)));
+                    let is_index = matches!(start.kind, ExprKind::Literal(Literal::I64(0)))
+                        && matches!(stride.kind, ExprKind::Literal(Literal::I64(1)));
+                    if is_index {
+                        self.in_range.extend(self.longer(end).into_iter().map(|data| (index, data)));
+                    }
                 }
             }
             _ => {}
         }
     }
 
-    /// The vector that the expression is the length of.
-    fn length(&self, e: &Expr) -> Option<Sym> {
+    /// The vectors that have as many elements as the expression says, or more.
+    fn longer(&self, e: &Expr) -> Vec<Sym> {
         match &e.kind {
-            ExprKind::Var(sym) => self.lengths.get(sym).copied(),
+            ExprKind::Var(sym) => self.lengths.get(sym).cloned().unwrap_or_default(),
             ExprKind::Len(of) => match of.kind {
-                ExprKind::Var(sym) => Some(sym),
-                _ => None,
+                ExprKind::Var(sym) => vec![sym],
+                _ => Vec::new(),
             },
-            _ => None,
+            ExprKind::Binary(BinaryOp::Min, a, b) => [self.longer(a), self.longer(b)].concat(),
+            _ => Vec::new(),
         }
     }
 }
@@ -204,6 +216,41 @@ mod tests {
                     merger[i64,+],
                     |b, i, j| merge(b, @(unchecked:true) lookup(v, j))
                   ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn up_to_the_least_of_lengths() {
+        check(
+            "|v: vec[i64], w: vec[i64]| let n = min(len(v), len(w));
+             result(for(rangeiter(0L, n, 1L), merger[i64,+], |b, i, j| merge(b, lookup(v, j) * lookup(w, i))))",
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  let n = min(len(v), len(w));
+                  result(for(
+                    rangeiter(0L, n, 1L),
+                    merger[i64,+],
+                    |b, i, j| merge(b, @(unchecked:true) lookup(v, j) * @(unchecked:true) lookup(w, i))
+                  ))
+            "#]],
+        );
+        check(
+            "|v: vec[i64], w: vec[i64]| let n = min(len(v), len(w));
+             iterate({0L, 0L}, |s| {{s.$0 + 1L, lookup(v, s.$0) + lookup(w, s.$0)}, s.$0 + 1L < n})",
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  let n = min(len(v), len(w));
+                  let first = lookup(v, 0L);
+                  let first_2 = lookup(w, 0L);
+                  iterate(
+                    {0L, 0L},
+                    |s|
+                      {
+                        {s.$0 + 1L, @(unchecked:true) lookup(v, s.$0) + @(unchecked:true) lookup(w, s.$0)},
+                        s.$0 + 1L < n
+                      }
+                  )
             "#]],
         );
     }

@@ -13,25 +13,28 @@
 //! circuits respected; `if` and `select` on constants and with equal arms; fields of struct literals; casts of casts.
 //! Nullable logic is `{bool, bool}` taken apart by `split-structs`: with constant null flags it folds away here.
 //!
+//! `if(assert(c), x, y)` is `let checked = assert(c); x`, and so is `if(c, x, let failed = assert(false); y)`.
+//!
 //! About loops: `if(c, merge(b, x), merge(b, y))` is `merge(b, if(c, x, y))`, and
 //! `if(c, if(d, E, b), b)` is `if(c && d, E, b)`, so that a chain of filters is one condition.
 //!
 //! Never worse: every law makes the tree smaller or keeps its size.
 
 use super::Config;
-use super::facts::{can_drop, is_path};
+use super::facts::{can_drop, is_path, is_trivial};
 use crate::diag::Span;
 use crate::interp::scalar;
-use crate::ir::{Expr, ExprKind, Literal, Program, build};
+use crate::ir::{Binding, Expr, ExprKind, Literal, Names, Program, build};
 use crate::op::{BinaryOp, Intrinsic, UnaryOp};
 use crate::ty::{ScalarKind, Type};
 
 pub(super) fn run(program: &mut Program, _: &Config) {
-    program.body.rewrite(&mut |e| while apply(e) {});
+    let names = &mut program.names;
+    program.body.rewrite(&mut |e| while apply(e, names) {});
 }
 
 /// Applies one law at this node; whether one applied.
-fn apply(e: &mut Expr) -> bool {
+fn apply(e: &mut Expr, names: &mut Names) -> bool {
     let new = match &mut e.kind {
         ExprKind::Unary(op, a) => unary(*op, a),
         ExprKind::Binary(op, a, b) => binary(*op, a, b),
@@ -40,9 +43,11 @@ fn apply(e: &mut Expr) -> bool {
             Type::Scalar(to) => cast(a, to),
             _ => None,
         },
-        ExprKind::If { cond, on_true, on_false } => branch(cond, on_true, on_false),
+        ExprKind::If { cond, on_true, on_false } => {
+            asserted(cond, on_true, on_false, names).or_else(|| branch(cond, on_true, on_false))
+        }
         ExprKind::Select { cond, on_true, on_false } => select(cond, on_true, on_false),
-        ExprKind::Field(of, index) => field(of, *index as usize),
+        ExprKind::Field(of, index) => field(of, *index as usize, names),
         ExprKind::Struct(fields) => whole(fields),
         ExprKind::Len(of) => match &of.kind {
             ExprKind::Bytes(bytes) => Some(build::i64(bytes.len() as i64)),
@@ -267,6 +272,36 @@ fn cast(a: &mut Expr, to: ScalarKind) -> Option<Expr> {
     (holds(middle, from) || narrows).then(|| build::cast(inner.take(), to))
 }
 
+/// An `if` of which one branch is never taken, or fails at once, is the other branch behind an assertion.
+fn asserted(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr, names: &mut Names) -> Option<Expr> {
+    let (assertion, value) = if matches!(cond.kind, ExprKind::Assert { .. }) {
+        (cond.take(), on_true)
+    } else if let Some(failure) = failure(on_true) {
+        (failing_unless(failure, build::not(cond.take())), on_false)
+    } else {
+        (failing_unless(failure(on_false)?, cond.take()), on_true)
+    };
+    let sym = names.fresh("checked");
+    Some(build::let_in(vec![Binding { sym, value: assertion }], value.take()))
+}
+
+/// The assertion of `false` that a block begins with. What it shows is evaluated for nothing where it moves to.
+fn failure(block: &mut Expr) -> Option<&mut Expr> {
+    let ExprKind::Let { bindings, .. } = &mut block.kind else { return None };
+    let first = &mut bindings.first_mut()?.value;
+    match &first.kind {
+        ExprKind::Assert { cond, values, .. } if is_bool(cond, false) && values.iter().all(is_trivial) => Some(first),
+        _ => None,
+    }
+}
+
+fn failing_unless(assertion: &mut Expr, holds: Expr) -> Expr {
+    if let ExprKind::Assert { cond, .. } = &mut assertion.kind {
+        **cond = holds;
+    }
+    assertion.take()
+}
+
 fn branch(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Expr> {
     if let Some(Literal::Bool(value)) = literal(cond) {
         return Some(if value { on_true.take() } else { on_false.take() });
@@ -336,9 +371,14 @@ fn select(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Ex
     }
 }
 
-/// `{a, b}.$0` is `a` when `b` cannot fail.
-fn field(of: &mut Expr, index: usize) -> Option<Expr> {
+/// `{a, b}.$0` is `a` when `b` cannot fail, also at the end of a block.
+fn field(of: &mut Expr, index: usize, names: &mut Names) -> Option<Expr> {
     match &mut of.kind {
+        ExprKind::Let { bindings, body } => {
+            let mut part = build::field(body.take(), index);
+            while apply(&mut part, names) {}
+            Some(build::let_in(std::mem::take(bindings), part))
+        }
         ExprKind::Struct(fields) => {
             let others_fail = fields.iter().enumerate().any(|(k, field)| k != index && !can_drop(field));
             if others_fail { None } else { fields.get_mut(index).map(Expr::take) }
@@ -392,6 +432,24 @@ mod tests {
             |x: i64|
               {1 / 0, checked_add(9223372036854775807L, 1L), x / 0L * 0L}
         "#]],
+        );
+    }
+
+    #[test]
+    fn branches_that_fail() {
+        check(
+            "|x: i64, v: vec[i64]| {
+               if(require(len(v) == 3L, \"three\"), v, [1L]),
+               if(x <= 0L, let c = require(false, \"not {0}\", x); {0L, 0.0}, {x, f64(x)}).$1,
+               if(x > 9L, x, let c = assert(false); 7L)}",
+            expect![[r#"
+                |x: i64, v: vec[i64]|
+                  {
+                    let checked = require(len(v) == 3L, "three"); v,
+                    let checked_2 = require(!(x <= 0L), "not {0}", x); f64(x),
+                    let checked_3 = assert(x > 9L); x
+                  }
+            "#]],
         );
     }
 

@@ -91,6 +91,10 @@ impl<'a> Tracer<'a> {
                 }
                 Ok(parts)
             }
+            Value::Stream(_) => {
+                let list = self.list_from(value, span)?;
+                self.unpack(&list, count, span)
+            }
             other => error(span, format!("expected {count} values to unpack, found {}", self.described(other))),
         }
     }
@@ -114,7 +118,7 @@ impl<'a> Tracer<'a> {
                         Ok(Completion::normal())
                     });
                 }
-                let new = self.binary(op, &old, &value, span)?.variable();
+                let new = self.augmented(op, &old, &value, span)?.variable();
                 let name: Arc<str> = name.clone();
                 self.guarded(span, |tracer| {
                     tracer.set_variable(&name, new);
@@ -125,7 +129,7 @@ impl<'a> Tracer<'a> {
                 let of = self.expr(of)?;
                 let old = self.attribute(&of, &name.name, target.span)?;
                 let value = self.expr(value)?;
-                let new = self.binary(op, &old, &value, span)?;
+                let new = self.augmented(op, &old, &value, span)?;
                 self.guarded(span, |tracer| {
                     tracer.set_attribute(&of, &name.name, new, target.span)?;
                     Ok(Completion::normal())
@@ -135,13 +139,28 @@ impl<'a> Tracer<'a> {
                 let (of_value, at) = (self.expr(of)?, self.expr_index(index)?);
                 let old = self.get_index(&of_value, &at, target.span)?;
                 let value = self.expr(value)?;
-                let new = self.binary(op, &old, &value, span)?;
+                let new = self.augmented(op, &old, &value, span)?;
                 self.guarded(span, |tracer| {
                     tracer.set_index(&of_value, of, &at, new, target.span)?;
                     Ok(Completion::normal())
                 })
             }
             _ => error(target.span, format!("{} cannot be assigned to", target.described())),
+        }
+    }
+
+    /// `old op= value`: by the special method of the assignment, else by that of the operator.
+    fn augmented(&mut self, op: BinaryOp, old: &Value<'a>, value: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        let method = match op {
+            BinaryOp::Add => "__iadd__",
+            BinaryOp::Sub => "__isub__",
+            BinaryOp::Mul => "__imul__",
+            BinaryOp::Div => "__itruediv__",
+            _ => return self.binary(op, old, value, span),
+        };
+        match self.has_method(old, method) {
+            true => self.call_method(old, method, vec![value.clone()], span),
+            false => self.binary(op, old, value, span),
         }
     }
 }

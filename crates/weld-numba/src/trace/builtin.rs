@@ -16,7 +16,7 @@ use crate::stream::Source;
 use crate::types::Ty;
 use crate::value::{Callable, Value};
 
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 51] = [
     "range",
     "len",
     "sum",
@@ -52,6 +52,22 @@ const NAMES: [&str; 35] = [
     "all",
     "typeof",
     "pow",
+    "str",
+    "tuple",
+    "divmod",
+    "sorted",
+    "reversed",
+    "trunc",
+    "log10",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "fabs",
 ];
 
 /// The name, if something that is built in is called so.
@@ -76,6 +92,15 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         let mut args = args;
+        match (name, &args[..]) {
+            ("sorted", [data]) => return self.sorted(data, keywords, span),
+            ("min" | "max", _) if !keywords.is_empty() => return self.extreme_with(name, &args, keywords, span),
+            ("round", [_]) if keywords.first().is_some_and(|(keyword, _)| &**keyword == "ndigits") => {
+                args.extend(keywords.into_iter().map(|(_, value)| value));
+                return self.call_builtin(name, args, Vec::new(), span);
+            }
+            _ => {}
+        }
         for (keyword, value) in keywords {
             match (name, &*keyword, args.len()) {
                 ("enumerate" | "sum", "start", 1) => args.push(value),
@@ -98,15 +123,38 @@ impl<'a> Tracer<'a> {
             }
             ("abs", [x]) if self.has_method(x, "__abs__") => self.call_method(x, "__abs__", Vec::new(), span),
             ("abs", [x]) => self.absolute(x, span),
-            ("int" | "round" | "floor" | "ceil", [x]) => self.rounded(name, x, span),
+            ("fabs", [x]) => {
+                let x = self.float_of(x, name, span)?;
+                self.absolute(&Value::scalar(x), span)
+            }
+            ("int", [text]) if self.try_type(text) == Some(Ty::Str) => {
+                let text = text.data().unwrap_or_else(|| build::bytes(*b""));
+                self.parsed_int(text, span)
+            }
+            ("round", [x, Value::None]) => self.rounded(name, x, span),
+            ("round", [x, digits]) => self.rounded_to(x, digits, span),
+            ("str", []) => Ok(Value::Const(crate::value::Const::Str("".into()))),
+            ("str", [x]) => self.text_of(x, span),
+            ("divmod", [x, y]) => {
+                let quotient = self.binary(BinaryOp::FloorDiv, x, y, span)?;
+                let rest = self.binary(BinaryOp::Mod, x, y, span)?;
+                Ok(Value::tuple([quotient, rest]))
+            }
+            ("reversed", [data]) => self.reversed(data, span),
+            ("tuple", []) => Ok(Value::tuple([])),
+            ("tuple", [data]) => self.known_values(data, "`tuple`", span).map(Value::tuple),
+            ("isnan" | "isinf" | "isfinite", [x]) => self.float_kind(name, x, span),
+            ("int" | "round" | "floor" | "ceil" | "trunc", [x]) => self.rounded(name, x, span),
             ("float", [x]) => {
                 let x = self.float_of(x, name, span)?;
                 Ok(self.scalar(build::cast(x, ScalarKind::F64)))
             }
             ("bool", [x]) => self.truth(x, span),
-            ("sqrt" | "exp" | "log" | "sin" | "cos" | "tan" | "tanh" | "erf", [x]) => {
-                self.float_function(name, x, span)
-            }
+            (
+                "sqrt" | "exp" | "log" | "sin" | "cos" | "tan" | "tanh" | "erf" | "log10" | "asin" | "acos" | "atan"
+                | "sinh" | "cosh",
+                [x],
+            ) => self.float_function(name, x, span),
             ("pow", [x, y]) => self.binary(BinaryOp::Pow, x, y, span),
             ("list", []) => self.list_of(Vec::new(), span),
             ("list", [data]) => self.list_from(data, span),
@@ -124,6 +172,7 @@ impl<'a> Tracer<'a> {
             ("scan", [f, data, start]) => self.scan(f, data, Some(start.clone()), span),
             ("iter", [of]) => self.iterator(of, span),
             ("next", [of]) => self.next(of, span),
+            ("next", [of, default]) => self.next_or(of, default, span),
             ("isinstance", [value, ty]) => Ok(Value::bool(self.is_instance(value, ty, span)?)),
             ("any" | "all", [data]) => {
                 let same = |_: &mut Tracer<'a>, value: Value<'a>| Ok(value);
@@ -200,6 +249,8 @@ impl<'a> Tracer<'a> {
                 "float" => number.is_some_and(ScalarKind::is_float),
                 "bool" => found == Some(Ty::BOOL),
                 "list" => matches!(value, Value::List(_)),
+                "str" => found == Some(Ty::Str),
+                "tuple" => matches!(value, Value::Tuple(_)),
                 name => self.has_trait(value, name),
             },
             other => {
@@ -304,12 +355,17 @@ impl<'a> Tracer<'a> {
         let op = if name == "min" { CompareOp::Lt } else { CompareOp::Gt };
         let (best, other) = (best.variable(), other.variable());
         let is_better = self.compare_values(op, &other, &best, span)?;
-        match is_better.const_bool() {
-            Some(true) => Ok(other),
-            Some(false) => Ok(best),
+        self.chosen(&is_better, other, best, span)
+    }
+
+    /// One of two values, by a condition that may be known.
+    fn chosen(&mut self, cond: &Value<'a>, a: Value<'a>, b: Value<'a>, span: Span) -> Res<Value<'a>> {
+        match cond.const_bool() {
+            Some(true) => Ok(a),
+            Some(false) => Ok(b),
             None => {
-                let cond = is_better.data().unwrap_or_else(|| build::bool(true));
-                self.choose(cond, span, |_| Ok(other), |_| Ok(best))
+                let cond = self.truth(cond, span)?.data().unwrap_or_else(|| build::bool(true));
+                self.choose(cond, span, |_| Ok(a), |_| Ok(b))
             }
         }
     }
@@ -322,6 +378,59 @@ impl<'a> Tracer<'a> {
             move |tracer: &mut Tracer<'a>, best: Value<'a>, other: Value<'a>| tracer.better(name, best, other, span);
         let message = format!("`{name}` of nothing");
         self.fold(data, None, Rc::new(better), ("ValueError", &message), span)
+    }
+
+    /// `min` and `max` with `key` or `default`.
+    fn extreme_with(
+        &mut self,
+        name: &'static str,
+        args: &[Value<'a>],
+        keywords: Keywords<'a>,
+        span: Span,
+    ) -> Res<Value<'a>> {
+        let (mut key, mut default) = (None, None);
+        for (keyword, value) in keywords {
+            match &*keyword {
+                "key" => key = Some(value).filter(|key| !matches!(key, Value::None)),
+                "default" if args.len() == 1 => default = Some(value),
+                _ => return error(span, format!("TypeError: `{name}` takes no argument `{keyword}`")),
+            }
+        }
+        let data = if let [data] = args { data.clone() } else { Value::tuple(args.iter().cloned()) };
+        // A value stands behind its key.
+        let is_keyed = key.is_some();
+        let with_key = move |tracer: &mut Tracer<'a>, value: Value<'a>| match &key {
+            Some(key) => {
+                let key = tracer.call(key, vec![value.clone()], Vec::new(), span)?;
+                Ok(Value::tuple([key.variable(), value]))
+            }
+            None => Ok(value),
+        };
+        let better = move |tracer: &mut Tracer<'a>, best: Value<'a>, other: Value<'a>| match (&best, &other) {
+            (Value::Tuple(a), Value::Tuple(b)) if is_keyed => {
+                let op = if name == "min" { CompareOp::Lt } else { CompareOp::Gt };
+                let is_better = tracer.compare_values(op, &b[0], &a[0], span)?;
+                tracer.chosen(&is_better, other, best, span)
+            }
+            _ => tracer.better(name, best, other, span),
+        };
+        let value_of = |pair: &Value<'a>| match pair {
+            Value::Tuple(parts) if is_keyed => parts[1].clone(),
+            value => value.clone(),
+        };
+        match (self.folded(&data, None, Rc::new(with_key), Rc::new(better), span)?, default) {
+            (Value::Unbound, Some(default)) => Ok(default.variable()),
+            (Value::Unbound, None) => error(span, format!("ValueError: `{name}` of nothing")),
+            (Value::Maybe(flag, best), Some(default)) => {
+                let best = value_of(&best);
+                self.choose(flag, span, |_| Ok(best), |_| Ok(default.variable()))
+            }
+            (Value::Maybe(flag, best), None) => {
+                self.require(flag, "ValueError", &format!("`{name}` of nothing"), Vec::new(), span);
+                Ok(value_of(&best))
+            }
+            (best, _) => Ok(value_of(&best)),
+        }
     }
 
     // Reductions.
@@ -344,10 +453,29 @@ impl<'a> Tracer<'a> {
         empty: (&str, &str),
         span: Span,
     ) -> Res<Value<'a>> {
+        match self.folded(data, start, Rc::new(|_, value| Ok(value)), step, span)? {
+            Value::Unbound => error(span, format!("{}: {}", empty.0, empty.1)),
+            Value::Maybe(flag, value) => {
+                self.require(flag, empty.0, empty.1, Vec::new(), span);
+                Ok((*value).clone())
+            }
+            value => Ok(value),
+        }
+    }
+
+    /// The same; where there is nothing, it may have no value. Values are prepared one by one.
+    fn folded(
+        &mut self,
+        data: &Value<'a>,
+        start: Option<Value<'a>>,
+        prepare: Prepare<'a>,
+        step: Step<'a>,
+        span: Span,
+    ) -> Res<Value<'a>> {
         let start = start.map_or(Value::Unbound, Value::variable);
         let cell = self.store.cell("the reduction", None, start);
         let sink: Sink<'a> = Rc::new(move |tracer, value| {
-            let value = value.variable();
+            let value = prepare(tracer, value.variable())?;
             let next = match tracer.store.get(cell).clone() {
                 Value::Unbound => value,
                 Value::Maybe(flag, sum) => {
@@ -364,14 +492,7 @@ impl<'a> Tracer<'a> {
         });
         let done = self.drive(data, span, &sink)?;
         self.place.pending.extend(&done.exits);
-        match self.store.get(cell).clone() {
-            Value::Unbound => error(span, format!("{}: {}", empty.0, empty.1)),
-            Value::Maybe(flag, value) => {
-                self.require(flag, empty.0, empty.1, Vec::new(), span);
-                Ok((*value).clone())
-            }
-            value => Ok(value),
-        }
+        Ok(self.store.get(cell).clone())
     }
 
     /// All results on the way: of a start, it first.
@@ -408,6 +529,9 @@ impl<'a> Tracer<'a> {
 
 /// A step of a reduction.
 type Step<'a> = Rc<dyn Fn(&mut Tracer<'a>, Value<'a>, Value<'a>) -> Res<Value<'a>> + 'a>;
+
+/// What a reduction makes of each value before it goes on with it.
+type Prepare<'a> = Rc<dyn Fn(&mut Tracer<'a>, Value<'a>) -> Res<Value<'a>> + 'a>;
 
 /// How many numbers there are from `start` on before `stop`.
 pub(super) fn steps(start: Expr, stop: Expr, step: Expr) -> Expr {

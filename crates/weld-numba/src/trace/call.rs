@@ -89,9 +89,7 @@ impl<'a> Tracer<'a> {
                 self.invoke(overloads, *frame, args, keywords, span)
             }
             Value::Callable(Callable::Lambda(params, body, frame)) => {
-                if let Some((name, _)) = keywords.first() {
-                    return error(span, format!("a lambda takes no argument `{name}` by name"));
-                }
+                let args = self.arrange_lambda(params, *frame, args, &keywords, span)?;
                 self.guarded_value(span, |tracer| tracer.call_lambda(params, body, *frame, args, span))
             }
             Value::Callable(Callable::Builtin(name)) => {
@@ -120,6 +118,35 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// The arguments of a lambda in the order of its parameters, with defaults.
+    fn arrange_lambda(
+        &mut self,
+        params: &'a py::Params,
+        frame: FrameId,
+        args: Vec<Value<'a>>,
+        keywords: &Keywords<'a>,
+        span: Span,
+    ) -> Res<Vec<Value<'a>>> {
+        let mut arranged = args;
+        let given = arranged.len();
+        let mut used = 0;
+        for param in params.params.iter().skip(given) {
+            match keywords.iter().find(|(keyword, _)| *keyword == param.name.name) {
+                Some((_, value)) => {
+                    used += 1;
+                    arranged.push(value.clone());
+                }
+                None => arranged.extend(self.default(frame, param)?),
+            }
+        }
+        if used < keywords.len() || arranged.len() != params.params.len() {
+            let found = given + keywords.len();
+            let message = format!("a lambda of {} parameters is called with {found} arguments", params.params.len());
+            return error(span, message);
+        }
+        Ok(arranged)
+    }
+
     fn call_lambda(
         &mut self,
         params: &'a py::Params,
@@ -128,11 +155,6 @@ impl<'a> Tracer<'a> {
         args: Vec<Value<'a>>,
         span: Span,
     ) -> Res<Value<'a>> {
-        if params.params.len() != args.len() {
-            let message =
-                format!("a lambda of {} parameters is called with {} arguments", params.params.len(), args.len());
-            return error(span, message);
-        }
         let depth = self.depth_of_calls(span)?;
         let inner = self.within(frame, |tracer| tracer.inner_frame());
         self.frames[inner].caller = Some(self.place.frame);
@@ -275,7 +297,7 @@ impl<'a> Tracer<'a> {
             used += usize::from(named.is_some());
             match (named, &param.default) {
                 (Some((_, value)), _) => arranged.push(value.clone()),
-                (None, Some(default)) => arranged.push(self.within(frame, |tracer| tracer.expr(default))?),
+                (None, Some(_)) => arranged.extend(self.default(frame, param)?),
                 (None, None) => {
                     return error(
                         span,
@@ -301,7 +323,7 @@ impl<'a> Tracer<'a> {
             None => args,
         };
         let value = match (&def.weld, def.is_empty && !def.is_generator) {
-            (Some(_), _) => self.call_generated(&def, args, span)?,
+            (Some(_), _) => self.call_generated(&def, args, &binds, span)?,
             (None, true) if def.signature.is_some() => {
                 return error(span, format!("`{}` has no implementation: `@codegen` gives it one", def.name()));
             }
@@ -309,7 +331,7 @@ impl<'a> Tracer<'a> {
         };
         match &signature {
             Some(signature) => self.convert_result(&def, signature, value, &mut binds, span),
-            None => Ok(value),
+            None => self.convert_annotated(&def, value, span),
         }
     }
 
@@ -334,6 +356,21 @@ impl<'a> Tracer<'a> {
             });
         }
         Ok(converted)
+    }
+
+    /// The result as the annotation says, where this is a type of the language.
+    fn convert_annotated(&mut self, def: &Rc<Def<'a>>, value: Value<'a>, span: Span) -> Res<Value<'a>> {
+        let written = def.function.returns.as_ref().filter(|_| !def.is_generator).map(crate::class::written_type);
+        let Some(Ok(written)) = written else { return Ok(value) };
+        let ty = self.try_resolve(&written, &Binds::default(), span)?;
+        let (Some(ty), Some(found)) = (ty, self.try_type(&value)) else { return Ok(value) };
+        match self.coerce(&value, &ty, def.span()) {
+            Ok(value) => Ok(value),
+            Err(Stop::Error(_)) => {
+                error(def.span(), format!("the result of `{}` is {found}, its annotation says {ty}", def.name()))
+            }
+            Err(stop) => Err(stop),
+        }
     }
 
     fn convert_result(
@@ -505,7 +542,7 @@ impl<'a> Tracer<'a> {
     // Functions that are no Python.
 
     /// A call of the Weld text that stands for a function.
-    fn call_generated(&mut self, def: &Rc<Def<'a>>, args: Vec<Value<'a>>, span: Span) -> Res<Value<'a>> {
+    fn call_generated(&mut self, def: &Rc<Def<'a>>, args: Vec<Value<'a>>, binds: &Binds, span: Span) -> Res<Value<'a>> {
         let mut packed = Vec::new();
         for arg in &args {
             let value = self.pack(arg, span)?;
@@ -529,7 +566,10 @@ impl<'a> Tracer<'a> {
         }
         let result = self.sources.call(&function, packed, self.flow.names());
         let result = self.flow.keep(def.name(), result);
-        match of_weld(&result.ty) {
+        // What lies as the type that the signature says is a value of it.
+        let said = def.signature.as_ref().map(|signature| signature.result.clone());
+        let said = said.map(|said| self.try_resolve(&said, binds, span)).transpose()?.flatten();
+        match said.filter(|ty| ty.weld() == result.ty).or_else(|| of_weld(&result.ty)) {
             Some(ty) => Ok(self.value_of(result, &ty)),
             None => error(span, format!("the Weld text of `{}` gives {}", def.name(), result.ty)),
         }
@@ -559,7 +599,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// `Int32(x)`.
-    fn cast(&mut self, value: &Value<'a>, ty: &Ty, span: Span) -> Res<Value<'a>> {
+    pub(super) fn cast(&mut self, value: &Value<'a>, ty: &Ty, span: Span) -> Res<Value<'a>> {
         use weld_core::ty::ScalarKind;
         let (Ty::Scalar(kind), Some(Ty::Scalar(from))) = (ty, self.try_type(value)) else {
             return self.coerce(value, ty, span);

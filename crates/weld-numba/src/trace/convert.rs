@@ -126,8 +126,14 @@ impl<'a> Tracer<'a> {
         let appender = BuilderType::Appender(to.weld().into());
         let builder = build::appender(to.weld());
         self.flow.open();
-        let value = self.value_of(build::var(x, from.weld()), from);
-        let value = self.coerced(&value, to, span)?;
+        let element = build::var(x, from.weld());
+        let value = match (from, to) {
+            (Ty::List(from), Ty::List(to)) => self.convert_elements(element, from, to, span)?,
+            _ => {
+                let value = self.value_of(element, from);
+                self.coerced(&value, to, span)?
+            }
+        };
         let merged = build::merge(build::var(b, Type::Builder(appender.clone())), value);
         let body = Box::new(self.flow.close(merged));
         let params = vec![(b, Type::Builder(appender)), (i, Type::I64), (x, from.weld())];

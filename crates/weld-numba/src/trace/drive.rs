@@ -10,7 +10,7 @@ use weld_pysyntax as py;
 use super::repeat::Over;
 use super::{Completion, EXIT, Res, Sink, Tracer, error};
 use crate::names::Uses;
-use crate::store::FrameId;
+use crate::store::{CellId, FrameId};
 use crate::stream::{Source, Stream};
 use crate::types::Ty;
 use crate::value::Value;
@@ -36,10 +36,7 @@ impl<'a> Tracer<'a> {
 
     fn drive_here(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
         match data {
-            Value::List(cell) => {
-                let (elements, ty) = self.elements(*cell, span)?;
-                self.each_element(elements, &ty, span, sink)
-            }
+            Value::List(cell) => self.drive_list(*cell, span, sink),
             Value::Tuple(parts) => self.each_of(parts, span, sink),
             Value::Stream(stream) => self.drive_stream(stream, span, sink),
             Value::Object(..) => self.drive_object(data, span, sink),
@@ -51,6 +48,31 @@ impl<'a> Tracer<'a> {
                 }
             },
         }
+    }
+
+    /// The elements of a list. Where what takes them changes the list, each is read from it when its turn comes.
+    fn drive_list(&mut self, cell: CellId, span: Span, sink: &Sink<'a>) -> Res<Completion> {
+        let (elements, ty) = self.elements(cell, span)?;
+        let before = (self.flow.depth(), self.store.depth());
+        self.flow.open();
+        self.store.enter();
+        let done = match self.each_element(elements, &ty, span, sink) {
+            Ok(done) => done,
+            Err(stop) => {
+                self.flow.discard(before.0);
+                self.store.discard(before.1);
+                return Err(stop);
+            }
+        };
+        let changes = self.store.leave();
+        let block = self.flow.suspend();
+        if !changes.contains_key(&cell) {
+            self.flow.append(block);
+            self.store.apply(&changes);
+            return Ok(done);
+        }
+        let position = self.store.cell("the position", None, Value::int(0).variable());
+        self.drive_rest(&Value::List(cell), position, span, sink)
     }
 
     /// Values that are known one by one: a copy of what takes them for each.
@@ -286,7 +308,7 @@ impl<'a> Tracer<'a> {
             return self.guarded(span, |tracer| tracer.drive(&data, span, sink));
         }
         let end = self.label();
-        let stop = super::Handler { class: Some("StopIteration".into()), label: end };
+        let stop = super::Handler { class: Some("StopIteration".into()), label: end, cause: None };
         let position = self.store.cell("the position", None, Value::int(0).variable());
         let by_next = self.has_method(object, "__next__");
         let is_sequence = self.has_method(object, "__getitem__") && self.has_method(object, "__len__");
@@ -332,43 +354,57 @@ impl<'a> Tracer<'a> {
         }
         let [arg] = &args[..] else { return error(iter.span, "`unroll` takes one iterable") };
         let data = self.expr(arg)?;
-        let values = match (&data, &arg.kind) {
-            (Value::Tuple(parts), _) => parts.to_vec(),
-            (Value::Stream(stream), _) => match &stream.source {
-                Source::Range { start, step, count } => {
-                    let known = crate::value::literal_int;
-                    match (known(start), known(step), known(count)) {
-                        (Some(start), Some(step), Some(count)) if count <= self.limits.instances as i64 => {
-                            (0..count).map(|index| Value::int(start + index * step)).collect()
-                        }
-                        (Some(_), Some(_), Some(count)) => {
-                            let message = format!(
-                                "`unroll` over {count} values: at most {} copies are made",
-                                self.limits.instances
-                            );
-                            return error(arg.span, message);
-                        }
-                        _ => return error(arg.span, "`unroll` needs a range of constants"),
-                    }
-                }
-                _ => return error(arg.span, "`unroll` needs a constant iterable, found a generator"),
-            },
-            (Value::List(cell), _) => match self.store.get(*cell).clone() {
-                Value::Elements(e, ty) => match e.kind {
-                    weld_core::ir::ExprKind::Vector(parts) => {
-                        parts.into_iter().map(|part| self.value_of(part, &ty)).collect()
-                    }
-                    _ => return error(arg.span, "`unroll` needs a list whose length is known when compiled"),
-                },
-                _ => return error(arg.span, "`unroll` needs a list whose length is known when compiled"),
-            },
-            _ => {
-                let message = format!("`unroll` needs a constant iterable, found {}", self.described(&data));
-                return error(arg.span, message);
-            }
-        };
+        let values = self.known_values(&data, "`unroll`", arg.span)?;
         self.spent.calls += values.len();
         Ok(Some(values))
+    }
+
+    /// The values of an iterable whose length is known when the program is compiled.
+    pub(super) fn known_values(&mut self, data: &Value<'a>, whose: &str, span: Span) -> Res<Vec<Value<'a>>> {
+        let unknown = |what: &str| error(span, format!("{whose} needs {what}"));
+        match data {
+            Value::Tuple(parts) => Ok(parts.to_vec()),
+            Value::Stream(stream) => match &stream.source {
+                Source::Range { start, step, count } => {
+                    let known = crate::value::literal_int;
+                    let most = self.limits.instances;
+                    match (known(start), known(step), known(count)) {
+                        (Some(start), Some(step), Some(count)) if count <= most as i64 => {
+                            Ok((0..count).map(|index| Value::int(start + index * step)).collect())
+                        }
+                        (Some(_), Some(_), Some(count)) => {
+                            error(span, format!("{whose} over {count} values: at most {most} copies are made"))
+                        }
+                        _ => unknown("a range of constants"),
+                    }
+                }
+                Source::Enumerate(source, start) => {
+                    let (values, start) = (self.known_values(&source.clone(), whose, span)?, start.clone());
+                    let pair = |(index, value): (usize, Value<'a>)| {
+                        let number = self.binary(py::BinaryOp::Add, &start, &Value::int(index as i64), span)?;
+                        Ok(Value::tuple([number, value]))
+                    };
+                    values.into_iter().enumerate().map(pair).collect()
+                }
+                Source::Zip(sources) => {
+                    let columns = sources.iter().map(|source| self.known_values(source, whose, span));
+                    let columns = columns.collect::<Res<Vec<_>>>()?;
+                    let rows = columns.iter().map(Vec::len).min().unwrap_or(0);
+                    Ok((0..rows).map(|row| Value::tuple(columns.iter().map(|column| column[row].clone()))).collect())
+                }
+                _ => unknown("a constant iterable, found a generator"),
+            },
+            Value::List(cell) => match self.store.get(*cell).clone() {
+                Value::Elements(e, ty) => match e.kind {
+                    weld_core::ir::ExprKind::Vector(parts) => {
+                        Ok(parts.into_iter().map(|part| self.value_of(part, &ty)).collect())
+                    }
+                    _ => unknown("a list whose length is known when compiled"),
+                },
+                _ => unknown("a list whose length is known when compiled"),
+            },
+            _ => unknown(&format!("a constant iterable, found {}", self.described(data))),
+        }
     }
 
     /// A copy of the body for each value, each typed by itself.

@@ -47,6 +47,7 @@ impl<'a> Tracer<'a> {
                 let parts = parts.iter().map(|part| self.expr(part)).collect::<Res<Vec<_>>>()?;
                 self.list_of(parts, span)
             }
+            ExprKind::FString(parts) => self.f_string(parts, span),
             ExprKind::Unary(op, operand) => self.unary(*op, operand, span),
             ExprKind::Binary(op, a, b) => {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
@@ -70,8 +71,8 @@ impl<'a> Tracer<'a> {
                 }
             }
             ExprKind::Lambda { params, body } => {
-                let frame = self.place.frame;
                 self.frame_mut().is_captured = true;
+                let frame = self.defaults(params)?;
                 Ok(Value::Callable(Callable::Lambda(params, body, frame)))
             }
             ExprKind::ListComp { element, clauses } => self.list_comprehension(element, clauses, span),
@@ -80,6 +81,48 @@ impl<'a> Tracer<'a> {
             ExprKind::Slice { .. } => error(span, "a slice stands in an index"),
             other => error(span, format!("unsupported: {}", py::Expr { span, kind: other.clone() }.described())),
         }
+    }
+
+    /// The frame that a function inside stands in: the current one, or one with its defaults, which are evaluated here.
+    pub(super) fn defaults(&mut self, params: &'a py::Params) -> Res<FrameId> {
+        let has_default = |param: &py::Param| param.default.is_some();
+        if !params.params.iter().any(has_default) {
+            return Ok(self.place.frame);
+        }
+        let frame = self.inner_frame();
+        for param in &params.params {
+            if let Some(default) = &param.default {
+                let value = self.expr(default)?;
+                self.declare(frame, &default_name(&param.name.name), value);
+            }
+        }
+        Ok(frame)
+    }
+
+    /// The value of a parameter that a call does not give, of a function that stands in the frame.
+    pub(super) fn default(&mut self, frame: FrameId, param: &'a py::Param) -> Res<Option<Value<'a>>> {
+        let Some(default) = &param.default else { return Ok(None) };
+        match self.store.variable(frame, &default_name(&param.name.name)) {
+            Some(cell) => Ok(Some(self.store.get(cell).clone())),
+            None => self.within(frame, |tracer| tracer.expr(default)).map(Some),
+        }
+    }
+
+    /// `f"a{b}"`.
+    fn f_string(&mut self, parts: &'a [py::Expr], span: Span) -> Res<Value<'a>> {
+        let mut text = Value::Const(Const::Str("".into()));
+        for part in parts {
+            let value = self.expr(part)?;
+            let part = self.text_of(&value, part.span)?;
+            text = match (&text, &part) {
+                (Value::Const(Const::Str(a)), Value::Const(Const::Str(b))) => {
+                    Value::Const(Const::Str(format!("{a}{b}").into()))
+                }
+                (Value::Const(Const::Str(a)), _) if a.is_empty() => part,
+                _ => self.concatenated(&text, &part, span)?,
+            };
+        }
+        Ok(text)
     }
 
     // Names.
@@ -119,9 +162,9 @@ impl<'a> Tracer<'a> {
     }
 
     fn unknown_name(&self, name: &str, span: Span) -> Res<Value<'a>> {
-        const REFUSED: [&str; 16] = [
-            "print", "eval", "exec", "input", "open", "compile", "globals", "locals", "getattr", "setattr", "str",
-            "dict", "set", "sorted", "prange", "channel",
+        const REFUSED: [&str; 14] = [
+            "print", "eval", "exec", "input", "open", "compile", "globals", "locals", "getattr", "setattr", "dict",
+            "set", "prange", "channel",
         ];
         match REFUSED.contains(&name) {
             true => error(span, format!("unsupported: {name}")),
@@ -296,6 +339,10 @@ impl<'a> Tracer<'a> {
         {
             return Ok(self.scalar(build::intrinsic(Intrinsic::Contains, [data, x]).at(span)));
         }
+        if self.has_method(data, "__contains__") {
+            let found = self.call_method(data, "__contains__", vec![x.clone()], span)?;
+            return self.truth(&found, span);
+        }
         let x = x.clone();
         let found =
             move |tracer: &mut Tracer<'a>, value: Value<'a>| tracer.compare_values(CompareOp::Eq, &x, &value, span);
@@ -343,4 +390,9 @@ impl<'a> Tracer<'a> {
         });
         id
     }
+}
+
+/// The variable that holds the default of a parameter; no name of a program.
+fn default_name(param: &str) -> String {
+    format!("<default of {param}>")
 }

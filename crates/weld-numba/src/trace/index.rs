@@ -18,6 +18,15 @@ pub(super) enum Index<'a> {
     Slice([Option<Value<'a>>; 3]),
 }
 
+/// Where a slice begins and ends, each within what is sliced.
+pub(super) struct Bounds {
+    pub(super) lower: Expr,
+    pub(super) upper: Expr,
+    pub(super) step: Expr,
+    /// Whether the step is one.
+    pub(super) is_plain: bool,
+}
+
 impl<'a> Tracer<'a> {
     pub(super) fn index_expr(&mut self, of: &'a py::Expr, index: &'a py::Expr, span: Span) -> Res<Value<'a>> {
         let value = self.expr(of)?;
@@ -90,6 +99,7 @@ impl<'a> Tracer<'a> {
                 self.call_method(of, "__getitem__", vec![index.clone()], span)
             }
             _ => match (self.try_type(of), of.data(), at) {
+                (Some(Ty::Str), Some(text), Index::Slice(parts)) => self.slice_text(text, parts, span),
                 (Some(Ty::Str), Some(text), Index::At(index)) => {
                     let text = self.bind("text", text);
                     let index = self.index_of(index, span)?;
@@ -106,7 +116,13 @@ impl<'a> Tracer<'a> {
     }
 
     /// An index from the beginning or, if it is negative, from the end; and what it is read under.
-    fn position(&mut self, index: Expr, length: Expr, message: &str, span: Span) -> Res<(Expr, Option<Expr>)> {
+    pub(super) fn position(
+        &mut self,
+        index: Expr,
+        length: Expr,
+        message: &str,
+        span: Span,
+    ) -> Res<(Expr, Option<Expr>)> {
         let length = self.bind("length", length);
         let index = match crate::value::literal_int(&index) {
             Some(known) if known >= 0 => index,
@@ -157,37 +173,12 @@ impl<'a> Tracer<'a> {
 
     /// `xs[lower:upper:step]`: bounds beyond the list are the list's.
     fn slice(&mut self, elements: Expr, ty: &Ty, parts: &[Option<Value<'a>>; 3], span: Span) -> Res<Value<'a>> {
-        let [lower, upper, step] = parts;
         let length = self.bind("length", build::len(elements.clone()));
-        let step = match step {
-            None => build::i64(1),
-            Some(step) => self.index_of(step, span)?,
-        };
-        let holds = build::ne(step.clone(), build::i64(0));
-        self.require(known_true(holds), "ValueError", "slice step cannot be zero", Vec::new(), span);
-        let is_plain = crate::value::literal_int(&step) == Some(1);
-        let is_down = build::lt(step.clone(), build::i64(0));
-        let is_down =
-            if crate::value::literal_int(&step).is_some_and(|step| step > 0) { build::bool(false) } else { is_down };
-        let is_down = self.bind("is_down", is_down);
-        let (none, minus, zero) = (build::i64(-1), build::i64(1), build::i64(0));
-        let least = build::select(is_down.clone(), none, zero.clone());
-        let most = build::select(is_down.clone(), build::sub(length.clone(), minus), length.clone());
-        let (least, most) = (self.bind("least", least), self.bind("most", most));
-        let mut bound = |part: &Option<Value<'a>>, absent: Expr| -> Res<Expr> {
-            let Some(value) = part else { return Ok(absent) };
-            let at = self.index_of(value, span)?;
-            let from_end = build::add(at.clone(), length.clone());
-            let at = self.bind("at", build::select(build::lt(at.clone(), zero.clone()), from_end, at));
-            Ok(self.bind("bound", build::min(build::max(at, least.clone()), most.clone())))
-        };
-        let first = build::select(is_down.clone(), most.clone(), least.clone());
-        let last = build::select(is_down.clone(), least.clone(), most.clone());
-        let (lower, upper) = (bound(lower, first)?, bound(upper, last)?);
+        let Bounds { lower, upper, step, is_plain } = self.bounds(length, parts, span)?;
         if is_plain {
-            let size = self.bind("size", build::max(build::sub(upper, lower.clone()), zero));
+            let size = self.bind("size", build::max(build::sub(upper, lower.clone()), build::i64(0)));
             let part = self.bind("part", build::slice(elements, lower, size).at(span));
-            return Ok(self.new_list(part, ty.clone()));
+            return self.copied_list(part, ty.clone(), span);
         }
         let count = super::builtin::steps(lower.clone(), upper, step.clone());
         let count = self.bind("count", count);
@@ -205,6 +196,39 @@ impl<'a> Tracer<'a> {
         Ok(Value::List(cell))
     }
 
+    /// The bounds of a slice of what is so long.
+    pub(super) fn bounds(&mut self, length: Expr, parts: &[Option<Value<'a>>; 3], span: Span) -> Res<Bounds> {
+        let [lower, upper, step] = parts;
+        let step = match step {
+            None => build::i64(1),
+            Some(step) => self.index_of(step, span)?,
+        };
+        let holds = build::ne(step.clone(), build::i64(0));
+        self.require(known_true(holds), "ValueError", "slice step cannot be zero", Vec::new(), span);
+        let known = crate::value::literal_int(&step);
+        let is_down = if known.is_some_and(|step| step > 0) {
+            build::bool(false)
+        } else {
+            build::lt(step.clone(), build::i64(0))
+        };
+        let is_down = self.bind("is_down", is_down);
+        let zero = build::i64(0);
+        let least = build::select(is_down.clone(), build::i64(-1), zero.clone());
+        let most = build::select(is_down.clone(), build::sub(length.clone(), build::i64(1)), length.clone());
+        let (least, most) = (self.bind("least", least), self.bind("most", most));
+        let mut bound = |part: &Option<Value<'a>>, absent: Expr| -> Res<Expr> {
+            let Some(value) = part else { return Ok(absent) };
+            let at = self.index_of(value, span)?;
+            let from_end = build::add(at.clone(), length.clone());
+            let at = self.bind("at", build::select(build::lt(at.clone(), zero.clone()), from_end, at));
+            Ok(self.bind("bound", build::min(build::max(at, least.clone()), most.clone())))
+        };
+        let first = build::select(is_down.clone(), most.clone(), least.clone());
+        let last = build::select(is_down, least.clone(), most.clone());
+        let (lower, upper) = (bound(lower, first)?, bound(upper, last)?);
+        Ok(Bounds { lower, upper, step, is_plain: known == Some(1) })
+    }
+
     /// `of[at] = value`.
     pub(super) fn set_index(
         &mut self,
@@ -214,7 +238,10 @@ impl<'a> Tracer<'a> {
         value: Value<'a>,
         span: Span,
     ) -> Res<()> {
-        let Index::At(index) = at else { return error(span, "unsupported: an assignment to a slice") };
+        let index = match at {
+            Index::At(index) => index,
+            Index::Slice(parts) => return self.set_slice(of, parts, &value, span),
+        };
         if self.has_method(of, "__setitem__") {
             self.call_method(of, "__setitem__", vec![index.clone(), value], span)?;
             return Ok(());
@@ -235,13 +262,31 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
+    /// `of[lower:upper] = value`.
+    fn set_slice(&mut self, of: &Value<'a>, parts: &[Option<Value<'a>>; 3], value: &Value<'a>, span: Span) -> Res<()> {
+        let Value::List(cell) = of else {
+            let message = format!("TypeError: a slice of {} cannot be set", self.described(of));
+            return error(span, message);
+        };
+        self.check_change(*cell, span)?;
+        let part = self.list_from(value, span)?;
+        let (elements, _) = self.elements(*cell, span)?;
+        let length = self.bind("length", build::len(elements));
+        let Bounds { lower, upper, is_plain, .. } = self.bounds(length, parts, span)?;
+        if !is_plain {
+            return error(span, "unsupported: an assignment to a slice with a step");
+        }
+        let upper = self.bind("upper", build::max(lower.clone(), upper));
+        self.splice(*cell, (lower, upper), Some(&part), span)
+    }
+
     /// What a list's cell holds once an element is set.
     fn updated(&mut self, cell: usize, index: &Value<'a>, value: Value<'a>, span: Span) -> Res<Value<'a>> {
         let (elements, length, ty) = self.buffer(cell, span)?;
         let index = self.index_of(index, span)?;
         let (index, holds) = self.position(index, length.clone(), "list assignment index out of range", span)?;
         let of = self.type_of(&value, span)?;
-        let Some(wider) = self.unify(&ty, &of, span)? else {
+        let Some(wider) = self.unify_elements(&ty, &of, span)? else {
             return error(span, format!("{of} is assigned to an element of a list of {ty}"));
         };
         let elements = self.convert_elements(elements, &ty, &wider, span)?;
@@ -271,9 +316,10 @@ impl<'a> Tracer<'a> {
         if self.store.holds_frozen_list() {
             return error(span, "this cannot be changed: a variable may hold this list, too");
         }
+        self.check_rows(span)?;
         let changed = self.updated(inner, index, value, span)?;
         let Value::Elements(elements, ty) = changed else { return Ok(()) };
-        let row = self.new_list(elements, ty);
+        let row = Value::List(self.store.cell("list", None, Value::Elements(elements, ty)));
         let (of, at) = (self.expr(outer)?, self.expr_index(at)?);
         self.set_index(&of, outer, &at, row, span)
     }

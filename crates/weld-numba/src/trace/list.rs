@@ -11,6 +11,9 @@ use crate::types::Ty;
 use crate::value::Value;
 use std::rc::Rc;
 
+/// Why a list in a list may not be changed.
+const ROWS_SHARED: &str = "this cannot be changed: a list may be an element of two lists, or of one twice";
+
 /// Literals grow up to this length.
 const LITERAL_MAX: usize = 256;
 
@@ -18,6 +21,40 @@ const LITERAL_MAX: usize = 256;
 const ROOM_MIN: i64 = 16;
 
 impl<'a> Tracer<'a> {
+    /// A copy of a list, or of a part of one: its elements belong to both.
+    pub(super) fn copied_list(&mut self, elements: Expr, ty: Ty, span: Span) -> Res<Value<'a>> {
+        if ty.holds_list() {
+            self.share_rows(span)?;
+        }
+        Ok(self.new_list(elements, ty))
+    }
+
+    /// A list has become an element of a second list, or of one twice.
+    fn share_rows(&mut self, span: Span) -> Res<()> {
+        if self.rows.are_swapped {
+            return Ok(());
+        }
+        self.rows.are_shared = true;
+        match self.rows.changed_in_loop.filter(|_| !self.place.loops.is_empty()) {
+            Some(at) => {
+                let error = weld_core::diag::Diagnostic::ty(span, ROWS_SHARED);
+                Err(error.with_label(at, "it is changed here").into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a list that is an element of a list may be changed there.
+    pub(super) fn check_rows(&mut self, span: Span) -> Res<()> {
+        if self.rows.are_shared {
+            return error(span, ROWS_SHARED);
+        }
+        if !self.place.loops.is_empty() {
+            self.rows.changed_in_loop = Some(span);
+        }
+        Ok(())
+    }
+
     /// A new list.
     pub(super) fn new_list(&mut self, elements: Expr, ty: Ty) -> Value<'a> {
         let elements = match &elements.kind {
@@ -49,17 +86,26 @@ impl<'a> Tracer<'a> {
 
     /// A value that becomes an element. What it is of must not change afterwards.
     pub(super) fn element(&mut self, value: &Value<'a>, ty: &Ty, span: Span) -> Res<Expr> {
-        self.store_in_list(value);
+        self.store_in_list(value, span)?;
         let e = self.coerced(value, ty, span)?;
         Ok(self.bind("element", e))
     }
 
-    fn store_in_list(&mut self, value: &Value<'a>) {
+    fn store_in_list(&mut self, value: &Value<'a>, span: Span) -> Res<()> {
         match value {
-            Value::List(cell) | Value::Object(cell, _) => self.store.freeze(*cell, STORED),
-            Value::Tuple(parts) => parts.iter().for_each(|part| self.store_in_list(part)),
+            Value::List(cell) => {
+                // One from outside of a loop becomes an element in each step.
+                let is_outer = self.place.loops.last().is_some_and(|mark| cell < mark);
+                if is_outer || self.store.frozen(*cell).is_some() {
+                    self.share_rows(span)?;
+                }
+                self.store.freeze(*cell, STORED);
+            }
+            Value::Object(cell, _) => self.store.freeze(*cell, STORED),
+            Value::Tuple(parts) => parts.iter().try_for_each(|part| self.store_in_list(part, span))?,
             _ => {}
         }
+        Ok(())
     }
 
     /// The vector of a list, and the type of its elements.
@@ -67,9 +113,12 @@ impl<'a> Tracer<'a> {
         self.reads.insert(cell);
         match self.store.get(cell).clone() {
             Value::Elements(e, ty) => {
-                let e = self.bind("list", e);
-                self.store.set(cell, Value::Elements(e.clone(), ty.clone()));
-                Ok((e, ty))
+                let list = self.bind("list", e.clone());
+                // What has its name already stays as it is: loops carry what is set in them.
+                if !list.same_as(&e) {
+                    self.store.set(cell, Value::Elements(list.clone(), ty.clone()));
+                }
+                Ok((list, ty))
             }
             Value::Buffer(buffer, length, ty) => {
                 let e = self.bind("list", build::slice(buffer, build::i64(0), length));
@@ -172,7 +221,10 @@ impl<'a> Tracer<'a> {
         let data = match values {
             Value::List(other) => {
                 let (elements, ty) = self.elements(*other, span)?;
-                self.new_list(elements, ty)
+                if ty == Ty::Unknown {
+                    return Ok(());
+                }
+                self.copied_list(elements, ty, span)?
             }
             other => other.clone(),
         };
@@ -206,7 +258,7 @@ impl<'a> Tracer<'a> {
         let both = copied(self.flow.names(), b, first);
         let both = self.bind("joined", build::result(both));
         Ok(match ty {
-            Ty::List(element) => self.new_list(both, (*element).clone()),
+            Ty::List(element) => self.copied_list(both, (*element).clone(), span)?,
             ty => Value::Data(both, ty),
         })
     }
@@ -226,7 +278,7 @@ impl<'a> Tracer<'a> {
             },
         );
         let list = self.bind("list", build::result(repeated.at(span)));
-        Ok(self.new_list(list, ty))
+        self.copied_list(list, ty, span)
     }
 
     /// Whether some value of an iterable passes (`wanted`), or all do: `any`, `all`, `in`.

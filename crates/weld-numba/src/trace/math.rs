@@ -13,6 +13,12 @@ use crate::value::{Const, Value};
 /// Powers by known exponents up to this one are products.
 const PRODUCT_MAX: i64 = 64;
 
+/// `round` goes up to so many digits, whose power of ten is a float.
+const DIGITS_MAX: i64 = 22;
+
+/// Floats from here on are whole numbers.
+const WHOLE_FROM: f64 = 4_503_599_627_370_496.0;
+
 impl<'a> Tracer<'a> {
     pub(super) fn power(&mut self, kind: ScalarKind, a: &Value<'a>, b: &Value<'a>, span: Span) -> Res<Value<'a>> {
         let (Some(x), Some(y)) = (a.data(), b.data()) else { return error(span, "`**` needs numbers") };
@@ -131,18 +137,28 @@ impl<'a> Tracer<'a> {
             "cos" => UnaryOp::Cos,
             "tan" => UnaryOp::Tan,
             "tanh" => UnaryOp::Tanh,
+            "log10" => UnaryOp::Log10,
+            "asin" => UnaryOp::Asin,
+            "acos" => UnaryOp::Acos,
+            "atan" => UnaryOp::Atan,
+            "sinh" => UnaryOp::Sinh,
+            "cosh" => UnaryOp::Cosh,
             _ => UnaryOp::Erf,
         };
         let domain = match name {
             "sqrt" => Some(build::not(build::lt(x.clone(), zero))),
-            "log" => Some(build::not(build::le(x.clone(), zero))),
+            "log" | "log10" => Some(build::not(build::le(x.clone(), zero))),
+            "asin" | "acos" => {
+                let one = build::number(x.ty.as_scalar().unwrap_or(ScalarKind::F64), 1);
+                Some(build::not(build::gt(build::unary(UnaryOp::Abs, x.clone()), one)))
+            }
             _ => None,
         };
         if let Some(domain) = domain {
             self.require(domain, "ValueError", "math domain error", Vec::new(), span);
         }
         let value = self.bind(name, build::unary(op, x.clone()).at(span));
-        if name == "exp" {
+        if matches!(name, "exp" | "sinh" | "cosh") {
             let is_fine = build::or(is_finite(&value), build::not(is_finite(&x)));
             self.require(is_fine, "OverflowError", "math range error", Vec::new(), span);
         }
@@ -181,6 +197,83 @@ impl<'a> Tracer<'a> {
         let fits = build::and(is_above, build::lt(whole.clone(), build::f64(limit)));
         self.require(fits, "OverflowError", "the number does not fit Int64", Vec::new(), span);
         Ok(self.scalar(build::cast(whole, ScalarKind::I64).at(span)))
+    }
+
+    /// `isnan(x)`, `isinf(x)`, `isfinite(x)`.
+    pub(super) fn float_kind(&mut self, name: &str, value: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        let x = self.float_of(value, name, span)?;
+        let is_nan = build::ne(x.clone(), x.clone());
+        Ok(self.scalar(match name {
+            "isnan" => is_nan,
+            "isinf" => build::not(build::or(is_nan, is_finite(&x))),
+            _ => is_finite(&x),
+        }))
+    }
+
+    /// `round(x, digits)`: to the nearest decimal, of two to the even one, by the exact value of `x` as CPython does.
+    ///
+    /// `x * 10^n` is rounded and half of it an error away at most; where the rounded product is a half, the sign of that error,
+    /// which a product of split factors gives exactly, says on which side the true one is.
+    pub(super) fn rounded_to(&mut self, value: &Value<'a>, digits: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        let kind = match self.try_type(value) {
+            Some(Ty::Scalar(kind)) if kind.is_float() => kind,
+            Some(Ty::Scalar(_)) if digits.const_int().is_some_and(|digits| digits >= 0) => {
+                return self.rounded("round", value, span);
+            }
+            Some(Ty::Scalar(_)) => {
+                return error(span, "unsupported: `round` of an integer to a power of ten");
+            }
+            _ => return error(span, format!("TypeError: `round` needs a number, found {}", self.described(value))),
+        };
+        let x = self.float_of(value, "round", span)?;
+        let x = self.bind("x", build::cast(x, ScalarKind::F64));
+        let digits = self.index_of(digits, span)?;
+        let most = build::i64(DIGITS_MAX);
+        let size = self.bind("size", build::max(digits.clone(), build::sub(build::i64(0), digits.clone())));
+        let message = format!("`round` to {{0}} digits: at most {DIGITS_MAX}");
+        self.require(build::le(size.clone(), most.clone()), "ValueError", &message, vec![digits.clone()], span);
+        let powers = (0..=DIGITS_MAX).map(|power| build::f64(format!("1e{power}").parse().unwrap_or(f64::INFINITY)));
+        let powers = build::vector(weld_core::ty::Type::Scalar(ScalarKind::F64), powers);
+        let power = self.bind("power", build::lookup(powers, build::min(size, most)));
+        let is_up = self.bind("is_up", build::ge(digits, build::i64(0)));
+        let (product, quotient) = (build::mul(x.clone(), power.clone()), build::div(x.clone(), power.clone()));
+        let scaled = self.bind("scaled", build::select(is_up.clone(), product, quotient));
+        // How far the true value is above the rounded one: of the product its error, of the quotient what is left of `x`.
+        let factor = self.bind("factor", build::select(is_up.clone(), x.clone(), scaled.clone()));
+        let product = self.bind("product", build::mul(factor.clone(), power.clone()));
+        let low = self.product_error(&factor, &power, &product);
+        let rest = build::sub(build::sub(x.clone(), product), low.clone());
+        let above = self.bind("above", build::select(is_up.clone(), low, rest));
+        let floor = self.bind("floor", build::unary(UnaryOp::Floor, scaled.clone()));
+        let part = build::sub(scaled.clone(), floor.clone());
+        let (zero, one) = (build::f64(0.0), build::f64(1.0));
+        let is_half = self.bind("is_half", build::eq(part, build::f64(0.5)));
+        let even = half_even(self, scaled.clone());
+        let up = build::add(floor.clone(), one);
+        let of_half = build::select(build::gt(above.clone(), zero.clone()), up, floor);
+        let is_off = build::and(is_half, build::ne(above, zero));
+        let whole = self.bind("whole", build::select(is_off, of_half, even));
+        let result = build::select(is_up, build::div(whole.clone(), power.clone()), build::mul(whole.clone(), power));
+        // A zero keeps the sign.
+        let signed = build::select(build::eq(whole, build::f64(0.0)), build::mul(x.clone(), build::f64(0.0)), result);
+        let is_small = build::lt(build::unary(UnaryOp::Abs, scaled), build::f64(WHOLE_FROM));
+        let rounded = self.bind("rounded", build::select(is_small, signed, x));
+        Ok(self.scalar(build::cast(rounded, kind)))
+    }
+
+    /// What the rounded product of two numbers is too small by: Dekker's product.
+    fn product_error(&mut self, a: &Expr, b: &Expr, product: &Expr) -> Expr {
+        let mut split = |x: &Expr| {
+            let scaled = self.bind("scaled", build::mul(x.clone(), build::f64(134_217_729.0)));
+            let high = self.bind("high", build::sub(scaled.clone(), build::sub(scaled, x.clone())));
+            let low = self.bind("low", build::sub(x.clone(), high.clone()));
+            (high, low)
+        };
+        let ((a_high, a_low), (b_high, b_low)) = (split(a), split(b));
+        let error = build::sub(build::mul(a_high.clone(), b_high.clone()), product.clone());
+        let error = build::add(error, build::mul(a_high, b_low.clone()));
+        let error = build::add(error, build::mul(a_low.clone(), b_high));
+        self.bind("error", build::add(error, build::mul(a_low, b_low)))
     }
 
     /// `abs(x)`.

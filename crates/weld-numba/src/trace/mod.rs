@@ -24,7 +24,9 @@ mod pull;
 mod raise;
 mod repeat;
 mod rules;
+mod sequence;
 mod stmt;
+mod text;
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -40,9 +42,10 @@ use crate::module::{Def, Module};
 use crate::names::{Known, Uses};
 use crate::store::{CellId, FrameId, Store};
 use crate::types::Ty;
-use crate::value::Value;
+use crate::value::{Raised, Value};
 
 pub(crate) use entry::{Entry, function};
+pub(crate) use pattern::is_builtin_trait;
 
 /// The cell of the jump that is under way.
 const EXIT: CellId = 0;
@@ -63,19 +66,33 @@ pub(crate) struct Tracer<'a> {
     store: Store<'a>,
     frames: Vec<Frame<'a>>,
     sources: Sources,
-    place: Place,
+    place: Place<'a>,
     spent: Spent,
+    rows: Rows,
     /// The lists whose elements were looked at, for loops that may only append.
     reads: BTreeSet<CellId>,
     /// The lists that something was appended to.
     appends: BTreeSet<CellId>,
+    /// What each handler may catch, by the cell of its exception's number.
+    raised: HashMap<CellId, Vec<Raised>>,
     /// The functions that Weld texts stand for, by the address of the `def`.
     generated: HashMap<*const weld_pysyntax::Function, Arc<weld_frontend::Function>>,
 }
 
+/// What is known of the lists that are elements of lists.
+#[derive(Default)]
+struct Rows {
+    /// One may be an element twice, or of two lists: it cannot be changed where it lies.
+    are_shared: bool,
+    /// Where one was changed in a loop that is being compiled.
+    changed_in_loop: Option<Span>,
+    /// Elements change places, which shares none.
+    are_swapped: bool,
+}
+
 /// Where the tracer is.
 #[derive(Default)]
-struct Place {
+struct Place<'a> {
     frame: FrameId,
     /// Innermost last.
     handlers: Vec<Vec<Handler>>,
@@ -83,6 +100,8 @@ struct Place {
     pending: Vec<Label>,
     /// For each loop around, the cells that are its body's own: from this one on.
     loops: Vec<CellId>,
+    /// The exceptions that are being handled, innermost last.
+    caught: Vec<Value<'a>>,
     /// The conversions of the program that are being made.
     converting: Vec<*const weld_pysyntax::Function>,
     /// A typing rule is run: what it raises is an error of types.
@@ -95,6 +114,8 @@ struct Handler {
     /// None: every exception.
     class: Option<Arc<str>>,
     label: Label,
+    /// Where what it catches is kept, if it says it again: the cell of the exception's number.
+    cause: Option<CellId>,
 }
 
 /// What the program has cost so far.
@@ -234,6 +255,8 @@ impl<'a> Tracer<'a> {
             place: Place { frame, ..Place::default() },
             spent: Spent::default(),
             reads: BTreeSet::new(),
+            rows: Rows::default(),
+            raised: HashMap::new(),
             appends: BTreeSet::new(),
             generated: HashMap::new(),
         }
@@ -325,6 +348,7 @@ impl<'a> Tracer<'a> {
             Value::Type(ty) => format!("the type {ty}"),
             Value::Trait(of) => format!("the trait {}", of.name),
             Value::Exception(class, _) => format!("the exception {class}"),
+            Value::Caught(..) => "an exception".into(),
             Value::Tuple(parts) => {
                 let parts: Vec<String> = parts.iter().map(|part| self.described(part)).collect();
                 format!("({})", parts.join(", "))

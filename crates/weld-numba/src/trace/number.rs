@@ -11,8 +11,8 @@ use crate::types::Ty;
 use crate::value::{Const, Value, literal_int};
 
 /// The special methods of an operator: of its left operand, and of its right one.
-fn special(op: BinaryOp) -> Option<(&'static str, &'static str)> {
-    Some(match op {
+fn special(op: BinaryOp) -> (&'static str, &'static str) {
+    match op {
         BinaryOp::Add => ("__add__", "__radd__"),
         BinaryOp::Sub => ("__sub__", "__rsub__"),
         BinaryOp::Mul => ("__mul__", "__rmul__"),
@@ -20,19 +20,23 @@ fn special(op: BinaryOp) -> Option<(&'static str, &'static str)> {
         BinaryOp::FloorDiv => ("__floordiv__", "__rfloordiv__"),
         BinaryOp::Mod => ("__mod__", "__rmod__"),
         BinaryOp::Pow => ("__pow__", "__rpow__"),
-        _ => return None,
-    })
+        BinaryOp::BitAnd => ("__and__", "__rand__"),
+        BinaryOp::BitOr => ("__or__", "__ror__"),
+        BinaryOp::BitXor => ("__xor__", "__rxor__"),
+        BinaryOp::ShiftLeft => ("__lshift__", "__rlshift__"),
+        BinaryOp::ShiftRight => ("__rshift__", "__rrshift__"),
+        BinaryOp::MatMul => ("__matmul__", "__rmatmul__"),
+    }
 }
 
 impl<'a> Tracer<'a> {
     pub(super) fn binary(&mut self, op: BinaryOp, a: &Value<'a>, b: &Value<'a>, span: Span) -> Res<Value<'a>> {
-        if let Some((left, right)) = special(op) {
-            if self.has_method(a, left) {
-                return self.call_method(a, left, vec![b.clone()], span);
-            }
-            if self.has_method(b, right) {
-                return self.call_method(b, right, vec![a.clone()], span);
-            }
+        let (left, right) = special(op);
+        if self.has_method(a, left) {
+            return self.call_method(a, left, vec![b.clone()], span);
+        }
+        if self.has_method(b, right) {
+            return self.call_method(b, right, vec![a.clone()], span);
         }
         if let (Value::Const(x), Value::Const(y)) = (a, b)
             && let Some(known) = fold(op, x, y)
@@ -42,11 +46,30 @@ impl<'a> Tracer<'a> {
         match (op, a, b) {
             (BinaryOp::Add, Value::Tuple(x), Value::Tuple(y)) => Ok(Value::tuple(x.iter().chain(y.iter()).cloned())),
             (BinaryOp::Add, Value::List(_), Value::List(_)) => self.concatenated(a, b, span),
+            (BinaryOp::Mul, Value::Tuple(parts), times) | (BinaryOp::Mul, times, Value::Tuple(parts)) => {
+                let Some(times) = times.const_int() else {
+                    return error(span, "a tuple is repeated a number of times that is known when compiled");
+                };
+                let times = usize::try_from(times).unwrap_or(0);
+                self.spent.calls += times.saturating_mul(parts.len());
+                if self.spent.calls > self.limits.instances {
+                    return error(span, "the tuple is too long");
+                }
+                Ok(Value::tuple((0..times).flat_map(|_| parts.iter().cloned()).collect::<Vec<_>>()))
+            }
             (BinaryOp::Mul, Value::List(list), times) | (BinaryOp::Mul, times, Value::List(list)) => {
                 self.repeated(*list, times, span)
             }
             _ => match (self.try_type(a), self.try_type(b)) {
                 (Some(Ty::Str), Some(Ty::Str)) if op == BinaryOp::Add => self.concatenated(a, b, span),
+                (Some(Ty::Str), Some(y)) if op == BinaryOp::Mul && y.number().is_some() => {
+                    let text = a.data().unwrap_or_else(|| build::bytes(*b""));
+                    self.repeated_text(text, b, span)
+                }
+                (Some(x), Some(Ty::Str)) if op == BinaryOp::Mul && x.number().is_some() => {
+                    let text = b.data().unwrap_or_else(|| build::bytes(*b""));
+                    self.repeated_text(text, a, span)
+                }
                 (Some(x), Some(y)) if x.number().is_some() && y.number().is_some() => self.numbers(op, a, b, span),
                 (Some(Ty::Scalar(ScalarKind::Bool)), Some(Ty::Scalar(ScalarKind::Bool))) if is_bits(op) => {
                     let (Some(x), Some(y)) = (a.data(), b.data()) else {
@@ -93,6 +116,9 @@ impl<'a> Tracer<'a> {
             BinaryOp::Mul => build::mul(x, y),
             BinaryOp::Div => return self.divided(x, y, span),
             BinaryOp::FloorDiv | BinaryOp::Mod => return self.floored(op, x, y, span),
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if kind.is_integer() => {
+                return self.shifted(op, (kind, x), b, span);
+            }
             _ if is_bits(op) && kind.is_integer() => bits(op, x, y),
             _ => return self.no_operator(op.text(), a, b, span),
         };
@@ -126,6 +152,47 @@ impl<'a> Tracer<'a> {
         let holds = build::eq(build::cast(narrow.clone(), ScalarKind::I128), wide);
         self.require(holds, "OverflowError", "integer overflow", Vec::new(), span);
         Ok(Value::scalar(narrow))
+    }
+
+    /// `x << n`, `x >> n`: products and floored quotients of powers of two.
+    fn shifted(&mut self, op: BinaryOp, (kind, x): (ScalarKind, Expr), by: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        if kind == ScalarKind::U64 {
+            return error(span, format!("unsupported: `{}` of UInt64", op.text()));
+        }
+        let by = self.index_of(by, span)?;
+        let is_fine = match literal_int(&by) {
+            Some(known) => build::bool(known >= 0),
+            None => build::ge(by.clone(), build::i64(0)),
+        };
+        self.require(is_fine, "ValueError", "negative shift count", Vec::new(), span);
+        // A power of two that fits, twice: more than 63 bits are all of a number.
+        const MOST: i64 = 62;
+        let most = || build::i64(MOST);
+        let first = match literal_int(&by) {
+            Some(known) => build::i64(known.clamp(0, MOST)),
+            None => build::max(build::min(by.clone(), most()), build::i64(0)),
+        };
+        let second = match literal_int(&by) {
+            Some(known) => build::i64((known - known.clamp(0, MOST)).clamp(0, MOST)),
+            None => build::min(build::max(build::sub(by, most()), build::i64(0)), most()),
+        };
+        let mut value = self.scalar(build::cast(x, ScalarKind::I64));
+        for part in [first, second] {
+            if literal_int(&part) == Some(0) {
+                continue;
+            }
+            let part = match literal_int(&part) {
+                Some(known) => Value::int(known),
+                None => self.scalar(part),
+            };
+            let factor = self.binary(BinaryOp::Pow, &Value::int(2), &part, span)?;
+            let op = if op == BinaryOp::ShiftLeft { BinaryOp::Mul } else { BinaryOp::FloorDiv };
+            value = self.binary(op, &value, &factor, span)?;
+        }
+        match kind {
+            ScalarKind::I64 => Ok(value),
+            kind => self.cast(&value, &Ty::Scalar(kind), span),
+        }
     }
 
     fn divided(&mut self, x: Expr, y: Expr, span: Span) -> Res<Value<'a>> {
@@ -222,6 +289,12 @@ impl<'a> Tracer<'a> {
             (UnaryOp::Neg, Value::Const(Const::Float(known))) => return Ok(Value::Const(Const::Float(-known))),
             (UnaryOp::Neg, _) if self.has_method(value, "__neg__") => {
                 return self.call_method(value, "__neg__", Vec::new(), span);
+            }
+            (UnaryOp::Pos, _) if self.has_method(value, "__pos__") => {
+                return self.call_method(value, "__pos__", Vec::new(), span);
+            }
+            (UnaryOp::Invert, _) if self.has_method(value, "__invert__") => {
+                return self.call_method(value, "__invert__", Vec::new(), span);
             }
             _ => {}
         }

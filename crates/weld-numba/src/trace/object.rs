@@ -160,8 +160,13 @@ impl<'a> Tracer<'a> {
                     };
                 }
                 let class = self.class_of(ty);
-                if class.methods.contains_key(name) {
-                    return Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone())));
+                match class.methods.get(name).map(|methods| methods[0].is_property) {
+                    Some(true) => return self.call_method(of, name, Vec::new(), span),
+                    Some(false) => return Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone()))),
+                    None => {}
+                }
+                if let Some(constant) = class.constants.get(name) {
+                    return self.within(0, |tracer| tracer.expr(constant));
                 }
                 let param = class.params.iter().position(|(param, _)| param == name);
                 match param.map(|index| &ty.args[index]) {
@@ -171,6 +176,16 @@ impl<'a> Tracer<'a> {
                 }
             }
             Value::List(_) | Value::Stream(_) => {
+                Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone())))
+            }
+            Value::Callable(Callable::Class(class, _)) => {
+                let class = self.module.classes[*class].clone();
+                match class.constants.get(name) {
+                    Some(constant) => self.within(0, |tracer| tracer.expr(constant)),
+                    None => error(span, format!("AttributeError: the class `{}` has no constant `{name}`", class.name)),
+                }
+            }
+            other if self.try_type(other) == Some(Ty::Str) => {
                 Ok(Value::Callable(Callable::Method(Rc::new(of.clone()), name.clone())))
             }
             other => {
@@ -224,7 +239,13 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         match of {
-            Value::List(cell) => self.list_method(*cell, name, args, span),
+            Value::List(cell) => self.list_method(*cell, name, args, keywords, span),
+            _ if self.try_type(of) == Some(Ty::Str) => match keywords.first() {
+                Some((keyword, _)) => {
+                    error(span, format!("TypeError: `{name}` of a string takes no argument `{keyword}`"))
+                }
+                None => self.text_method(of, name, &args, span),
+            },
             Value::Stream(_) if name == "__next__" && args.is_empty() => self.next(of, span),
             Value::Stream(_) if name == "__iter__" && args.is_empty() => Ok(of.clone()),
             _ => match self.methods(of, name) {
@@ -278,30 +299,36 @@ impl<'a> Tracer<'a> {
     }
 
     /// The methods of lists.
-    fn list_method(&mut self, cell: CellId, name: &str, args: Vec<Value<'a>>, span: Span) -> Res<Value<'a>> {
-        match (name, &args[..]) {
-            ("append", [value]) => {
-                self.append(cell, &value.clone().variable(), span)?;
-                Ok(Value::None)
-            }
-            ("extend", [values]) => {
-                self.extend(cell, values, span)?;
-                Ok(Value::None)
-            }
-            ("copy", []) => {
-                let (elements, ty) = self.elements(cell, span)?;
-                Ok(self.new_list(elements, ty))
-            }
-            ("pop", []) => self.pop(cell, span),
-            ("append" | "extend" | "copy" | "pop", _) => {
+    fn list_method(
+        &mut self,
+        cell: CellId,
+        name: &str,
+        args: Vec<Value<'a>>,
+        keywords: Keywords<'a>,
+        span: Span,
+    ) -> Res<Value<'a>> {
+        const NAMES: [&str; 11] =
+            ["append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "copy", "count", "index"];
+        if let Some((keyword, _)) = keywords.first()
+            && name != "sort"
+        {
+            return error(span, format!("TypeError: `{name}` of a list takes no argument `{keyword}`"));
+        }
+        let value = match self.list_reader(cell, name, &args, span)? {
+            None => self.list_changer(cell, name, &args, keywords, span)?,
+            value => value,
+        };
+        match value {
+            Some(value) => Ok(value),
+            None if NAMES.contains(&name) => {
                 error(span, format!("TypeError: `{name}` of a list does not take {} arguments", args.len()))
             }
-            _ => error(span, format!("unsupported: the method `{name}` of lists")),
+            None => error(span, format!("unsupported: the method `{name}` of lists")),
         }
     }
 
     /// `xs.pop()`.
-    fn pop(&mut self, cell: CellId, span: Span) -> Res<Value<'a>> {
+    pub(super) fn pop(&mut self, cell: CellId, span: Span) -> Res<Value<'a>> {
         use weld_core::ir::build;
         self.check_change(cell, span)?;
         let (elements, length, ty) = self.buffer(cell, span)?;

@@ -413,7 +413,7 @@ impl<'a> Tracer<'a> {
     }
 }
 
-pub(super) fn is_builtin_trait(name: &str) -> bool {
+pub(crate) fn is_builtin_trait(name: &str) -> bool {
     matches!(
         name,
         "Number"

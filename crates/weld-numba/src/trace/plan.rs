@@ -129,13 +129,9 @@ impl<'a> Tracer<'a> {
                     _ => Plan::Object(a.clone(), Vec::new()),
                 }
             }
-            (Value::Elements(_, a), Value::Elements(_, b)) => {
-                Plan::Elements(self.unified(join, Some(a), Some(b), Ty::list)?)
-            }
+            (Value::Elements(_, a), Value::Elements(_, b)) => Plan::Elements(self.widest(join, a, b)?),
             (Value::Buffer(.., a), Value::Buffer(.., b) | Value::Elements(_, b))
-            | (Value::Elements(_, a), Value::Buffer(.., b)) => {
-                Plan::Buffer(self.unified(join, Some(a), Some(b), Ty::list)?)
-            }
+            | (Value::Elements(_, a), Value::Buffer(.., b)) => Plan::Buffer(self.widest(join, a, b)?),
             (Value::Builder(a, t), Value::Builder(..)) => Plan::Builder(a.ty.clone(), t.clone()),
             _ => {
                 let (x, y) = (self.try_type(a), self.try_type(b));
@@ -176,23 +172,37 @@ impl<'a> Tracer<'a> {
         match (self.unify(&x, &y, join.span)?, &x) {
             (Some(Ty::List(element)), Ty::List(_)) => Ok((*element).clone()),
             (Some(ty), _) => Ok(ty),
-            (None, _) => error(join.span, format!("`{}` is {x} on one path and {y} on another", join.name)),
+            (None, _) => error(join.span, format!("{} is {x} on one path and {y} on another", quoted(join.name))),
+        }
+    }
+
+    /// The type of the elements of one list that has these on its paths: they go to the wider one, as when they are appended.
+    fn widest(&mut self, join: &Join<'_, 'a>, a: &Ty, b: &Ty) -> Res<Ty> {
+        match self.unify_elements(a, b, join.span)? {
+            Some(ty) => Ok(ty),
+            None => error(join.span, format!("{} is [{a}] on one path and [{b}] on another", quoted(join.name))),
+        }
+    }
+
+    /// What the elements of a list are unified to, which may be lists of the same list.
+    pub(super) fn unify_elements(&mut self, a: &Ty, b: &Ty, span: Span) -> Res<Option<Ty>> {
+        match (self.unify(a, b, span)?, a, b) {
+            (None, Ty::List(a), Ty::List(b)) => Ok(self.unify_elements(a, b, span)?.map(Ty::list)),
+            (ty, ..) => Ok(ty),
         }
     }
 
     fn no_join<T>(&mut self, join: &Join<'_, 'a>, a: &Value<'a>, b: &Value<'a>) -> Res<T> {
+        let name = quoted(join.name);
         let message = match (a, b) {
             (Value::Callable(_), Value::Callable(_)) => {
-                format!(
-                    "`{}` is one function on one path and another on another: functions are chosen when compiled",
-                    join.name
-                )
+                format!("{name} is one function on one path and another on another: functions are chosen when compiled")
             }
             (Value::Stream(_), Value::Stream(_)) => {
-                format!("the generator escapes: `{}` is one on one path and another on another", join.name)
+                format!("the generator escapes: {name} is one on one path and another on another")
             }
             _ => {
-                format!("`{}` is {} on one path and {} on another", join.name, self.described(a), self.described(b))
+                format!("{name} is {} on one path and {} on another", self.described(a), self.described(b))
             }
         };
         error(join.span, message)
@@ -299,4 +309,9 @@ impl<'a> Tracer<'a> {
     fn take_all(&mut self, plans: &[Plan<'a>], name: &str, from: &mut impl Iterator<Item = Expr>) -> Vec<Value<'a>> {
         plans.iter().map(|plan| self.take(plan, name, from)).collect()
     }
+}
+
+/// What is joined, for messages: a variable in quotes, anything else as it is described.
+fn quoted(name: &str) -> String {
+    if name.contains(' ') { name.to_owned() } else { format!("`{name}`") }
 }

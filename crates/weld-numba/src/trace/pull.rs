@@ -51,9 +51,9 @@ impl<'a> Tracer<'a> {
                 }
                 _ => return error(span, "internal error: a stream has no length"),
             },
-            other => match other.data() {
-                Some(text) => build::intrinsic(Intrinsic::CharLength, [text]),
-                None => return error(span, format!("TypeError: {} has no length", self.described(other))),
+            other => match (self.try_type(other), other.data()) {
+                (Some(Ty::Str), Some(text)) => build::intrinsic(Intrinsic::CharLength, [text]),
+                _ => return error(span, format!("TypeError: {} has no length", self.described(other))),
             },
         };
         Ok(self.bind("length", length))
@@ -154,6 +154,37 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// `next(x, default)`.
+    pub(super) fn next_or(&mut self, of: &Value<'a>, default: &Value<'a>, span: Span) -> Res<Value<'a>> {
+        let Value::Stream(stream) = of else {
+            return error(span, format!("unsupported: `next` with a default of {}", self.described(of)));
+        };
+        match (&stream.source, self.store.get(stream.state).clone()) {
+            (Source::Iter(of), position) => {
+                let (of, state) = (of.clone(), stream.state);
+                let position = position.data().unwrap_or_else(|| build::i64(0));
+                let length = self.length_of(&of, span)?;
+                let more = self.bind("more", build::lt(position.clone(), length));
+                let next = |tracer: &mut Self| {
+                    let value = tracer.at(&of, position.clone(), span)?;
+                    let next = tracer.scalar(build::add(position, build::i64(1)));
+                    tracer.store.set(state, next);
+                    Ok(value.variable())
+                };
+                self.choose(more, span, next, |_| Ok(default.clone().variable()))
+            }
+            (_, Value::Tuple(parts)) => self.next_or(&parts[0].clone(), default, span),
+            (source, Value::Const(Const::Bool(false))) if !matches!(source, Source::Range { .. }) => {
+                if self.place.loops.iter().any(|mark| stream.state < *mark) {
+                    return Err(Stop::Materialise(stream.state));
+                }
+                self.materialise(stream.state, span)?;
+                self.next_or(of, default, span)
+            }
+            _ => self.next(of, span),
+        }
+    }
+
     fn next_of(&mut self, of: &Value<'a>, state: CellId, span: Span) -> Res<Value<'a>> {
         let position = self.store.get(state).data().unwrap_or_else(|| build::i64(0));
         let length = self.length_of(of, span)?;
@@ -205,6 +236,15 @@ impl<'a> Tracer<'a> {
     /// Gives tuples of the values of all sources, until one has no more.
     pub(super) fn drive_zip(&mut self, sources: &[Value<'a>], span: Span, sink: &Sink<'a>) -> Res<Completion> {
         let mut sources = sources.to_vec();
+        for (index, source) in sources.iter().enumerate() {
+            let is_same = |other: &Value<'a>| match (source, other) {
+                (Value::Stream(a), Value::Stream(b)) => Rc::ptr_eq(a, b) && !matches!(a.source, Source::Range { .. }),
+                _ => false,
+            };
+            if sources[index + 1..].iter().any(is_same) {
+                return error(span, "unsupported: `zip` of an iterator with itself");
+            }
+        }
         for source in &mut sources {
             if let Value::Tuple(parts) = source {
                 *source = self.list_of(parts.to_vec(), span)?;

@@ -12,7 +12,7 @@ use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, deep, error};
 use crate::decorator::{Decorators, Target};
 use crate::module::{define, is_docstring, with_overload};
 use crate::names::Uses;
-use crate::value::{Callable, Const, Value};
+use crate::value::{Callable, Value};
 
 /// Statements after an `if` of which one side ends go into the other side, up to this depth.
 const INTO_BRANCH_MAX: usize = 200;
@@ -108,6 +108,7 @@ impl<'a> Tracer<'a> {
             _ if is_docstring(stmt) => Ok(Completion::normal()),
             StmtKind::Expr(e) => self.expr_statement(e),
             StmtKind::Assign { targets, value } => {
+                let is_swap = matches!(&targets[..], [target] if permutes(target, value));
                 let value = self.expr(value)?.variable();
                 if let [py::Expr { kind: ExprKind::Name(name), .. }] = &targets[..]
                     && self.is_free(name)
@@ -116,12 +117,15 @@ impl<'a> Tracer<'a> {
                     return Ok(Completion::normal());
                 }
                 targets.iter().for_each(|target| self.declare_target(target));
-                self.guarded(span, |tracer| {
+                self.rows.are_swapped = is_swap;
+                let done = self.guarded(span, |tracer| {
                     for target in targets {
                         tracer.assign(target, value.clone())?;
                     }
                     Ok(Completion::normal())
-                })
+                });
+                self.rows.are_swapped = false;
+                done
             }
             StmtKind::Annotate { target, annotation, value } => {
                 let Some(value) = value else { return Ok(Completion::normal()) };
@@ -226,19 +230,13 @@ impl<'a> Tracer<'a> {
 
     fn assert_statement(&mut self, test: &'a py::Expr, message: Option<&'a py::Expr>) -> Res<Completion> {
         let cond = self.condition(test)?;
-        let text = match message.map(|message| self.expr(message)).transpose()? {
-            None => "".into(),
-            Some(Value::Const(Const::Str(text))) => text,
-            Some(Value::Const(other)) => other.to_string().into(),
-            Some(_) => return error(test.span, "the message of `assert` has to be a literal"),
-        };
+        let (text, values) = message.map(|message| self.message(message)).transpose()?.unwrap_or_default();
         match cond.const_bool() {
             Some(true) => Ok(Completion::normal()),
-            Some(false) => self.raise("AssertionError", &text, test.span),
+            Some(false) => self.raise("AssertionError", &text, values, test.span),
             None => {
                 let holds = cond.data().unwrap_or_else(|| build::bool(true));
-                let text = text.replace('{', "(").replace('}', ")");
-                self.require(holds, "AssertionError", &text, Vec::new(), test.span);
+                self.require(holds, "AssertionError", &text, values, test.span);
                 Ok(Completion::normal())
             }
         }
@@ -256,6 +254,8 @@ impl<'a> Tracer<'a> {
             Some(Value::Callable(Callable::Function(known, _))) if is_overload => with_overload(Some(&known), def)?,
             _ => with_overload(None, def)?,
         };
+        // Defaults are evaluated here; overloads have them evaluated where they are called.
+        let frame = if is_overload { frame } else { self.defaults(&function.params)? };
         self.set_variable(name, Value::Callable(Callable::Function(overloads, frame)));
         Ok(Completion::normal())
     }
@@ -441,6 +441,29 @@ impl<'a> Tracer<'a> {
 
 /// The variable of a frame that holds the labels of its loop; no name of a program.
 const LOOP: &str = "<loop>";
+
+/// Whether an assignment gives the targets each other's values: `xs[i], xs[j] = xs[j], xs[i]`.
+fn permutes(target: &py::Expr, value: &py::Expr) -> bool {
+    let (ExprKind::Tuple(targets), ExprKind::Tuple(values)) = (&target.kind, &value.kind) else { return false };
+    let is_once = |part: &py::Expr| {
+        let count = |among: &[py::Expr]| among.iter().filter(|other| is_alike(part, other)).count();
+        count(targets) == 1 && count(values) == 1
+    };
+    targets.len() == values.len() && targets.iter().all(is_once)
+}
+
+/// Whether two places are written alike.
+fn is_alike(a: &py::Expr, b: &py::Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Name(a), ExprKind::Name(b)) => a == b,
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Attribute(a, x), ExprKind::Attribute(b, y)) => x.name == y.name && is_alike(a, b),
+        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => is_alike(a, b) && is_alike(i, j),
+        (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && is_alike(a, b),
+        (ExprKind::Binary(x, a, c), ExprKind::Binary(y, b, d)) => x == y && is_alike(a, b) && is_alike(c, d),
+        _ => false,
+    }
+}
 
 fn value_span(stmt: &Stmt) -> Span {
     match &stmt.kind {

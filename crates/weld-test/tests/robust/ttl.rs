@@ -1,29 +1,13 @@
-//! Texts that nobody writes: deep, long, cut off, random. Each is accepted or refused with a place, promptly.
-
-use std::time::{Duration, Instant};
+//! The Toy Tensor Language.
 
 use weld_core::diag::Diagnostic;
-use weld_core::ir::verify;
-use weld_frontend::{Function, Language, Library, Options, Request};
+use weld_frontend::Function;
 use weld_ttl::Ttl;
 
+use super::Random;
+
 fn compile(text: &str) -> Result<Function, Vec<Diagnostic>> {
-    let (library, options) = (Library::default(), Options::default());
-    let start = Instant::now();
-    let compiled = Ttl.compile(&Request::new(text, &library, &options));
-    // Far above what any machine needs, far below what a user would call a hang.
-    assert!(start.elapsed() < Duration::from_secs(60));
-    match &compiled {
-        Ok(function) => assert!(verify(&function.program).is_ok()),
-        Err(errors) => {
-            assert!(!errors.is_empty());
-            for error in errors {
-                assert!(!error.message.contains("internal error"), "{error}");
-                assert!(error.span.start <= error.span.end && error.span.end as usize <= text.len(), "{error:?}");
-            }
-        }
-    }
-    compiled
+    super::compile(&Ttl, text, None)
 }
 
 fn refused(text: &str) -> String {
@@ -182,14 +166,5 @@ fn random_texts() {
             }
         }
         let _ = compile(&text.into_iter().collect::<String>());
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
     }
 }
