@@ -48,8 +48,8 @@ pub use literal::literal;
 pub use moved::Numbered;
 pub use output::{RowsReader, Slot, string_buffers_of};
 pub use results::Results;
-pub use types::{List, list, value_type};
-pub use vectors::{ArrayError, from_arrow, to_arrow};
+pub use types::{List, list, plain_type, value_type};
+pub use vectors::{ArrayError, from_arrow, from_columns, to_arrow};
 
 type Result<T, E = ArrowError> = std::result::Result<T, E>;
 

@@ -31,7 +31,7 @@ pub fn fixed_kind(data_type: &DataType) -> Option<ScalarKind> {
 }
 
 /// The Arrow type of a vector of scalars of which nothing else is known.
-pub(crate) fn plain_type(kind: ScalarKind) -> DataType {
+pub fn plain_type(kind: ScalarKind) -> DataType {
     match kind {
         ScalarKind::Bool => DataType::Boolean,
         ScalarKind::I8 => DataType::Int8,

@@ -38,6 +38,15 @@ pub struct ArrayError(String);
 
 /// An array as a vector that shares its memory.
 pub fn from_arrow(array: &dyn Array) -> Result<Value, ArrayError> {
+    read(array, ty::ScalarKind::I8)
+}
+
+/// The same with text and binary as `vec[vec[u8]]`, as columns of rows have it.
+pub fn from_columns(array: &dyn Array) -> Result<Value, ArrayError> {
+    read(array, ty::ScalarKind::U8)
+}
+
+fn read(array: &dyn Array, byte: ty::ScalarKind) -> Result<Value, ArrayError> {
     if array.logical_null_count() > 0 {
         return Err(ArrayError("the array has nulls, Weld's vectors have none".into()));
     }
@@ -52,29 +61,29 @@ pub fn from_arrow(array: &dyn Array) -> Result<Value, ArrayError> {
         }
         DataType::List(_) => {
             let lists = array.as_list::<i32>();
-            vectors(lists.values(), lists.offsets().windows(2).map(|ends| ends[0] as usize..ends[1] as usize))?
+            vectors(lists.values(), lists.offsets().windows(2).map(|ends| ends[0] as usize..ends[1] as usize), byte)?
         }
         DataType::LargeList(_) => {
             let lists = array.as_list::<i64>();
-            vectors(lists.values(), lists.offsets().windows(2).map(|ends| ends[0] as usize..ends[1] as usize))?
+            vectors(lists.values(), lists.offsets().windows(2).map(|ends| ends[0] as usize..ends[1] as usize), byte)?
         }
         DataType::FixedSizeList(_, length) => {
             let (lists, length) = (array.as_fixed_size_list(), *length as usize);
             let first = lists.value_offset(0) as usize;
-            vectors(lists.values(), (0..lists.len()).map(|i| first + i * length..first + (i + 1) * length))?
+            vectors(lists.values(), (0..lists.len()).map(|i| first + i * length..first + (i + 1) * length), byte)?
         }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            from_arrow(&arrow::compute::take(dictionary.values(), dictionary.keys(), None)?)?
+            read(&arrow::compute::take(dictionary.values(), dictionary.keys(), None)?, byte)?
         }
         DataType::Struct(_) => {
             let columns: Result<Vec<Value>, _> =
-                array.as_struct().columns().iter().map(|column| from_arrow(column)).collect();
+                array.as_struct().columns().iter().map(|column| read(column, byte)).collect();
             Value::rows(columns?).ok_or_else(|| ArrayError("a struct array without fields".into()))?
         }
         other => with_bytes!(
             array,
-            values => bytes(array, values)?,
+            values => bytes(array, values, byte)?,
             _ => return Err(ArrayError(format!("arrays of {other} have no Weld type here")))
         ),
     })
@@ -103,7 +112,7 @@ pub(crate) fn vector(kind: ty::ScalarKind, values: &Buffer, len: usize) -> Optio
     })
 }
 
-fn bytes<'a, A: ArrayAccessor>(array: &dyn Array, values: A) -> Result<Value, ArrayError>
+fn bytes<'a, A: ArrayAccessor>(array: &dyn Array, values: A, byte: ty::ScalarKind) -> Result<Value, ArrayError>
 where
     A::Item: AsRef<[u8]> + 'a,
 {
@@ -111,18 +120,22 @@ where
     let views = views.ok_or_else(|| ArrayError("a string of more than 4 GiB".into()))?;
     let words = vec![views.len() as u64, views.as_ptr() as u64];
     let owner: Arc<dyn Any + Send + Sync> = Arc::new((views, make_array(array.to_data())));
-    let ty = ty::Type::vec(ty::Type::vec(ty::Type::Scalar(ty::ScalarKind::I8)));
+    let ty = ty::Type::vec(ty::Type::vec(ty::Type::Scalar(byte)));
     // SAFETY: a vector of byte vectors is its length and its views, which the owner has on the heap; these point into the
     // buffers of the array, which the owner shares.
     Ok(unsafe { Value::from_flat(ty, words, [owner]) })
 }
 
 /// Lists as the ranges of their elements, which follow each other.
-fn vectors(elements: &ArrayRef, ranges: impl Iterator<Item = Range<usize>> + Clone) -> Result<Value, ArrayError> {
+fn vectors(
+    elements: &ArrayRef,
+    ranges: impl Iterator<Item = Range<usize>> + Clone,
+    byte: ty::ScalarKind,
+) -> Result<Value, ArrayError> {
     // What lies outside of the lists may have nulls.
     let start = ranges.clone().next().map_or(0, |range| range.start);
     let end = ranges.clone().last().map_or(0, |range| range.end);
-    let elements = from_arrow(&elements.slice(start, end - start))?;
+    let elements = read(&elements.slice(start, end - start), byte)?;
     Value::vectors(&elements, ranges.map(|range| range.start - start..range.end - start))
         .ok_or_else(|| ArrayError("a list of more than 4 GiB".into()))
 }

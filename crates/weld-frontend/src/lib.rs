@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod aggregate;
 mod args;
 mod call;
 mod data_type;
@@ -36,6 +37,7 @@ mod library;
 mod shape;
 mod source;
 
+pub use aggregate::{Aggregate, Merged};
 pub use args::{Arg, Args, Known, Sizes, missing};
 pub use call::Given;
 pub use data_type::DataType;
@@ -65,6 +67,12 @@ pub trait Language: Sync {
 
     /// Compiles a definition of a text. All parse errors, or all type errors.
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>>;
+
+    /// Compiles the definition as a function of groups of rows, if it is one: the arguments of the request are those of a row.
+    /// `None`: it is a function of its arguments, which [`compile`](Language::compile) compiles.
+    fn aggregate(&self, _: &Request<'_>) -> Result<Option<Aggregate>, Vec<Diagnostic>> {
+        Ok(None)
+    }
 }
 
 /// What is to be compiled.

@@ -1,10 +1,10 @@
 //! The language as the rest of the project sees it: a text in, a function out.
 
 use weld_core::diag::{Diagnostic, Span, shortened};
-use weld_frontend::{Function, Language, Request, Source};
+use weld_frontend::{Aggregate, Function, Language, Request, Source};
 
 use crate::module::{self, Module};
-use crate::trace::{self, Entry};
+use crate::trace::{self, Entry, Maker};
 
 /// Python, the Numba core language.
 #[derive(Clone, Copy, Debug)]
@@ -30,16 +30,31 @@ impl Language for Python {
         let tree = weld_pysyntax::parse(request.text, &limits)?;
         let module = module::collect(&tree)?;
         let entry = entry(&module, request)?;
-        let spans = tree.body.iter().filter_map(|stmt| match &stmt.kind {
-            weld_pysyntax::StmtKind::Function(function) => Some((stmt.span, function.name.name.to_string())),
-            weld_pysyntax::StmtKind::Class(class) => Some((stmt.span, class.name.name.to_string())),
-            _ => None,
-        });
-        let definitions: Vec<(Span, String)> = spans.collect();
-        let name = request.entry.unwrap_or(entry.name());
-        let source = Source::new(name, request.text).with_definitions(definitions);
+        let source = source(&tree, &entry, request);
         trace::function(&module, &entry, request, source, (request.library, limits))
     }
+
+    fn aggregate(&self, request: &Request<'_>) -> Result<Option<Aggregate>, Vec<Diagnostic>> {
+        let limits = request.options.limits;
+        let tree = weld_pysyntax::parse(request.text, &limits)?;
+        let module = module::collect(&tree)?;
+        let entry = entry(&module, request)?;
+        let source = source(&tree, &entry, request);
+        let Entry::Aggregate(index, class) = entry else { return Ok(None) };
+        let context = (request.library, limits);
+        Maker { module: &module, class: (index, class), request, source, context }.aggregate().map(Some)
+    }
+}
+
+/// The text with the places of its definitions.
+fn source(tree: &weld_pysyntax::Module, entry: &Entry<'_>, request: &Request<'_>) -> Source {
+    let spans = tree.body.iter().filter_map(|stmt| match &stmt.kind {
+        weld_pysyntax::StmtKind::Function(function) => Some((stmt.span, function.name.name.to_string())),
+        weld_pysyntax::StmtKind::Class(class) => Some((stmt.span, class.name.name.to_string())),
+        _ => None,
+    });
+    let definitions: Vec<(Span, String)> = spans.collect();
+    Source::new(request.entry.unwrap_or(entry.name()), request.text).with_definitions(definitions)
 }
 
 /// The definition that is called: by name, else the last one.

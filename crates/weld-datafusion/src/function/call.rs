@@ -135,7 +135,7 @@ impl<'a> Call<'a> {
                 Passed::Made(made) => made.inlined(block)?,
                 Passed::Value(value) if is_list(&value.ty) => {
                     let whole = vec![ir::field(value.clone(), 1)];
-                    without_nulls(whole, ir::field(value.clone(), 0), &function.name)
+                    without_nulls(whole, ir::field(value.clone(), 0), function.name())
                 }
                 Passed::Value(value) => value.clone(),
             };
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
         let env = &mut *block.env;
         let value = env.sources.call(&function.function, values, &mut env.names);
         let value = block.share("result", value);
-        let (shape, name) = (function.function.output(), &function.name);
+        let (shape, name) = (function.function.output(), function.name());
         let mut parts = returned(block, value, &shape, function.result(), name, &mut Vec::new())?;
         let no_result = || Unsupported::new(name, "it has no result");
         match (field, function.result()) {
@@ -238,12 +238,12 @@ pub(super) fn kernel(function: &WeldFunction, types: &[DataType], nullable: &[bo
                 value,
                 &function.function.output(),
                 function.result(),
-                &function.name,
+                function.name(),
                 &mut leaves,
             )?;
             Ok(ir::strct(fields))
         })?;
-        let row = guarded(valid.clone(), without_nulls(whole, value, &function.name));
+        let row = guarded(valid.clone(), without_nulls(whole, value, function.name()));
         let row = block.share("row", row.value);
         let mut fields: Vec<Expr> = (0..leaves.len()).map(|index| ir::field(row.clone(), index)).collect();
         fields.extend(valid);

@@ -5,13 +5,15 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result, ScalarValue, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::execution::context::{FunctionFactory, RegisterFunction, SessionState};
-use datafusion::logical_expr::{CreateFunction, Expr, ScalarUDF, Volatility};
-use weld_core::diag;
-use weld_frontend::{Arg, Args, DataType, Function, Known, Language, Library, Options, Request};
+use datafusion::logical_expr::{AggregateUDF, CreateFunction, Expr, ScalarUDF, Volatility};
+use weld_core::diag::{self, Diagnostic};
+use weld_frontend::{Arg, Args, DataType, Known, Language, Library, Options, Param, Request, Shape};
 
+use super::aggregate::{Kernels, WeldAggregate};
 use super::invoke::Codes;
-use super::{WeldFunction, call, types};
-use crate::code::CodeCache;
+use super::{Declared, WeldFunction, call, types};
+use crate::code::{CodeCache, Settings};
+use crate::config::WeldOptions;
 
 /// Makes functions of the languages here; the rest is left to the factory that was there before.
 #[derive(Debug)]
@@ -33,10 +35,7 @@ impl FunctionFactory for WeldFunctionFactory {
         let named = statement.params.language.as_ref().map(|language| language.value.clone());
         let language = named.as_deref().and_then(weld_languages::by_name);
         match (language, &self.others, named) {
-            (Some(language), _, _) => {
-                let function = create(state, &statement, language, &self.cache)?;
-                Ok(RegisterFunction::Scalar(Arc::new(ScalarUDF::new_from_impl(function))))
-            }
+            (Some(language), _, _) => create(state, &statement, language, &self.cache),
             (None, Some(others), _) => others.create(state, statement).await,
             (None, None, named) => {
                 let names: Vec<&str> = weld_languages::all().iter().map(|language| language.names()[0]).collect();
@@ -53,7 +52,7 @@ fn create(
     statement: &CreateFunction,
     language: &'static dyn Language,
     cache: &Weak<CodeCache>,
-) -> Result<WeldFunction> {
+) -> Result<RegisterFunction> {
     let name = &statement.name;
     if !statement.or_replace && is_known(state, name) {
         return plan_err!("a function {name} exists; CREATE OR REPLACE FUNCTION replaces it");
@@ -81,26 +80,39 @@ fn create(
         returns: Some(&returns),
         ..Request::new(&text, &library, &options)
     };
-    let function = language
-        .compile(&request)
-        .map_err(|errors| DataFusionError::Plan(diag::render(&errors, &text, name).trim_end().to_owned()))?;
-    check(name, &function, &args, &returns)?;
+    let wrong =
+        |errors: Vec<Diagnostic>| DataFusionError::Plan(diag::render(&errors, &text, name).trim_end().to_owned());
     let volatility = statement.params.behavior.unwrap_or(Volatility::Immutable);
     let params = declared.iter().map(|declared| declared.data_type.clone()).collect();
+    let declared = Declared::new(name.clone(), params, result.clone(), volatility);
     let pool = Arc::clone(&state.runtime_env().memory_pool);
+    if let Some(aggregate) = language.aggregate(&request).map_err(wrong)? {
+        if is_scalar(state, name) {
+            return plan_err!("{name} is called for each row; DROP FUNCTION drops it before an aggregate has its name");
+        }
+        check(name, &aggregate.params, &aggregate.finish.result, (&args, &returns))?;
+        let aggregate = Arc::new(aggregate);
+        let code = (Weak::clone(cache), Settings::of(&WeldOptions::of(state.config_options())));
+        let kernels = Kernels::new(name.clone(), Arc::clone(&aggregate), result.clone(), code, pool);
+        kernels.check().map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
+        let function = WeldAggregate::new(declared, aggregate, kernels);
+        return Ok(RegisterFunction::Aggregate(Arc::new(AggregateUDF::new_from_impl(function))));
+    }
+    let function = language.compile(&request).map_err(wrong)?;
+    check(name, &function.params, &function.output(), (&args, &returns))?;
     let codes = Codes::new(Arc::clone(&function.source), Weak::clone(cache), pool);
-    let function = WeldFunction::new(name.clone(), params, result.clone(), volatility, Arc::new(function), codes);
+    let function = WeldFunction::new(declared, Arc::new(function), codes);
     // What the pipelines cannot pass or return is refused here, not in queries.
     call::check(&function).map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
-    Ok(function)
+    Ok(RegisterFunction::Scalar(Arc::new(ScalarUDF::new_from_impl(function))))
 }
 
 /// A language may leave it to the edge to compare its types with those declared.
-fn check(name: &str, function: &Function, args: &[Arg], returns: &DataType) -> Result<()> {
-    if function.params.len() != args.len() {
-        return plan_err!("{name} is declared with {} arguments, its text has {}", args.len(), function.params.len());
+fn check(name: &str, params: &[Param], result: &Shape, (args, returns): (&[Arg], &DataType)) -> Result<()> {
+    if params.len() != args.len() {
+        return plan_err!("{name} is declared with {} arguments, its text has {}", args.len(), params.len());
     }
-    for (param, arg) in function.params.iter().zip(args) {
+    for (param, arg) in params.iter().zip(args) {
         if let Known::Type(declared) = &arg.known {
             param
                 .shape
@@ -108,7 +120,7 @@ fn check(name: &str, function: &Function, args: &[Arg], returns: &DataType) -> R
                 .map_err(|message| plan_datafusion_err!("{name}: `{}`: {message}", param.name))?;
         }
     }
-    function.output().fits(returns).map_err(|message| plan_datafusion_err!("{name}: the result: {message}"))
+    result.fits(returns).map_err(|message| plan_datafusion_err!("{name}: the result: {message}"))
 }
 
 /// What stands after AS.
@@ -129,6 +141,12 @@ fn is_known(state: &SessionState, name: &str) -> bool {
             || state.window_functions().contains_key(name)
     };
     is_known(name) || is_known(&lower)
+}
+
+/// Whether calls of the name reach a function of rows, whatever aggregate has it too.
+fn is_scalar(state: &SessionState, name: &str) -> bool {
+    let functions = state.scalar_functions();
+    functions.contains_key(name) || functions.contains_key(&name.to_lowercase())
 }
 
 /// The functions of the session that texts may call.

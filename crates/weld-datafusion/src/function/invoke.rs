@@ -106,7 +106,7 @@ fn constant(arg: &ColumnarValue) -> Option<ScalarValue> {
 }
 
 fn too_long(function: &WeldFunction) -> DataFusionError {
-    let name = &function.name;
+    let name = function.name();
     exec_datafusion_err!("{name}: a call with constants was stopped after {CONSTANT_SECONDS} s")
 }
 
@@ -132,7 +132,7 @@ fn run(
     let inputs: Vec<usize> = (0..arrays.len()).collect();
     let batch = RecordBatch::try_new(Arc::clone(&compiled.schema), arrays)?;
     let columns = BatchColumns::new(&batch, &inputs)?;
-    let memory = QueryMemory::of(&function.code.pool, &function.name, Pressure::Fails);
+    let memory = QueryMemory::of(&function.code.pool, function.name(), Pressure::Fails);
     let context = Arc::new(Context::new(Arc::clone(&memory) as _, cancel));
     let checked = |error| located(error, &compiled.kernel.source);
     let mut stream = compiled.code.compiled.stream(context, Vec::new()).map_err(checked)?;
@@ -159,7 +159,7 @@ fn compiled(function: &WeldFunction, arguments: Arguments, settings: Settings) -
     if let Some(compiled) = known().get(&key) {
         return Ok(Arc::clone(compiled));
     }
-    let name = &function.name;
+    let name = function.name();
     let kernel = call::kernel(function, &key.0.types, &key.0.nullable)
         .map_err(|unsupported| exec_datafusion_err!("{name}: {unsupported}"))?;
     let code = key.1.compile(&kernel.program, 0, None).map_err(|error| exec_datafusion_err!("{name}: {error}"))?;

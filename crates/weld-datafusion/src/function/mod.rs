@@ -9,6 +9,7 @@
 //! expressions ([`call`]); anywhere else, and with `weld.enabled = false`, [`invoke`] runs the same lowering as a projection
 //! of the arguments. A NULL argument gives NULL, without evaluating the function.
 
+pub(crate) mod aggregate;
 pub(crate) mod call;
 pub(crate) mod factory;
 mod invoke;
@@ -28,9 +29,9 @@ use weld_frontend::Function;
 
 use crate::stoppable::may_run_long;
 
-/// A function of a session.
+/// What CREATE FUNCTION says of a function.
 #[derive(Clone, Debug)]
-pub(crate) struct WeldFunction {
+pub(crate) struct Declared {
     /// As it was written.
     name: String,
     /// The name in lower case, which is how calls are looked up, and as written: either drops the function.
@@ -38,32 +39,56 @@ pub(crate) struct WeldFunction {
     params: Vec<DataType>,
     result: DataType,
     signature: Signature,
+}
+
+impl Declared {
+    fn new(name: String, params: Vec<DataType>, result: DataType, volatility: Volatility) -> Declared {
+        let signature = match params.is_empty() {
+            true => Signature::nullary(volatility),
+            false => Signature::user_defined(volatility),
+        };
+        let aliases = vec![name.to_lowercase(), name.clone()];
+        Declared { name, aliases, params, result, signature }
+    }
+
+    /// The types that arguments of these types are converted to.
+    fn coerced(&self, found: &[DataType]) -> Result<Vec<DataType>> {
+        let Declared { name, params, .. } = self;
+        if found.len() != params.len() {
+            return plan_err!("{name} takes {} arguments, not {}", params.len(), found.len());
+        }
+        for (position, (found, declared)) in found.iter().zip(params).enumerate() {
+            if !types::coerces(found, declared) {
+                return plan_err!("{name}: argument {} is {declared}, not {found}", position + 1);
+            }
+        }
+        Ok(found.iter().zip(params).map(|(found, declared)| types::passed(found, declared)).collect())
+    }
+}
+
+/// A function of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct WeldFunction {
+    declared: Declared,
     pub(crate) function: Arc<Function>,
     may_run_long: bool,
     code: Arc<invoke::Codes>,
 }
 
 impl WeldFunction {
-    fn new(
-        name: String,
-        params: Vec<DataType>,
-        result: DataType,
-        volatility: Volatility,
-        function: Arc<Function>,
-        code: invoke::Codes,
-    ) -> WeldFunction {
-        let signature = match params.is_empty() {
-            true => Signature::nullary(volatility),
-            false => Signature::user_defined(volatility),
-        };
-        let aliases = vec![name.to_lowercase(), name.clone()];
+    fn new(declared: Declared, function: Arc<Function>, code: invoke::Codes) -> WeldFunction {
         let may_run_long = may_run_long(&function.program.body);
-        WeldFunction { name, aliases, params, result, signature, function, may_run_long, code: Arc::new(code) }
+        WeldFunction { declared, function, may_run_long, code: Arc::new(code) }
+    }
+
+    /// The function's name, as it was written.
+    pub(crate) fn name(&self) -> &str {
+        &self.declared.name
     }
 
     /// The SQL types of the parameters.
     pub(crate) fn params(&self) -> &[DataType] {
-        &self.params
+        &self.declared.params
     }
 
     /// Whether a call may take much longer than passing its arguments.
@@ -73,13 +98,13 @@ impl WeldFunction {
 
     /// The SQL type of the result.
     pub(crate) fn result(&self) -> &DataType {
-        &self.result
+        &self.declared.result
     }
 }
 
 impl PartialEq for WeldFunction {
     fn eq(&self, other: &WeldFunction) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.function, &other.function)
+        self.name() == other.name() && Arc::ptr_eq(&self.function, &other.function)
     }
 }
 
@@ -87,31 +112,31 @@ impl Eq for WeldFunction {}
 
 impl Hash for WeldFunction {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
+        self.name().hash(state);
         Arc::as_ptr(&self.function).hash(state);
     }
 }
 
 impl ScalarUDFImpl for WeldFunction {
     fn name(&self) -> &str {
-        &self.name
+        self.name()
     }
 
     fn aliases(&self) -> &[String] {
-        &self.aliases
+        &self.declared.aliases
     }
 
     fn signature(&self) -> &Signature {
-        &self.signature
+        &self.declared.signature
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.result.clone())
+        Ok(self.declared.result.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(&self.name, self.result.clone(), nullable)))
+        Ok(Arc::new(Field::new(self.name(), self.result().clone(), nullable)))
     }
 
     fn is_strict(&self) -> bool {
@@ -119,15 +144,7 @@ impl ScalarUDFImpl for WeldFunction {
     }
 
     fn coerce_types(&self, found: &[DataType]) -> Result<Vec<DataType>> {
-        if found.len() != self.params.len() {
-            return plan_err!("{} takes {} arguments, not {}", self.name, self.params.len(), found.len());
-        }
-        for (position, (found, declared)) in found.iter().zip(&self.params).enumerate() {
-            if !types::coerces(found, declared) {
-                return plan_err!("{}: argument {} is {declared}, not {found}", self.name, position + 1);
-            }
-        }
-        Ok(found.iter().zip(&self.params).map(|(found, declared)| types::passed(found, declared)).collect())
+        self.declared.coerced(found)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -24,6 +24,8 @@ use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{Intrinsic, MergeOp};
 use weld_core::ty::{ScalarKind, Type};
 
+use crate::function::aggregate::WeldAggregate;
+
 use super::accumulated::{Accumulated, AccumulatedCall, Arguments};
 use super::expr::{Scope, lower};
 use super::grouping_sets::GroupingSets;
@@ -61,7 +63,7 @@ pub(super) struct Call {
     pub(super) output: Range<usize>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Function {
     Count,
     Sum,
@@ -74,6 +76,8 @@ pub(super) enum Function {
     Or,
     Xor,
     Statistic(Statistic),
+    /// A user's, which builders can have.
+    Written(Box<WeldAggregate>),
 }
 
 impl Aggregate {
@@ -422,7 +426,7 @@ impl Aggregate {
                 true => output.state(state),
                 false => {
                     let result_type = self.output.field(call.output.start).data_type();
-                    vec![output.result(block, call.function, state, result_type)?]
+                    vec![output.result(block, &call.function, state, result_type)?]
                 }
             };
             columns.extend(call.output.clone().zip(made));
@@ -464,8 +468,8 @@ fn keys_of(e: &Expr, nullable: &[bool], single: bool) -> Vec<Sql> {
     nullable.iter().enumerate().map(|(index, nullable)| Sql::load(part(index), *nullable)).collect()
 }
 
-/// The built-in function that this is; a user's may have any name.
-fn builtin(function: &AggregateUDF) -> Option<Function> {
+/// The function that this is, by what it is: a user's may have any name.
+fn known(function: &AggregateUDF) -> Option<Function> {
     // One type stands for the three bitwise functions.
     if *function == *functions_aggregate::bit_and_or_xor::bit_and_udaf() {
         return Some(Function::And);
@@ -480,6 +484,9 @@ fn builtin(function: &AggregateUDF) -> Option<Function> {
         return Some(Function::Statistic(statistic));
     }
     let function = function.inner();
+    if let Some(written) = function.downcast_ref::<WeldAggregate>().filter(|written| written.merged().is_some()) {
+        return Some(Function::Written(Box::new(written.clone())));
+    }
     Some(match () {
         () if function.is::<functions_aggregate::count::Count>() => Function::Count,
         () if function.is::<functions_aggregate::sum::Sum>() => Function::Sum,
@@ -494,17 +501,18 @@ fn builtin(function: &AggregateUDF) -> Option<Function> {
 
 /// Whether the states and the result of values that are there are there too.
 pub(crate) fn gives_values(call: &AggregateFunctionExpr) -> bool {
-    !call.is_distinct() && builtin(call.fun()).is_some_and(|function| !matches!(function, Function::Statistic(_)))
+    !call.is_distinct()
+        && known(call.fun()).is_some_and(|function| !matches!(function, Function::Statistic(_) | Function::Written(_)))
 }
 
 impl Call {
     fn of(call: &AggregateFunctionExpr, grouped: bool) -> Result<Call> {
         let no = |why: &str| Err(Unsupported::new(call.name(), why));
-        let Some(function) = builtin(call.fun()) else { return no("no lowering for this aggregate function") };
+        let Some(function) = known(call.fun()) else { return no("no lowering for this aggregate function") };
         if call.is_distinct() {
             return no("DISTINCT inside an aggregate");
         }
-        if !call.order_bys().is_empty() {
+        if !call.order_bys().is_empty() && !matches!(function, Function::Written(_)) {
             return no("an ordered aggregate");
         }
         if grouped && function == Function::Statistic(Statistic::Correlation) {

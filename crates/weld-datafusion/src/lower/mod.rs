@@ -217,6 +217,17 @@ impl Env {
         ir::var(sym, ty)
     }
 
+    /// A parameter that is passed whole.
+    pub(crate) fn whole(&mut self, name: &str, ty: Type) -> Expr {
+        self.param(name, ty, false)
+    }
+
+    /// The program of these parameters, and the texts of the functions in it.
+    pub(crate) fn program(self, body: Expr) -> (Program, Arc<Source>) {
+        let Env { names, params, sources, .. } = self;
+        (Program { params, body, names }, sources.finish())
+    }
+
     /// The parameter for an expression without columns; one for all its occurrences.
     pub(crate) fn scalar(&mut self, expr: &Arc<dyn PhysicalExpr>, ty: Type, nullable: bool) -> Sql {
         let is_same = |arg: &Arg| matches!(arg, Arg::Scalar { expr: known, .. } if known == expr);

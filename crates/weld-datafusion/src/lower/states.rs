@@ -12,6 +12,7 @@ use super::aggregate::{Call, Function};
 use super::expr::{Scope, can_fail, lower};
 use super::types::power_of_ten;
 use super::{Block, Result, Sql, Unsupported};
+use crate::function::aggregate::WeldAggregate;
 
 /// DataFusion sums decimals of more digits in 256 bits to average them.
 const AVG_DIGITS_MAX: u8 = 25;
@@ -30,6 +31,8 @@ enum State {
     Moments,
     /// Whether there was any value.
     Any,
+    /// A field of a user's state; the address of its program.
+    Written(usize, usize),
 }
 
 /// The fields of a group's state, and what each row merges into them.
@@ -88,6 +91,7 @@ impl States {
             (MergeOp::All(ReduceOp::Min), Some(kind)) => identity(kind, true),
             (MergeOp::All(ReduceOp::Max), Some(kind)) => identity(kind, false),
             (MergeOp::All(ReduceOp::BitAnd), Some(kind)) => all_ones(kind),
+            (MergeOp::All(ReduceOp::Mul), Some(kind)) => ir::number(kind, 1),
             (MergeOp::Struct(op @ (StructOp::Least | StructOp::Greatest)), _) => absent(ty, *op == StructOp::Least),
             _ => ir::zero(ty),
         };
@@ -134,7 +138,7 @@ impl States {
             return Ok(Output { function: Function::Avg, count: count.value, any: None, ..sum });
         }
         let row = Row::of(block, scope, call, merges, whole)?;
-        match call.function {
+        match &call.function {
             Function::Count => self.add_count(&row),
             Function::Statistic(statistic) => {
                 let moments = statistic.merged(&row.args, row.counts.as_ref(), merges)?;
@@ -143,8 +147,42 @@ impl States {
             }
             Function::Sum | Function::Avg => self.add_sum(&row),
             Function::Min | Function::Max => self.add_extreme(block, &row),
-            Function::And | Function::Or | Function::Xor => self.add_bits(call.function, &row),
+            Function::And | Function::Or | Function::Xor => self.add_bits(call.function.clone(), &row),
+            Function::Written(written) => self.add_written(block, &row, written),
         }
+    }
+
+    /// What a row, or a state, gives for each field of a user's state, if it counts; else what its operator leaves out.
+    fn add_written(&mut self, block: &mut Block<'_>, row: &Row<'_>, written: &WeldAggregate) -> Result<Output> {
+        let none = || Unsupported::new(written.name(), "no builder has it");
+        let merged = written.merged().ok_or_else(none)?;
+        let initial = merged.initial().ok_or_else(none)?;
+        let args: Vec<Expr> = row.args.iter().map(|arg| arg.value.clone()).collect();
+        let given = match row.merges {
+            true => ir::strct(args),
+            false => {
+                let env = &mut *block.env;
+                env.sources.call(&merged.row, args, &mut env.names)
+            }
+        };
+        if given.ty != initial.ty {
+            return Err(Unsupported::new(written.name(), format!("{} in place of {}", given.ty, initial.ty)));
+        }
+        let given = match &row.counts {
+            Some(counts) => ir::if_(counts.clone(), given, initial),
+            None => given,
+        };
+        let given = block.share("given", given);
+        let address = std::ptr::from_ref(merged).addr();
+        // One after the other, also where another call has them already.
+        let mut first = None;
+        for (index, (_, op)) in merged.fields.iter().enumerate() {
+            let field = ir::field(given.clone(), index);
+            let slot = self.slot_of(State::Written(address, index), row, MergeOp::All(*op), field);
+            first.get_or_insert(slot);
+        }
+        let first = first.ok_or_else(none)?;
+        Ok(Output { any: self.any_of(row), ..row.output(first) })
     }
 
     fn add_count(&mut self, row: &Row<'_>) -> Result<Output> {
@@ -160,7 +198,7 @@ impl States {
 
     fn add_sum(&mut self, row: &Row<'_>) -> Result<Output> {
         let (arg, arg_type, kind) = row.scalar()?;
-        let sum_kind = match (row.call.function, kind) {
+        let sum_kind = match (&row.call.function, kind) {
             (_, ScalarKind::Bool) => return Err(Unsupported::new("aggregate", "of the type Boolean")),
             (Function::Sum, _) if matches!(arg_type, DataType::Decimal32(..)) => ScalarKind::I32,
             (_, ScalarKind::I128) => ScalarKind::I128,
@@ -310,7 +348,7 @@ impl<'a> Row<'a> {
     /// An output of one field.
     fn output(&self, value: usize) -> Output {
         Output {
-            function: self.call.function,
+            function: self.call.function.clone(),
             value,
             any: None,
             count: 0,
@@ -428,10 +466,22 @@ impl Output {
         Sql { value, valid: Some(any) }
     }
 
+    /// The fields of a user's state, null where there was no row.
+    fn written(&self, written: &WeldAggregate, state: &Expr) -> Vec<Sql> {
+        let fields = written.merged().map_or(0, |merged| merged.fields.len());
+        let field = |index| Sql {
+            value: ir::field(state.clone(), self.value + index),
+            valid: self.any.map(|any| ir::field(state.clone(), any)),
+        };
+        (0..fields).map(field).collect()
+    }
+
     /// The columns of DataFusion's intermediate state.
     pub(super) fn state(&self, state: &Expr) -> Vec<Sql> {
-        if let Function::Statistic(statistic) = self.function {
-            return statistic.state(&ir::field(state.clone(), self.value));
+        match &self.function {
+            Function::Statistic(statistic) => return statistic.state(&ir::field(state.clone(), self.value)),
+            Function::Written(written) => return self.written(written, state),
+            _ => {}
         }
         if self.function != Function::Avg {
             return vec![self.value(state)];
@@ -446,14 +496,22 @@ impl Output {
     pub(super) fn result(
         &self,
         block: &mut Block<'_>,
-        function: Function,
+        function: &Function,
         state: &Expr,
         result_type: &DataType,
     ) -> Result<Sql> {
-        if let Function::Statistic(statistic) = function {
-            return statistic.result(block, &ir::field(state.clone(), self.value), self.whole);
+        match function {
+            Function::Statistic(statistic) => {
+                return statistic.result(block, &ir::field(state.clone(), self.value), self.whole);
+            }
+            Function::Written(written) => {
+                let fields = self.written(written, state);
+                let valid = fields.first().and_then(|field| field.valid.clone());
+                return written.result_of(block, fields.into_iter().map(|field| field.value), valid);
+            }
+            _ => {}
         }
-        if function != Function::Avg {
+        if *function != Function::Avg {
             return Ok(self.value(state));
         }
         let count = ir::field(state.clone(), self.count);

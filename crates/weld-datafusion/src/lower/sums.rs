@@ -35,7 +35,7 @@ struct Moved {
 
 impl Moved {
     fn of(call: &Call, input: &SchemaRef) -> Option<Moved> {
-        let (Function::Sum, [arg]) = (call.function, &call.args[..]) else { return None };
+        let (Function::Sum, [arg]) = (&call.function, &call.args[..]) else { return None };
         if !matches!(arg.data_type(input), Ok(DataType::Int64)) {
             return None;
         }

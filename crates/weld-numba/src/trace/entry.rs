@@ -8,10 +8,9 @@ use weld_core::ir::{Expr, build};
 use weld_frontend::{Arg, DataType, Function, Known, Library, Limits, Request, Source, Sources, missing};
 
 use super::pattern::Binds;
-use super::{Completion, Res, Sink, Stop, Tracer, error};
+use super::{Res, Stop, Tracer, error};
 use crate::module::{Class, Def, Module, Overloads};
 use crate::signature::{SigTy, Signature, parse_type};
-use crate::stream::Source as StreamSource;
 use crate::types::Ty;
 use crate::value::{Callable, Value};
 
@@ -45,9 +44,9 @@ impl<'a> Entry<'a> {
 }
 
 /// A parameter of the entry.
-struct Param {
-    name: String,
-    ty: Ty,
+pub(super) struct Param {
+    pub(super) name: String,
+    pub(super) ty: Ty,
 }
 
 /// Compiles a definition.
@@ -83,7 +82,7 @@ pub(crate) fn function<'a>(
     Ok(function.typed(ty.to_string()).taking(written).at(entry.span()))
 }
 
-fn error_of(stop: Stop, entry: Span) -> Diagnostic {
+pub(super) fn error_of(stop: Stop, entry: Span) -> Diagnostic {
     match stop {
         Stop::Error(error) => *error,
         Stop::Refused(text) => Diagnostic::ty(entry, text),
@@ -93,7 +92,7 @@ fn error_of(stop: Stop, entry: Span) -> Diagnostic {
 
 impl<'a> Tracer<'a> {
     /// The parameters in the order of the text, and which of them each argument is for.
-    fn params(
+    pub(super) fn params(
         &mut self,
         entry: &Entry<'a>,
         request: &Request<'_>,
@@ -223,9 +222,7 @@ impl<'a> Tracer<'a> {
         let place = entry.span();
         let mut args = Vec::new();
         for (param, variable) in params.iter().zip(variables) {
-            let value = self.value_of(variable.clone(), &param.ty);
-            self.freeze_argument(&value);
-            args.push((Arc::from(&*param.name), value));
+            args.push((Arc::from(&*param.name), self.argument(param, variable)));
         }
         let value = match entry {
             Entry::Function(overloads) => {
@@ -234,6 +231,18 @@ impl<'a> Tracer<'a> {
             }
             Entry::Aggregate(index, class) => self.aggregate(*index, class, args, place),
         };
+        self.given(value, returns, place)
+    }
+
+    /// An argument, which may not be changed.
+    pub(super) fn argument(&mut self, param: &Param, variable: &Expr) -> Value<'a> {
+        let value = self.value_of(variable.clone(), &param.ty);
+        self.freeze_argument(&value);
+        value
+    }
+
+    /// What is given to the caller, and its type.
+    pub(super) fn given(&mut self, value: Res<Value<'a>>, returns: Option<&DataType>, place: Span) -> Res<(Expr, Ty)> {
         let value = match value {
             // A function that always raises gives nothing.
             Err(Stop::Exit(done)) if done.diverges() => Value::None,
@@ -283,9 +292,7 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         for method in ["step", "merge", "result"] {
-            if !class.methods.contains_key(method) {
-                return error(span, format!("the aggregate `{}` has no method `{method}`", class.name));
-            }
+            self.check_method(class, method, span)?;
         }
         let lists: Vec<Value<'a>> = args.into_iter().map(|(_, value)| value).collect();
         for list in &lists {
@@ -300,19 +307,7 @@ impl<'a> Tracer<'a> {
         }
         self.check_lengths(&lists, span)?;
         let object = self.construct(index, &[], Vec::new(), Vec::new(), span)?;
-        let state = object.clone();
-        let rows =
-            if lists.len() == 1 { lists[0].clone() } else { self.stream(StreamSource::Zip(lists.clone()), span) };
-        let is_one = lists.len() == 1;
-        let sink: Sink<'a> = Rc::new(move |tracer, row| {
-            let row = match &row {
-                Value::Tuple(parts) if !is_one => parts.to_vec(),
-                _ => vec![row],
-            };
-            tracer.call_method(&state, "step", row, span)?;
-            Ok(Completion::normal())
-        });
-        self.drive(&rows, span, &sink)?;
+        self.step_over(&object, lists, span)?;
         self.call_method(&object, "result", Vec::new(), span)
     }
 

@@ -5,6 +5,7 @@
 //! the types of what it changes settle ([`repeat`]). A jump (`return`, `break`, a caught exception) sets the cell [`EXIT`] to its
 //! label; what follows runs if it is zero.
 
+mod aggregate;
 mod assign;
 mod branch;
 mod builtin;
@@ -44,6 +45,7 @@ use crate::store::{CellId, FrameId, Store};
 use crate::types::Ty;
 use crate::value::{Raised, Value};
 
+pub(crate) use aggregate::Maker;
 pub(crate) use entry::{Entry, function};
 pub(crate) use pattern::is_builtin_trait;
 

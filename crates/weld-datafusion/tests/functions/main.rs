@@ -1,6 +1,9 @@
 //! Functions of the languages in SQL: in compiled pipelines and outside, with Weld on and off.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod aggregates;
 
 use std::sync::Arc;
 
