@@ -16,6 +16,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use weld_core::ir::{Expr, build as ir};
@@ -28,29 +29,25 @@ use super::{Block, Env, Result, Sql, Unsupported, size};
 /// The expressions that were taken out: columns that follow those of the input.
 pub(crate) struct Foreign {
     columns: usize,
-    fields: Vec<FieldRef>,
+    schema: Schema,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl Foreign {
     pub(crate) fn new(input: &Schema) -> Foreign {
-        Foreign { columns: input.fields().len(), fields: input.fields().to_vec(), exprs: Vec::new() }
+        Foreign { columns: input.fields().len(), schema: Schema::new(input.fields().clone()), exprs: Vec::new() }
     }
 
     /// Whether errors come in the same order as before. What was taken out is evaluated first, so an error of it would come
     /// before those of the `others`, in which its columns stand for it.
     pub(crate) fn keeps_errors<'a>(&self, others: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> bool {
-        let (input, schema) = (Schema::new(Fields::from(self.fields[..self.columns].to_vec())), self.schema());
-        !self.exprs.iter().any(|expr| may_fail(&input, expr)) || !others.into_iter().any(|expr| may_fail(&schema, expr))
+        let may_fail = |expr: &Arc<dyn PhysicalExpr>| may_fail(&self.schema, expr);
+        !self.exprs.iter().any(may_fail) || !others.into_iter().any(may_fail)
     }
 
     /// What DataFusion has to evaluate.
     pub(crate) fn exprs(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.exprs
-    }
-
-    fn schema(&self) -> Schema {
-        Schema::new(Fields::from(self.fields.clone()))
     }
 
     /// `expr` as an expression that lowers, over the input and what was taken out.
@@ -60,17 +57,19 @@ impl Foreign {
     }
 
     fn take_part(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        if lowers(&self.schema(), expr).is_ok() {
+        if lowers(&self.schema, expr).is_ok() {
             return Ok(Arc::clone(expr));
         }
         let known = self.exprs.len();
         if let Some(expr) = self.take_children(expr)
-            && lowers(&self.schema(), &expr).is_ok()
+            && lowers(&self.schema, &expr).is_ok()
         {
             return Ok(expr);
         }
-        self.exprs.truncate(known);
-        self.fields.truncate(self.columns + known);
+        if self.exprs.len() > known {
+            self.exprs.truncate(known);
+            self.schema = Schema::new(Fields::from(&self.schema.fields()[..self.columns + known]));
+        }
         self.add(expr)
     }
 
@@ -89,8 +88,7 @@ impl Foreign {
         if expr.is::<Column>() || DynamicFilterTracking::classify(expr).contains_dynamic_filter() {
             return Err(unsupported("no lowering for this expression"));
         }
-        let schema = Schema::new(Fields::from(self.fields[..self.columns].to_vec()));
-        let field = expr.return_field(&schema).map_err(|error| Unsupported::new(expr, error))?;
+        let field = expr.return_field(&self.schema).map_err(|error| Unsupported::new(expr, error))?;
         // Lists are passed to functions; other types without a value have no reader here.
         if list(field.data_type()).is_none() {
             value_type(field.data_type())?;
@@ -103,7 +101,8 @@ impl Foreign {
         let name = expr.to_string();
         if known.is_none() {
             self.exprs.push(Arc::clone(expr));
-            self.fields.push(Arc::new(field.as_ref().clone().with_name(&name)));
+            let field: FieldRef = Arc::new(field.as_ref().clone().with_name(&name));
+            self.schema = Schema::new(self.schema.fields().iter().cloned().chain([field]).collect::<Fields>());
         }
         Ok(Arc::new(Column::new(&name, self.columns + index)))
     }
@@ -136,10 +135,13 @@ pub(crate) fn lowers(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<()
 fn lowered(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr> {
     size::check([expr])?;
     let mut env = Env::default();
-    let mut columns = Vec::new();
-    for field in schema.fields() {
-        let stored = ir::param(&mut env.names, "column", field_type(field));
-        columns.push(Some(Sql::load(stored, field.is_nullable())));
+    // Tables may have thousands of columns, and queries an expression for each of them.
+    let mut columns = vec![None; schema.fields().len()];
+    for column in collect_columns(expr) {
+        if let Some(field) = schema.fields().get(column.index()) {
+            let stored = ir::param(&mut env.names, "column", field_type(field));
+            columns[column.index()] = Some(Sql::load(stored, field.is_nullable()));
+        }
     }
     let scope = Scope { schema, columns: &columns };
     Block::new(&mut env).nested(|block| {
