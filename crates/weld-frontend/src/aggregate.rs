@@ -312,7 +312,8 @@ fn extreme(op: BinaryOp, sides: &[Value; 2], chosen: &Value, other: &Value, span
     let [a, b] = sides;
     // Which of the compared ones is taken where the comparison holds.
     let takes_left = same(chosen, a) && same(other, b);
-    if !takes_left && !(same(chosen, b) && same(other, a)) {
+    let takes_right = same(chosen, b) && same(other, a);
+    if !(takes_left || takes_right) {
         return None;
     }
     let op = match (op, takes_left) {
