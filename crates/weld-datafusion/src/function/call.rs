@@ -197,11 +197,11 @@ pub(super) struct RowKernel {
     pub(super) nullable: bool,
 }
 
-/// `types` are those of the arguments, lists of any length perhaps where the parameters' are of a fixed one.
-pub(super) fn kernel(function: &WeldFunction, types: &[DataType], nullable: &[bool]) -> Result<RowKernel> {
+/// `types` are those of the arguments' columns, lists of any length perhaps where the parameters' are of a fixed one.
+pub(super) fn kernel(function: &WeldFunction, given: &[DataType], nullable: &[bool]) -> Result<RowKernel> {
     let field =
         |(index, (ty, nullable)): (usize, (&DataType, &bool))| Field::new(format!("c{index}"), ty.clone(), *nullable);
-    let mut fields: Vec<Field> = types.iter().zip(nullable).enumerate().map(field).collect();
+    let mut fields: Vec<Field> = given.iter().zip(nullable).enumerate().map(field).collect();
     let arguments = fields.len();
     if fields.is_empty() {
         fields.push(Field::new("rows", DataType::Boolean, false));
@@ -223,12 +223,13 @@ pub(super) fn kernel(function: &WeldFunction, types: &[DataType], nullable: &[bo
         let loads: Vec<Sql> = loads.collect();
         let valid = loads.iter().filter_map(|sql| sql.valid.clone()).reduce(ir::and);
         let valid = valid.map(|valid| block.share("valid", valid));
-        let lists = function.params().iter().filter(|ty| list(ty).is_some()).count();
+        let lists = given.iter().filter(|ty| list(ty).is_some()).count();
         let whole = (0..lists).map(|index| ir::field(ir::field(r.clone(), arguments + index), 1)).collect();
         let value = block.nested(|inner| {
             let mut values = Vec::with_capacity(arguments);
-            for ((sql, param), ty) in loads.into_iter().zip(&function.function.params).zip(function.params()) {
-                values.push(nested::passed(inner, sql.value, &param.shape, ty, &param.name)?);
+            let mut columns = loads.into_iter().map(|sql| sql.value);
+            for (param, ty) in function.function.params.iter().zip(function.params()) {
+                values.push(nested::passed_columns(inner, &mut columns, &param.shape, ty, &param.name)?);
             }
             let env = &mut *inner.env;
             let value = env.sources.call(&function.function, values, &mut env.names);
@@ -256,5 +257,6 @@ pub(super) fn kernel(function: &WeldFunction, types: &[DataType], nullable: &[bo
 
 /// Whether the function can be called at all.
 pub(super) fn check(function: &WeldFunction) -> Result<()> {
-    kernel(function, function.params(), &vec![true; function.params().len()]).map(|_| ())
+    let types: Vec<DataType> = function.params().iter().flat_map(nested::column_types).collect();
+    kernel(function, &types, &vec![true; types.len()]).map(|_| ())
 }

@@ -21,7 +21,7 @@ use weld_frontend::Source;
 use weld_runtime::Context;
 
 use super::call::RowKernel;
-use super::{WeldFunction, call};
+use super::{WeldFunction, call, nested};
 use crate::code::{Code, CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::memory::{Pressure, QueryMemory, located};
@@ -77,7 +77,10 @@ struct Compiled {
 pub(super) fn invoke(function: &WeldFunction, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
     let constants: Option<Vec<ScalarValue>> = args.args.iter().map(constant).collect();
     let rows = if constants.is_some() { 1 } else { args.number_rows };
-    let arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<_>>()?;
+    let mut arrays = Vec::with_capacity(args.args.len());
+    for (arg, declared) in args.args.iter().zip(function.params()) {
+        nested::add_columns(&nested::converted(&arg.to_array(rows)?, declared)?, function.name(), &mut arrays)?;
+    }
     let settings = Settings::of(&WeldOptions::of(&args.config_options));
     let Some(constants) = constants else {
         return Ok(ColumnarValue::Array(run(function, arrays, rows, settings, stoppable::flag())?));

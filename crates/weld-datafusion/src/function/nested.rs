@@ -1,6 +1,12 @@
-//! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat vector.
+//! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat vector. A struct
+//! is passed as a column for each of its fields, those of structs in it too.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray, BooleanArray, StructArray};
+use arrow::compute::{CastOptions, cast_with_options, nullif};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result as QueryResult, exec_err};
 use weld_arrow::List;
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
@@ -10,6 +16,84 @@ use weld_frontend::{Array, Shape};
 use crate::lower::lists::{list, sizes};
 use crate::lower::types::value_type;
 use crate::lower::{Block, Result, Unsupported};
+
+use super::types;
+
+/// The types of the columns that an argument is passed as.
+pub(super) fn column_types(ty: &DataType) -> Vec<DataType> {
+    match ty {
+        DataType::Struct(fields) => fields.iter().flat_map(|field| column_types(field.data_type())).collect(),
+        other => vec![other.clone()],
+    }
+}
+
+/// A struct with its fields, by their places, of the declared types; they are null where it is. Anything else has its type already.
+pub(super) fn converted(array: &ArrayRef, declared: &DataType) -> QueryResult<ArrayRef> {
+    let (Some(rows), DataType::Struct(fields)) = (array.as_struct_opt(), declared) else {
+        return Ok(Arc::clone(array));
+    };
+    let absent = rows.nulls().map(|nulls| BooleanArray::new(!nulls.inner(), None));
+    let mut columns = Vec::with_capacity(fields.len());
+    for (column, field) in rows.columns().iter().zip(fields) {
+        let column = match &absent {
+            Some(absent) => nullif(column, absent)?,
+            None => Arc::clone(column),
+        };
+        let wanted = types::passed(column.data_type(), field.data_type());
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        columns.push(match column.data_type() {
+            DataType::Struct(_) => converted(&column, field.data_type())?,
+            found if *found == wanted => column,
+            _ => cast_with_options(&column, &wanted, &options)?,
+        });
+    }
+    let field = |(field, column): (&Arc<Field>, &ArrayRef)| Field::new(field.name(), column.data_type().clone(), true);
+    let fields = fields.iter().zip(&columns).map(field).collect();
+    Ok(Arc::new(StructArray::try_new(fields, columns, rows.nulls().cloned())?))
+}
+
+/// Adds the columns of an argument. NULL inside of a struct is an error.
+pub(super) fn add_columns(array: &ArrayRef, name: &str, columns: &mut Vec<ArrayRef>) -> QueryResult<()> {
+    let Some(rows) = array.as_struct_opt() else {
+        columns.push(Arc::clone(array));
+        return Ok(());
+    };
+    for column in rows.columns() {
+        if column.logical_null_count() > rows.null_count() {
+            return exec_err!("a struct with NULL in it is passed to {name}");
+        }
+        add_columns(column, name, columns)?;
+    }
+    Ok(())
+}
+
+/// An argument of its columns.
+pub(super) fn passed_columns(
+    block: &mut Block<'_>,
+    columns: &mut dyn Iterator<Item = Expr>,
+    shape: &Shape,
+    ty: &DataType,
+    name: &str,
+) -> Result<Expr> {
+    let DataType::Struct(fields) = ty else {
+        let value = columns.next().ok_or_else(|| Unsupported::new(name, "it has no column"))?;
+        return passed(block, value, shape, ty, name);
+    };
+    let shapes = parts(shape).filter(|parts| parts.len() == fields.len() && !parts.is_empty());
+    let shapes = shapes.ok_or_else(|| Unsupported::new(name, format!("{ty} for {}", shape.described())))?;
+    let mut part =
+        |(shape, field): (&Shape, &Arc<Field>)| passed_columns(block, columns, shape, field.data_type(), name);
+    Ok(ir::strct(shapes.into_iter().zip(fields).map(&mut part).collect::<Result<Vec<_>>>()?))
+}
+
+/// The shapes of a struct's fields.
+fn parts(shape: &Shape) -> Option<Vec<&Shape>> {
+    match shape {
+        Shape::Record(parts) => Some(parts.iter().map(|(_, shape)| shape).collect()),
+        Shape::Tuple(parts) => Some(parts.iter().collect()),
+        _ => None,
+    }
+}
 
 /// An argument as the function takes it, of the size that it is declared with.
 pub(super) fn passed(block: &mut Block<'_>, value: Expr, shape: &Shape, ty: &DataType, name: &str) -> Result<Expr> {
@@ -58,11 +142,7 @@ pub(super) fn returned(
     leaves: &mut Vec<DataType>,
 ) -> Result<Vec<Expr>> {
     if let DataType::Struct(fields) = ty {
-        let parts: Vec<&Shape> = match shape {
-            Shape::Record(parts) => parts.iter().map(|(_, shape)| shape).collect(),
-            Shape::Tuple(parts) => parts.iter().collect(),
-            _ => return Err(Unsupported::new(name, format!("{} as {ty}", shape.described()))),
-        };
+        let parts = parts(shape).ok_or_else(|| Unsupported::new(name, format!("{} as {ty}", shape.described())))?;
         let mut all = Vec::new();
         for (index, (part, field)) in parts.into_iter().zip(fields.iter()).enumerate() {
             all.extend(returned(block, ir::field(value.clone(), index), part, field.data_type(), name, leaves)?);

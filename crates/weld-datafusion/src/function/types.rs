@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType as Arrow;
+use arrow::datatypes::{DataType as Arrow, FieldRef};
 use weld_arrow::types::{fixed_kind, is_string};
 use weld_core::ty::ScalarKind;
 use weld_frontend::DataType;
@@ -24,8 +24,7 @@ pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
             Ok(DataType::fixed(shown(item.data_type(), temporal)?, size))
         }
         Arrow::Struct(fields) => {
-            let field =
-                |field: &arrow::datatypes::FieldRef| Ok((field.name().clone(), shown(field.data_type(), temporal)?));
+            let field = |field: &FieldRef| Ok((field.name().clone(), shown(field.data_type(), temporal)?));
             Ok(DataType::Struct(fields.iter().map(field).collect::<Result<_, String>>()?))
         }
         other => Err(format!("the type {other} cannot be passed to a function of this language")),
@@ -33,7 +32,7 @@ pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
 }
 
 /// Whether an argument of a type is converted to the declared one without being asked: numbers to numbers, strings to strings,
-/// lists to lists, NULL to anything.
+/// lists to lists, structs to those whose fields have the same names in the same order or none, NULL to anything.
 pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
     let is_time = |ty: &Arrow| matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
     match (found, declared) {
@@ -41,10 +40,11 @@ pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
         (Arrow::Null, _) => true,
         (Arrow::Dictionary(_, values), _) => coerces(values, declared),
         (Arrow::Struct(found), Arrow::Struct(declared)) => {
-            let fits = |(a, b): (&arrow::datatypes::FieldRef, &arrow::datatypes::FieldRef)| {
-                coerces(a.data_type(), b.data_type())
+            let fits = |(index, (a, b)): (usize, (&FieldRef, &FieldRef))| {
+                let is_named = a.name().eq_ignore_ascii_case(b.name()) || *a.name() == format!("c{index}");
+                is_named && coerces(a.data_type(), b.data_type())
             };
-            found.len() == declared.len() && found.iter().zip(declared.iter()).all(fits)
+            found.len() == declared.len() && found.iter().zip(declared.iter()).enumerate().all(fits)
         }
         (Arrow::FixedSizeList(_, a), Arrow::FixedSizeList(_, b)) if a != b => false,
         _ => match (item(found), item(declared)) {
@@ -59,12 +59,14 @@ pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
     }
 }
 
-/// The type that an argument is converted to. Lists of any length are passed to a parameter of a fixed size as they are, and checked
+/// The type that an argument is converted to. Structs are passed as they are, and their fields converted with the call, by their places:
+/// Arrow's cast goes by their names. Lists of any length are passed to a parameter of a fixed size as they are, and checked
 /// row by row: Arrow's cast takes the values of a sliced array of lists from its child's beginning.
 pub(crate) fn passed(found: &Arrow, declared: &Arrow) -> Arrow {
     match (found, declared) {
         (Arrow::List(_), Arrow::FixedSizeList(item, _)) => Arrow::List(Arc::clone(item)),
         (Arrow::LargeList(_), Arrow::FixedSizeList(item, _)) => Arrow::LargeList(Arc::clone(item)),
+        (Arrow::Struct(_), Arrow::Struct(_)) => found.clone(),
         _ => declared.clone(),
     }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod aggregates;
+mod structs;
 
 use std::sync::Arc;
 

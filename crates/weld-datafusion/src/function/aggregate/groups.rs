@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use super::columns::Column;
 use super::kernels::{Kernels, Ranges};
-use crate::function::Declared;
+use crate::function::{Declared, nested};
 
 /// The states of groups.
 #[derive(Debug)]
@@ -141,19 +141,27 @@ impl Groups {
 
     /// Lists of any length are passed to parameters of a fixed size as they are.
     fn check_sizes(&self, args: &[ArrayRef]) -> Result<()> {
-        for (arg, declared) in args.iter().zip(&self.declared.params) {
-            let DataType::FixedSizeList(_, size) = declared else { continue };
-            let is_wrong = |found: &i64| *found != i64::from(*size);
-            let wrong = match arg.data_type() {
-                DataType::List(_) => lengths(arg.as_list::<i32>()).find(is_wrong),
-                DataType::LargeList(_) => lengths(arg.as_list::<i64>()).find(is_wrong),
-                _ => None,
-            };
-            if let Some(found) = wrong {
-                return exec_err!("{}: an argument has {found} elements, not {size}", self.declared.name);
-            }
-        }
-        Ok(())
+        args.iter()
+            .zip(&self.declared.params)
+            .try_for_each(|(arg, declared)| check_size(arg, declared, &self.declared.name))
+    }
+}
+
+fn check_size(arg: &ArrayRef, declared: &DataType, name: &str) -> Result<()> {
+    if let (Some(rows), DataType::Struct(fields)) = (arg.as_struct_opt(), declared) {
+        let mut columns = rows.columns().iter().zip(fields);
+        return columns.try_for_each(|(column, field)| check_size(column, field.data_type(), name));
+    }
+    let DataType::FixedSizeList(_, size) = declared else { return Ok(()) };
+    let is_wrong = |found: &i64| *found != i64::from(*size);
+    let wrong = match arg.data_type() {
+        DataType::List(_) => lengths(arg.as_list::<i32>()).find(is_wrong),
+        DataType::LargeList(_) => lengths(arg.as_list::<i64>()).find(is_wrong),
+        _ => None,
+    };
+    match wrong {
+        Some(found) => exec_err!("{name}: an argument has {found} elements, not {size}"),
+        None => Ok(()),
     }
 }
 
@@ -198,7 +206,10 @@ impl GroupsAccumulator for Groups {
         if grouped.groups.is_empty() {
             return Ok(());
         }
-        let args = in_order(values, grouped.order.as_ref())?;
+        let mut args = in_order(values, grouped.order.as_ref())?;
+        for (arg, declared) in args.iter_mut().zip(&self.declared.params) {
+            *arg = nested::converted(arg, declared)?;
+        }
         self.check_sizes(&args)?;
         let states = self.kernels.fold(self.states(&grouped.groups)?, grouped.ranges, &args)?;
         self.set(&grouped.groups, &states)
