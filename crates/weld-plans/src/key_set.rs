@@ -257,60 +257,57 @@ impl KeySet {
         key: impl Fn(T::Native) -> Option<i64>,
     ) -> BooleanArray {
         let all = values.values();
-        let passed = BooleanBuffer::new(self.words_of(all, key).into(), 0, all.len());
+        // One loop for each form: the form is not looked at again for every value.
+        let passed = match &self.form {
+            Form::Bitmap(words) => {
+                let passes = |value| key(value).is_some_and(|value| in_bitmap(words, self.min, value));
+                let word = |values: &[T::Native]| {
+                    consecutive_from(values, &key)
+                        .filter(|first| *first >= self.min)
+                        .map(|first| bits_from(words, first.wrapping_sub(self.min) as u64, values.len()))
+                        .unwrap_or_else(|| bits_where(values, passes))
+                };
+                let words: Vec<u64> = all.chunks(64).map(word).collect();
+                BooleanBuffer::new(words.into(), 0, all.len())
+            }
+            Form::Bloom(words) => BooleanBuffer::collect_bool(all.len(), |index| {
+                key(all[index]).is_some_and(|value| in_bloom(words, value))
+            }),
+        };
         match values.nulls() {
             Some(nulls) => BooleanArray::new(&passed & nulls.inner(), None),
             None => BooleanArray::new(passed, None),
         }
     }
-
-    /// A bit for each value, 64 to a word.
-    fn words_of<N: Copy>(&self, values: &[N], key: impl Fn(N) -> Option<i64>) -> Vec<u64> {
-        let mut keys = [0; 64];
-        let word = |values: &[N]| {
-            let mut are_keys = 0;
-            for (index, value) in values.iter().enumerate() {
-                let key = key(*value);
-                keys[index] = key.unwrap_or(0);
-                are_keys |= u64::from(key.is_some()) << index;
-            }
-            are_keys & self.word_of(&keys[..values.len()])
-        };
-        values.chunks(64).map(word).collect()
-    }
-
-    /// A bit for each of at most 64 values. A table is often stored in the order of its key, one after the other: the bits of such
-    /// values lie behind each other in a bitmap too.
-    fn word_of(&self, values: &[i64]) -> u64 {
-        match &self.form {
-            Form::Bitmap(words) if values[0] >= self.min && are_consecutive(values) => {
-                bits_from(words, values[0].wrapping_sub(self.min) as u64) & u64::MAX >> (64 - values.len())
-            }
-            Form::Bitmap(words) => bits_where(values, |value| in_bitmap(words, self.min, value)),
-            Form::Bloom(words) => bits_where(values, |value| in_bloom(words, value)),
-        }
-    }
 }
 
-fn bits_where(values: &[i64], passes: impl Fn(i64) -> bool) -> u64 {
+/// A bit for each of at most 64 values.
+#[inline]
+fn bits_where<N: Copy>(values: &[N], passes: impl Fn(N) -> bool) -> u64 {
     values.iter().enumerate().fold(0, |word, (index, value)| word | u64::from(passes(*value)) << index)
 }
 
-/// Whether each value is one more than the one before.
-fn are_consecutive(values: &[i64]) -> bool {
-    // Without a branch a value, so that it is a loop over vectors.
-    let differs = |index, value: i64| value ^ values[0].wrapping_add(index as i64);
-    values.iter().enumerate().fold(0, |all, (index, value)| all | differs(index, *value)) == 0
+/// The first of values each of which is one more than the one before, as those of a table's key are that is stored in its order. The
+/// bits of such values lie behind each other in a bitmap, too.
+#[inline]
+fn consecutive_from<N: Copy>(values: &[N], key: impl Fn(N) -> Option<i64>) -> Option<i64> {
+    let (first, last) = (key(*values.first()?)?, key(*values.last()?)?);
+    let nth = |index: usize| first.wrapping_add(index as i64);
+    // Without a way out, so that it is a loop over vectors.
+    let all = || values.iter().enumerate().fold(true, |all, (index, value)| all & (key(*value) == Some(nth(index))));
+    (last == nth(values.len() - 1) && all()).then_some(first)
 }
 
-/// The 64 bits of a bitmap from the one with a number on; those behind its end are 0.
-fn bits_from(words: &[u64], bit: u64) -> u64 {
+/// So many bits of a bitmap, at most 64, from the one with a number on; those behind its end are 0.
+#[inline]
+fn bits_from(words: &[u64], bit: u64, count: usize) -> u64 {
     let word = |index: u64| words.get(index as usize).copied().unwrap_or(0);
     let (index, shift) = (bit / 64, bit % 64);
-    match shift {
+    let bits = match shift {
         0 => word(index),
         _ => word(index) >> shift | word(index + 1) << (64 - shift),
-    }
+    };
+    bits & u64::MAX >> (64 - count)
 }
 
 #[inline]
