@@ -57,8 +57,14 @@ pub(crate) struct Rows {
     pub(crate) is_exact: bool,
     /// Whether a source may drop rows too, by filters that it was given.
     pub(crate) is_filtered: bool,
-    /// How many are expected to pass all filters and joins of the pipeline that they arrive at.
-    pub(crate) passed: usize,
+}
+
+/// The rows that arrive at a pipeline.
+struct Arriving {
+    /// Those that are worth compiling for.
+    rows: Rows,
+    /// How many of them are expected to pass all of its filters and joins.
+    passed: f64,
 }
 
 /// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation: measured
@@ -189,27 +195,33 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let cost = time + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
-    let row = |member: &Inner| row_worth(&member.pipeline.kernel.program);
-    let grouping = |member: &Inner| grouping_worth(&member.replaced.plan);
-    let worth = |member: &Inner, rows: &Rows| rows.count as f64 * row(member) + rows.passed as f64 * grouping(member);
-    let rows: Option<Vec<Rows>> = group.iter().map(|member| arriving(member)).collect();
-    match rows {
-        Some(rows) => {
-            let count = rows.iter().fold(0_usize, |sum, rows| sum.saturating_add(rows.count));
-            let worths = group.iter().zip(&rows).map(|(member, rows)| worth(member, rows));
-            let worth_all = worths.sum::<f64>() as usize;
+    // Of rows that arrive, and of those that pass.
+    let worths = |member: &Inner| (row_worth(&member.pipeline.kernel.program), grouping_worth(&member.replaced.plan));
+    let wait_for_rows = || {
+        let (row, grouping) = worths(inner);
+        wait(inner, (rows_min as f64 / (row + grouping)) as usize)
+    };
+    let arriving: Option<Vec<Arriving>> = group.iter().map(|member| arriving(member)).collect();
+    match arriving {
+        Some(arriving) => {
+            let count = arriving.iter().fold(0_usize, |sum, arriving| sum.saturating_add(arriving.rows.count));
+            let worth = |(member, arriving): (&&Inner, &Arriving)| {
+                let (row, grouping) = worths(member);
+                arriving.rows.count as f64 * row + arriving.passed * grouping
+            };
+            let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
             match worth_all < rows_min {
                 true => {
                     let spent = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
                     let compile = spent.is_some_and(|spent| repays(pipeline.compile_min_rows, spent, work));
                     Gate::Replaced { rows: count, compile }
                 }
-                false if group.len() > 1 || rows[0].is_exact => Gate::Compile,
-                false => wait(inner, (rows_min as f64 / (row(inner) + grouping(inner))) as usize),
+                false if group.len() > 1 || arriving[0].rows.is_exact => Gate::Compile,
+                false => wait_for_rows(),
             }
         }
         None if group.len() > 1 => Gate::Compile,
-        None => wait(inner, (rows_min as f64 / (row(inner) + grouping(inner))) as usize),
+        None => wait_for_rows(),
     }
 }
 
@@ -278,7 +290,7 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 
 /// How many rows are worth compiling for: those of the source, but where it is a scan that drops rows, those that it is
 /// expected to pass.
-fn arriving(inner: &Inner) -> Option<Rows> {
+fn arriving(inner: &Inner) -> Option<Arriving> {
     let rows = rows_of(inner.source())?;
     let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>());
     let drops_rows = source.is::<ScanExec>() || (inner.pipeline.scan && ParquetScan::of(source.as_ref()).is_ok());
@@ -286,7 +298,7 @@ fn arriving(inner: &Inner) -> Option<Rows> {
     let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
     let passed = drops_rows.then(|| expected_rows(end)).flatten();
     let count = passed.map_or(rows.count, |passed| rows.count.min((PASSED_WORTH * passed) as usize));
-    Some(Rows { count, passed: passed.map_or(rows.count, |passed| passed as usize), ..rows })
+    Some(Arriving { rows: Rows { count, ..rows }, passed: passed.unwrap_or(rows.count as f64) })
 }
 
 /// The plan below exchanges and other operators that are passed.
@@ -310,8 +322,8 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     if children.is_empty() {
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
         return match statistics.num_rows {
-            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false, passed: count }),
-            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true, passed: count }),
+            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
+            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
             Precision::Absent => None,
         };
     }
@@ -324,5 +336,5 @@ pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
     let is_exact = rows.iter().all(|rows| rows.is_exact) && !drops_rows;
     let is_filtered = rows.iter().any(|rows| rows.is_filtered);
     let count = plan.fetch().map_or(count, |fetch| count.min(fetch));
-    Some(Rows { count, is_exact, is_filtered, passed: count })
+    Some(Rows { count, is_exact, is_filtered })
 }
