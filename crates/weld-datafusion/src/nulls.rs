@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::common::{ColumnStatistics, DataFusionError, JoinType, exec_datafusion_err};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -31,7 +31,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use futures::StreamExt;
-use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec};
+use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo};
 use weld_table::TableSource;
 
 use crate::exec::WeldExec;
@@ -47,15 +47,6 @@ const SMALL_FILES_MAX: usize = 16;
 /// The footers of more files are looked at if the files have so many bytes each: finding one takes 20 µs, which is to be
 /// little beside reading its file.
 const FILE_BYTES_MIN: u64 = 256 << 10;
-
-/// The schema of a plan, NOT NULL where it has no nulls.
-pub(crate) fn narrowed_schema(plan: &Arc<dyn ExecutionPlan>) -> SchemaRef {
-    let schema = plan.schema();
-    let absent = absent_in(plan);
-    let field = |(field, absent): (&Arc<Field>, bool)| field.as_ref().clone().with_nullable(!absent);
-    let fields = schema.fields().iter().zip(absent).map(field).collect::<Vec<_>>();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
 
 /// The stream, which fails on a null in a column that was found to have none.
 pub(crate) fn checked(stream: SendableRecordBatchStream, narrowed: &Schema) -> SendableRecordBatchStream {
@@ -82,53 +73,93 @@ fn unexpected(batch: &RecordBatch, index: usize) -> DataFusionError {
     exec_datafusion_err!("column '{column}' has nulls, though its file counts none")
 }
 
-/// For each column of a plan whether it is known to have no nulls.
-fn absent_in(plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
-    let known = known_of(plan).into_iter().chain(std::iter::repeat(false));
-    plan.schema().fields().iter().zip(known).map(|(field, known)| known || !field.is_nullable()).collect()
+/// Which columns of the parts of a plan have no nulls.
+#[derive(Debug, Default)]
+pub(crate) struct Nulls(Memo<Arc<[bool]>>);
+
+impl Nulls {
+    /// The schema of a plan, NOT NULL where it has no nulls.
+    pub(crate) fn narrowed_schema(&self, plan: &Arc<dyn ExecutionPlan>) -> SchemaRef {
+        let schema = plan.schema();
+        let absent = self.absent_in(plan);
+        let fields = schema.fields().iter().zip(absent.iter());
+        let fields = fields.map(|(field, &absent)| match field.is_nullable() == absent {
+            true => Arc::new(field.as_ref().clone().with_nullable(!absent)),
+            false => Arc::clone(field),
+        });
+        Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone()))
+    }
+
+    /// For each column of a plan whether it is known to have no nulls.
+    fn absent_in(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<[bool]> {
+        self.0.of(plan, || {
+            let known = self.known_of(plan).into_iter().chain(std::iter::repeat(false));
+            plan.schema().fields().iter().zip(known).map(|(field, known)| known || !field.is_nullable()).collect()
+        })
+    }
+
+    /// The same beyond what is declared. Nothing is known of columns that are missing at the end.
+    fn known_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
+        if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
+            return of_source(source, plan.schema().fields().len());
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return projected(self.absent_in(filter.input()).to_vec(), filter.projection().as_deref());
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let below = self.absent_in(projection.input());
+            return projection.expr().iter().map(|projected| never_null(&projected.expr, &below)).collect();
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            return of_aggregate(aggregate, || self.absent_in(aggregate.input()));
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return projected(self.of_join(join), join.projection.as_deref());
+        }
+        if let Some(subplan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+            return self.absent_in(subplan.subplan()).to_vec();
+        }
+        let passes_rows_on = plan.is::<RepartitionExec>()
+            || plan.is::<CoalescePartitionsExec>()
+            || plan.is::<SortExec>()
+            || plan.is::<SortPreservingMergeExec>()
+            || plan.is::<UnionExec>()
+            || plan.is::<InterleaveExec>()
+            || plan.is::<KeyFilterExec>()
+            || plan.is::<JoinKeysExec>();
+        if !passes_rows_on {
+            return Vec::new();
+        }
+        let inputs = plan.children().into_iter().map(|input| self.absent_in(input).to_vec());
+        inputs
+            .reduce(|one, other| one.iter().zip(other).map(|(one, other)| *one && other).collect())
+            .unwrap_or_default()
+    }
+
+    fn of_join(&self, join: &HashJoinExec) -> Vec<bool> {
+        let nothing = |plan: &Arc<dyn ExecutionPlan>| vec![false; plan.schema().fields().len()];
+        let absent_in = |plan: &Arc<dyn ExecutionPlan>| self.absent_in(plan).to_vec();
+        let (left, right) = (join.left(), join.right());
+        match join.join_type() {
+            JoinType::Inner => [absent_in(left), absent_in(right)].concat(),
+            JoinType::Left => [absent_in(left), nothing(right)].concat(),
+            JoinType::Right => [nothing(left), absent_in(right)].concat(),
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => absent_in(left),
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => absent_in(right),
+            JoinType::Full => Vec::new(),
+        }
+    }
 }
 
-/// The same beyond what is declared. Nothing is known of columns that are missing at the end.
-fn known_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<bool> {
-    if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
-        let (source, columns) = (source.data_source(), plan.schema().fields().len());
-        if let Some(files) = source.downcast_ref::<FileScanConfig>() {
-            return of_files(files, columns);
-        }
-        if let Some(table) = source.downcast_ref::<TableSource>() {
-            return (0..columns).map(|column| table.null_count(column) == Some(0)).collect();
-        }
-        return source.downcast_ref::<MemorySourceConfig>().map_or_else(Vec::new, |memory| of_memory(memory, columns));
+fn of_source(source: &DataSourceExec, columns: usize) -> Vec<bool> {
+    let source = source.data_source();
+    if let Some(files) = source.downcast_ref::<FileScanConfig>() {
+        return of_files(files, columns);
     }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return projected(absent_in(filter.input()), filter.projection().as_deref());
+    if let Some(table) = source.downcast_ref::<TableSource>() {
+        return (0..columns).map(|column| table.null_count(column) == Some(0)).collect();
     }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let below = absent_in(projection.input());
-        return projection.expr().iter().map(|projected| never_null(&projected.expr, &below)).collect();
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        return of_aggregate(aggregate);
-    }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return projected(of_join(join), join.projection.as_deref());
-    }
-    if let Some(subplan) = plan.downcast_ref::<CommonSubplanScanExec>() {
-        return absent_in(subplan.subplan());
-    }
-    let passes_rows_on = plan.is::<RepartitionExec>()
-        || plan.is::<CoalescePartitionsExec>()
-        || plan.is::<SortExec>()
-        || plan.is::<SortPreservingMergeExec>()
-        || plan.is::<UnionExec>()
-        || plan.is::<InterleaveExec>()
-        || plan.is::<KeyFilterExec>()
-        || plan.is::<JoinKeysExec>();
-    if !passes_rows_on {
-        return Vec::new();
-    }
-    let inputs = plan.children().into_iter().map(absent_in);
-    inputs.reduce(|one, other| one.iter().zip(other).map(|(one, other)| *one && other).collect()).unwrap_or_default()
+    source.downcast_ref::<MemorySourceConfig>().map_or_else(Vec::new, |memory| of_memory(memory, columns))
 }
 
 /// Whether a row's value is there if those of its columns are, as far as that is easily seen.
@@ -151,12 +182,12 @@ fn never_null(expr: &Arc<dyn PhysicalExpr>, below: &[bool]) -> bool {
 }
 
 /// Keys, and what is made of values that are there: each group has one.
-fn of_aggregate(aggregate: &AggregateExec) -> Vec<bool> {
+fn of_aggregate(aggregate: &AggregateExec, below: impl FnOnce() -> Arc<[bool]>) -> Vec<bool> {
     let group = aggregate.group_expr();
     if group.expr().is_empty() || !group.is_single() {
         return Vec::new();
     }
-    let below = absent_in(aggregate.input());
+    let below = below();
     let mut known: Vec<bool> = group.expr().iter().map(|(expr, _)| never_null(expr, &below)).collect();
     let mode = aggregate.mode();
     let mut states = below.iter().skip(known.len());
@@ -170,19 +201,6 @@ fn of_aggregate(aggregate: &AggregateExec) -> Vec<bool> {
         known.extend(std::iter::repeat_n(given && gives_values(call), columns));
     }
     known
-}
-
-fn of_join(join: &HashJoinExec) -> Vec<bool> {
-    let nothing = |plan: &Arc<dyn ExecutionPlan>| vec![false; plan.schema().fields().len()];
-    let (left, right) = (join.left(), join.right());
-    match join.join_type() {
-        JoinType::Inner => [absent_in(left), absent_in(right)].concat(),
-        JoinType::Left => [absent_in(left), nothing(right)].concat(),
-        JoinType::Right => [nothing(left), absent_in(right)].concat(),
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => absent_in(left),
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => absent_in(right),
-        JoinType::Full => Vec::new(),
-    }
 }
 
 fn projected(columns: Vec<bool>, projection: Option<&[usize]>) -> Vec<bool> {
@@ -258,7 +276,7 @@ pub(crate) fn may_come(plan: &Arc<dyn ExecutionPlan>) -> bool {
 mod tests {
     use super::*;
     use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
-    use arrow::datatypes::{DataType, Int32Type};
+    use arrow::datatypes::{DataType, Field, Int32Type};
     use datafusion::datasource::MemTable;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::prelude::{SessionConfig, SessionContext};
@@ -298,7 +316,7 @@ mod tests {
             ("SELECT sum(k) FROM t", vec![true]),
         ] {
             let plan = context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
-            assert_eq!(nullable(&narrowed_schema(&plan)), expected, "{sql}");
+            assert_eq!(nullable(&Nulls::default().narrowed_schema(&plan)), expected, "{sql}");
         }
     }
 

@@ -54,8 +54,8 @@ use crate::gate;
 use crate::lower::aggregate::Aggregate;
 use crate::lower::foreign::may_fail;
 use crate::lower::pipeline::{Sink, Step};
-use crate::lower::{self, Unsupported};
-use crate::nulls;
+use crate::lower::{self, Unsupported, size};
+use crate::nulls::Nulls;
 use crate::scan;
 use crate::stoppable::{calls_long, stoppable};
 use crate::verify;
@@ -88,8 +88,14 @@ impl WeldRule {
             return Ok(Arc::new(DeclinedExec::new(plan, declined)));
         }
         let plan_number = self.cache.new_plan();
-        let (cache, folder) = (Arc::clone(&self.cache), self.folder.clone());
-        let mut rewriter = Rewriter { options, cache, folder, plan: plan_number, declined: Vec::new() };
+        let mut rewriter = Rewriter {
+            options,
+            cache: Arc::clone(&self.cache),
+            folder: self.folder.clone(),
+            plan: plan_number,
+            declined: Vec::new(),
+            nulls: Nulls::default(),
+        };
         let stock = without_notes(plan);
         let prepared = computed::take_out(Arc::clone(&stock), &rewriter.options)?;
         let prepared = foreign::set_apart(prepared, &rewriter.options)?;
@@ -153,6 +159,7 @@ struct Rewriter {
     /// The number of the plan.
     plan: u64,
     declined: Vec<Declined>,
+    nulls: Nulls,
 }
 
 /// A pipeline under construction, from the sink towards the source.
@@ -327,7 +334,7 @@ impl Rewriter {
         keep_partitioning: bool,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
         let started = if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            self.aggregate(aggregate, keep_partitioning)
+            return self.compile_aggregate(plan, aggregate, keep_partitioning);
         } else if let Some(Ok(join)) = self.recognised(plan)
             && join.join.preserves_build()
         {
@@ -335,10 +342,57 @@ impl Rewriter {
         } else {
             Ok((Sink::Rows, Chain::new(plan, &Sink::Rows, keep_partitioning)))
         };
-        let (sink, mut chain) = match started {
-            Ok(started) => started,
+        match started {
+            Ok((sink, chain)) => self.compile_chain(plan, sink, chain),
+            Err(unsupported) => Ok(Err(unsupported)),
+        }
+    }
+
+    /// Whether an aggregate lowers shows when its pipeline does. One that does not is looked at alone: more of its calls may have
+    /// to be left to accumulators.
+    fn compile_aggregate(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        exec: &AggregateExec,
+        keep_partitioning: bool,
+    ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
+        if let Err(unsupported) = enabled(self.options.aggregate, "AggregateExec", "weld.aggregate") {
+            return Ok(Err(unsupported));
+        }
+        let aggregate = match Aggregate::of(exec) {
+            Ok(aggregate) => aggregate,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
+        let declined = self.declined.len();
+        let compiled = match size::check(aggregate.exprs()) {
+            Ok(()) => {
+                let (sink, chain) = aggregating(exec, aggregate.clone(), keep_partitioning);
+                self.compile_chain(plan, sink, chain)?
+            }
+            Err(unsupported) => Err(unsupported),
+        };
+        let Err(unsupported) = compiled else { return Ok(compiled) };
+        match Aggregate::checked(exec) {
+            Ok(checked) if checked.compiles_as_many(&aggregate) => Ok(Err(unsupported)),
+            Ok(checked) => {
+                self.declined.truncate(declined);
+                let (sink, chain) = aggregating(exec, checked, keep_partitioning);
+                self.compile_chain(plan, sink, chain)
+            }
+            Err(unsupported) => {
+                self.declined.truncate(declined);
+                Ok(Err(unsupported))
+            }
+        }
+    }
+
+    /// A pipeline that goes on below its last operator.
+    fn compile_chain(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        sink: Sink,
+        mut chain: Chain,
+    ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
         let taken = match &sink {
             Sink::Join { .. } => Takes { groups: false, ..Takes::ALL },
             Sink::Aggregate(aggregate) => Takes { groups: !aggregate.accumulates(), joins: !aggregate.is_ordered() },
@@ -355,18 +409,6 @@ impl Rewriter {
             return Ok(Err(Unsupported::new(plan.name(), "a step of a recursive query has few rows")));
         }
         self.finish(chain, sink, plan, Built::default())
-    }
-
-    fn aggregate(&self, exec: &AggregateExec, keep_partitioning: bool) -> lower::Result<(Sink, Chain)> {
-        enabled(self.options.aggregate, "AggregateExec", "weld.aggregate")?;
-        let aggregate = Aggregate::checked(exec)?;
-        let exprs: Vec<_> = aggregate.exprs().cloned().collect();
-        let sink = Sink::Aggregate(aggregate);
-        let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
-        chain.relies = relies(exec.mode());
-        chain.fused.push(fused(exec));
-        chain.exprs = exprs;
-        Ok((sink, chain))
     }
 
     /// Takes operators into the chain as long as they lower; gives the reason for which the next does not.
@@ -468,12 +510,13 @@ impl Rewriter {
         chain.steps.reverse();
         chain.fused.reverse();
         chain.builds.reverse();
-        let input = nulls::narrowed_schema(&chain.source);
-        let kernel = match lower::pipeline::lower(&input, &chain.steps, &sink, chain.columns) {
+        let input = self.nulls.narrowed_schema(&chain.source);
+        let distribution = chain.distribution();
+        let keeps_rows = keeps_rows(&chain.steps);
+        let kernel = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
             Ok(kernel) => kernel,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
-        let distribution = chain.distribution();
         let keep = chain.keep_partitioning || matches!(distribution, Distribution::KeyPartitioned(_));
         let mut children = vec![self.rewrite(Arc::clone(&chain.source), keep)?];
         let mut inputs = vec![chain.source];
@@ -493,7 +536,7 @@ impl Rewriter {
             keys: built.keys,
             awaited: chain.awaited,
             exprs: chain.exprs,
-            keeps_rows: keeps_rows(&chain.steps),
+            keeps_rows,
             scan: self.options.scan,
             compile_min_rows: self.options.compile_min_rows,
             plan: self.plan,
@@ -503,6 +546,17 @@ impl Rewriter {
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }
+}
+
+/// A pipeline that ends with an aggregate.
+fn aggregating(exec: &AggregateExec, aggregate: Aggregate, keep_partitioning: bool) -> (Sink, Chain) {
+    let exprs = aggregate.exprs().cloned().collect();
+    let sink = Sink::Aggregate(aggregate);
+    let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
+    chain.relies = relies(exec.mode());
+    chain.fused.push(fused(exec));
+    chain.exprs = exprs;
+    (sink, chain)
 }
 
 /// Whether operators compute something right above their source that may fail in a row.

@@ -23,6 +23,7 @@ use datafusion::physical_plan::union::UnionExec;
 use weld_table::TableSource;
 
 use crate::common_subplans::CommonSubplanScanExec;
+use crate::memo::Memo;
 use crate::ranges::Ranges;
 use crate::selectivity::{narrowed, selectivity};
 
@@ -37,7 +38,7 @@ pub(crate) struct Estimate {
 }
 
 /// One column of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnEstimate {
     /// Rows of the table that the column is of, before anything was filtered.
     pub(crate) table_rows: f64,
@@ -81,73 +82,91 @@ impl Estimate {
     }
 
     fn projected(&self, columns: impl IntoIterator<Item = usize>) -> Estimate {
-        Estimate { rows: self.rows, columns: columns.into_iter().map(|index| self.columns[index].clone()).collect() }
+        Estimate { rows: self.rows, columns: columns.into_iter().map(|index| self.columns[index]).collect() }
     }
 }
 
 /// How many rows `plan` is expected to give; `None` where statistics do not tell.
 pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-    Some(estimate(plan, &Ranges::unread())?.rows)
+    Some(Estimates::new(&Ranges::unread()).of(plan)?.rows)
 }
 
-/// Estimates the output of `plan`.
-pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
-    let node = plan.as_ref();
-    if let Some(filter) = node.downcast_ref::<FilterExec>() {
-        let input = estimate(filter.input(), ranges)?;
-        let share = selectivity(filter.predicate(), &input);
-        let columns = narrowed(filter.predicate(), &input);
-        let output = Estimate { rows: (input.rows * share).max(1.0), columns };
-        let output = match filter.projection() {
-            Some(projection) => output.projected(projection.iter().copied()),
-            None => output,
-        };
-        return Some(limited(output, filter.fetch()));
+/// What is expected of the parts of plans, estimated once each: a rule asks at many places of one plan.
+pub(crate) struct Estimates<'a> {
+    ranges: &'a Ranges,
+    known: Memo<Option<Arc<Estimate>>>,
+}
+
+impl<'a> Estimates<'a> {
+    pub(crate) fn new(ranges: &'a Ranges) -> Estimates<'a> {
+        Estimates { ranges, known: Memo::default() }
     }
-    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-        let input = estimate(projection.input(), ranges)?;
-        let column = |expr: &Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
-            Some(column) => input.columns[column.index()].clone(),
-            None => {
-                let data_type = expr.data_type(&projection.input().schema()).unwrap_or(DataType::Null);
-                ColumnEstimate::unknown(input.rows, &data_type)
+
+    /// The output of `plan`.
+    pub(crate) fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Estimate>> {
+        self.known.of(plan, || self.estimate(plan))
+    }
+
+    fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Estimate>> {
+        let node = plan.as_ref();
+        if let Some(scan) = node.downcast_ref::<CommonSubplanScanExec>() {
+            return self.of(scan.subplan());
+        }
+        let estimated = if let Some(filter) = node.downcast_ref::<FilterExec>() {
+            filtered(filter, self.of(filter.input())?.as_ref())
+        } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            projected(projection, self.of(projection.input())?.as_ref())
+        } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+            groups(aggregate, self.of(aggregate.input())?.as_ref())?
+        } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            joined(join, self.of(join.left())?.as_ref(), self.of(join.right())?.as_ref())
+        } else if node.is::<UnionExec>() {
+            let inputs: Option<Vec<_>> = plan.children().into_iter().map(|input| self.of(input)).collect();
+            unknown_columns(plan, inputs?.iter().map(|input| input.rows).sum())
+        } else {
+            match plan.children()[..] {
+                [] => source(plan, self.ranges)?,
+                [input] => {
+                    let known = self.of(input)?;
+                    // What sorts, limits, repartitions or computes windows: the input's columns come first.
+                    let is_same = plan.schema().fields().iter().zip(input.schema().fields()).all(|(a, b)| a == b);
+                    if is_same && known.columns.len() == plan.schema().fields().len() && plan.fetch().is_none() {
+                        return Some(known);
+                    }
+                    let mut output = unknown_columns(plan, known.rows);
+                    if is_same {
+                        output.columns.iter_mut().zip(&known.columns).for_each(|(column, known)| *column = *known);
+                    }
+                    limited(output, plan.fetch())
+                }
+                _ => unknown_columns(plan, datafusion_statistics(plan)?.num_rows.get_value().copied()? as f64),
             }
         };
-        let columns = projection.expr().iter().map(|projected| column(&projected.expr)).collect();
-        return Some(Estimate { rows: input.rows, columns });
+        Some(Arc::new(estimated))
     }
-    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-        return groups(aggregate, ranges);
-    }
-    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-        return joined(join, ranges);
-    }
-    if node.is::<UnionExec>() {
-        let inputs: Option<Vec<Estimate>> = plan.children().into_iter().map(|input| estimate(input, ranges)).collect();
-        let rows = inputs?.iter().map(|input| input.rows).sum();
-        return Some(unknown_columns(plan, rows));
-    }
-    if let Some(scan) = node.downcast_ref::<CommonSubplanScanExec>() {
-        return estimate(scan.subplan(), ranges);
-    }
-    match plan.children()[..] {
-        [] => source(plan, ranges),
-        // What sorts, limits, repartitions or computes windows: the input's columns come first.
-        [input] => {
-            let input = estimate(input, ranges)?;
-            let mut columns = unknown_columns(plan, input.rows).columns;
-            let same =
-                plan.schema().fields().iter().zip(plan.children()[0].schema().fields().iter()).all(|(a, b)| a == b);
-            if same {
-                columns.iter_mut().zip(&input.columns).for_each(|(column, known)| *column = known.clone());
-            }
-            Some(limited(Estimate { rows: input.rows, columns }, plan.fetch()))
+}
+
+fn filtered(filter: &FilterExec, input: &Estimate) -> Estimate {
+    let share = selectivity(filter.predicate(), input);
+    let columns = narrowed(filter.predicate(), input);
+    let output = Estimate { rows: (input.rows * share).max(1.0), columns };
+    let output = match filter.projection() {
+        Some(projection) => output.projected(projection.iter().copied()),
+        None => output,
+    };
+    limited(output, filter.fetch())
+}
+
+fn projected(projection: &ProjectionExec, input: &Estimate) -> Estimate {
+    let column = |expr: &Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
+        Some(column) => input.columns[column.index()],
+        None => {
+            let data_type = expr.data_type(&projection.input().schema()).unwrap_or(DataType::Null);
+            ColumnEstimate::unknown(input.rows, &data_type)
         }
-        _ => {
-            let rows = datafusion_statistics(plan)?.num_rows.get_value().copied()?;
-            Some(unknown_columns(plan, rows as f64))
-        }
-    }
+    };
+    let columns = projection.expr().iter().map(|projected| column(&projected.expr)).collect();
+    Estimate { rows: input.rows, columns }
 }
 
 fn limited(output: Estimate, fetch: Option<usize>) -> Estimate {
@@ -229,14 +248,13 @@ pub(crate) fn position(value: &ScalarValue) -> Option<f64> {
     })
 }
 
-fn groups(exec: &AggregateExec, ranges: &Ranges) -> Option<Estimate> {
-    let input = estimate(exec.input(), ranges)?;
+fn groups(exec: &AggregateExec, input: &Estimate) -> Option<Estimate> {
     let schema = exec.schema();
     let mut columns = Vec::new();
     let mut combinations = 1.0;
     for (expr, _) in exec.group_expr().expr() {
         let column = match expr.downcast_ref::<Column>() {
-            Some(column) => input.columns[column.index()].clone(),
+            Some(column) => input.columns[column.index()],
             None => ColumnEstimate::unknown(input.rows, &expr.data_type(&exec.input().schema()).ok()?),
         };
         combinations *= column.distinct_among(input.rows);
@@ -250,14 +268,13 @@ fn groups(exec: &AggregateExec, ranges: &Ranges) -> Option<Estimate> {
 }
 
 /// A join that is not part of a graph that is ordered (an outer join, say), or one below it.
-fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
-    let (left, right) = (estimate(join.left(), ranges)?, estimate(join.right(), ranges)?);
+fn joined(join: &HashJoinExec, left: &Estimate, right: &Estimate) -> Estimate {
     let (mut share, mut least): (f64, f64) = (1.0, 0.0);
     for (l, r) in join.on() {
         let column = |side: &Estimate, expr: &Arc<dyn PhysicalExpr>| {
-            expr.downcast_ref::<Column>().map(|column| side.columns[column.index()].clone())
+            expr.downcast_ref::<Column>().map(|column| side.columns[column.index()])
         };
-        let (Some(l), Some(r)) = (column(&left, l), column(&right, r)) else {
+        let (Some(l), Some(r)) = (column(left, l), column(right, r)) else {
             share *= 1.0 / left.rows.min(right.rows).max(1.0);
             continue;
         };
@@ -274,29 +291,28 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
         JoinType::Left => pairs.max(left.rows),
         JoinType::Right => pairs.max(right.rows),
         JoinType::Full => pairs.max(left.rows).max(right.rows),
-        JoinType::LeftSemi => matched(&left),
-        JoinType::RightSemi => matched(&right),
-        JoinType::LeftAnti => unmatched(&left),
-        JoinType::RightAnti => unmatched(&right),
+        JoinType::LeftSemi => matched(left),
+        JoinType::RightSemi => matched(right),
+        JoinType::LeftAnti => unmatched(left),
+        JoinType::RightAnti => unmatched(right),
         JoinType::LeftMark => left.rows,
         JoinType::RightMark => right.rows,
     };
-    let (mut left, mut right) = (left, right);
     // What has no match gets NULL for the other side's columns.
-    let fill = |side: &mut Estimate, unmatched: f64| {
+    let fill = |columns: &mut [ColumnEstimate], unmatched: f64| {
         let share = unmatched / rows.max(1.0);
-        side.columns.iter_mut().for_each(|column| column.null_share = column.null_share.max(share.min(1.0)));
+        columns.iter_mut().for_each(|column| column.null_share = column.null_share.max(share.min(1.0)));
+    };
+    let mut columns = match join.join_type() {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.columns.clone(),
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.columns.clone(),
+        _ => [&left.columns[..], &right.columns].concat(),
     };
     match join.join_type() {
-        JoinType::Left => fill(&mut right, unmatched(&left)),
-        JoinType::Right => fill(&mut left, unmatched(&right)),
+        JoinType::Left => fill(&mut columns[left.columns.len()..], unmatched(left)),
+        JoinType::Right => fill(&mut columns[..left.columns.len()], unmatched(right)),
         _ => {}
     }
-    let mut columns = match join.join_type() {
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.columns,
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.columns,
-        _ => left.columns.into_iter().chain(right.columns).collect(),
-    };
     if matches!(join.join_type(), JoinType::LeftMark | JoinType::RightMark) {
         columns.push(ColumnEstimate::unknown(rows, &DataType::Boolean));
     }
@@ -305,7 +321,7 @@ fn joined(join: &HashJoinExec, ranges: &Ranges) -> Option<Estimate> {
         Some(projection) => output.projected(projection.iter().copied()),
         None => output,
     };
-    Some(limited(output, join.fetch()))
+    limited(output, join.fetch())
 }
 
 /// A column, and how many rows of its table are left.

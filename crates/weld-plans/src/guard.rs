@@ -23,6 +23,7 @@ impl<R: PhysicalOptimizerRule> PhysicalOptimizerRule for Guarded<R> {
                 log::error!("{} leaves a plan as it was: {error}", self.0.name());
                 Ok(plan)
             }
+            Ok(rewritten) if Arc::ptr_eq(&rewritten, &plan) => Ok(plan),
             Ok(rewritten) if has_mistakable_condition(&rewritten) && !has_mistakable_condition(&plan) => Ok(plan),
             rewritten => rewritten,
         }

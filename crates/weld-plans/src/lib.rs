@@ -16,6 +16,7 @@ mod held;
 mod join_order;
 mod key_filters;
 mod key_set;
+mod memo;
 mod mistaken;
 mod outer_joins;
 mod ranges;
@@ -44,6 +45,7 @@ pub use key_filters::{
     without_key_filters,
 };
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
+pub use memo::Memo;
 pub use mistaken::without_mistaken_filters;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;

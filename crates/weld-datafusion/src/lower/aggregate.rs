@@ -192,6 +192,11 @@ impl Aggregate {
         Ok(states.chain(self.moved(moved)?).collect())
     }
 
+    /// Whether it leaves as many calls to accumulators as another one of the same operator.
+    pub(crate) fn compiles_as_many(&self, other: &Aggregate) -> bool {
+        self.calls.len() == other.calls.len()
+    }
+
     /// Whether accumulators may rely on the order that it asks of its input.
     pub(crate) fn is_ordered(&self) -> bool {
         self.accumulated.iter().any(|call| call.is_ordered)

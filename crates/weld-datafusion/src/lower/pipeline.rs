@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use weld_core::ir::{Program, build as ir};
+use weld_core::ir::{Expr, Program, build as ir};
 use weld_core::ty::Type;
 use weld_frontend::Source;
 
@@ -81,7 +81,7 @@ pub(crate) struct Kernel {
     /// The texts of the functions that the program calls.
     pub(crate) source: Arc<Source>,
     /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
-    pub(crate) ungrouped: Option<Box<Kernel>>,
+    ungrouped: Option<Ungrouped>,
     /// The source's columns that are keys of groups as they are: better read as codes than as values.
     pub(crate) keys: Vec<usize>,
     /// Whether it has groups to keep until its input ends. DataFusion's operators would spill them.
@@ -89,6 +89,15 @@ pub(crate) struct Kernel {
     /// The source's columns by which groups can be made apart: runs over rows that differ in them give together what one run
     /// over all rows does. Empty if there are none.
     pub(crate) apart: Vec<usize>,
+}
+
+/// A pipeline that is lowered when somebody asks for it, which most runs do not.
+#[derive(Clone, Debug)]
+struct Ungrouped {
+    steps: Vec<Step>,
+    sink: Sink,
+    columns: usize,
+    kernel: OnceLock<Option<Box<Kernel>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -109,6 +118,17 @@ impl Kernel {
     /// The number that the program is known by.
     pub(crate) fn fingerprint(&self) -> u128 {
         *self.fingerprint.get_or_init(|| self.program.fingerprint())
+    }
+
+    /// Whether it is a partial aggregate that may make a group of every row.
+    pub(crate) fn may_be_ungrouped(&self) -> bool {
+        self.ungrouped.is_some()
+    }
+
+    /// The program that makes a group of every row.
+    pub(crate) fn ungrouped(&self) -> Option<&Kernel> {
+        let Ungrouped { steps, sink, columns, kernel } = self.ungrouped.as_ref()?;
+        kernel.get_or_init(|| lower_to(&self.schema, steps, sink, *columns).ok().map(Box::new)).as_deref()
     }
 }
 
@@ -197,23 +217,34 @@ impl Sink {
             Sink::Aggregate(aggregate) | Sink::Ungrouped(aggregate) => size::check(aggregate.exprs())?,
             Sink::Join { join, .. } | Sink::Build { join, .. } => size::check(join.exprs())?,
         }
-        lower(input, &[], self, input.fields().len()).map(|_| ())
+        let columns = input.fields().len();
+        let output = lower_body(input, &[], self, columns)?.output;
+        match self.ungrouped(&output) {
+            Some(ungrouped) => lower_body(input, &[], &ungrouped, columns).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The sink with a group for every row, if what it gives may have that.
+    fn ungrouped(&self, output: &Output) -> Option<Sink> {
+        match (self, output) {
+            (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) if aggregate.may_be_ungrouped() => {
+                Some(Sink::Ungrouped(aggregate.clone()))
+            }
+            _ => None,
+        }
     }
 }
 
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
-pub(crate) fn lower(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
-    let mut kernel = lower_to(input, steps, sink, columns)?;
-    if let (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) = (sink, &kernel.output)
-        && aggregate.may_be_ungrouped()
-    {
-        let ungrouped = lower_to(input, steps, &Sink::Ungrouped(aggregate.clone()), columns)?;
-        kernel.ungrouped = Some(Box::new(ungrouped));
-    }
-    kernel.keys = grouped_columns(steps, sink);
-    if matches!(kernel.output, Output::Groups { partial: false, .. }) && groups_are_apart(steps, sink) {
+pub(crate) fn lower(input: &SchemaRef, steps: Vec<Step>, sink: &Sink, columns: usize) -> Result<Kernel> {
+    let mut kernel = lower_to(input, &steps, sink, columns)?;
+    kernel.keys = grouped_columns(&steps, sink);
+    if matches!(kernel.output, Output::Groups { partial: false, .. }) && groups_are_apart(&steps, sink) {
         kernel.apart = kernel.keys.clone();
     }
+    let ungrouped = sink.ungrouped(&kernel.output);
+    kernel.ungrouped = ungrouped.map(|sink| Ungrouped { steps, sink, columns, kernel: OnceLock::new() });
     Ok(kernel)
 }
 
@@ -248,7 +279,17 @@ fn groups_are_apart(steps: &[Step], sink: &Sink) -> bool {
     }
 }
 
-fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+/// A pipeline's program but for what [`Lowering::finish`] does, and what there is to know of it.
+struct Body {
+    lowering: Lowering,
+    body: Expr,
+    inputs: Vec<usize>,
+    output: Output,
+    moved: Vec<Option<usize>>,
+    at_end: Option<AtEnd>,
+}
+
+fn lower_body(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Body> {
     let mut needed = vec![sink.needed(columns)];
     for step in steps.iter().rev() {
         let below = step.needed(needed.last().expect("the sink's"));
@@ -324,6 +365,11 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
             (body, Output::Table(table))
         }
     };
+    Ok(Body { lowering, body, inputs, output, moved, at_end })
+}
+
+fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+    let Body { lowering, body, inputs, output, moved, at_end } = lower_body(input, steps, sink, columns)?;
     let (program, args, source) = lowering.finish(body);
     let probe = |step: &Step| match step {
         Step::Probe { join, .. } => Some(join.needs_build_rows()),

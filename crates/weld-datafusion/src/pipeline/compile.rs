@@ -87,7 +87,7 @@ fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
 pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
     let compile = || async {
         let inner = Arc::clone(&inner);
-        let task = SpawnedTask::spawn_blocking(move || match &inner.pipeline.kernel.ungrouped {
+        let task = SpawnedTask::spawn_blocking(move || match inner.pipeline.kernel.ungrouped() {
             Some(kernel) => compile(&inner, kernel),
             None => Err("it has no groups".to_owned()),
         });

@@ -109,9 +109,9 @@ impl Tables {
 
 impl Grouping {
     pub(super) fn new(kernel: &Kernel) -> Grouping {
-        match kernel.ungrouped {
-            Some(_) => Grouping::Unknown { input_rows: 0 },
-            None => Grouping::Always,
+        match kernel.may_be_ungrouped() {
+            true => Grouping::Unknown { input_rows: 0 },
+            false => Grouping::Always,
         }
     }
 }
@@ -132,10 +132,10 @@ impl Run {
             Grouping::Unknown { input_rows } => {
                 *input_rows += batch_rows;
                 let input_rows = *input_rows;
-                let Some(kernel) = &self.inner.pipeline.kernel.ungrouped else { return Ok(()) };
                 if self.memory.used() < PROBED_BYTES_MIN {
                     return Ok(());
                 }
+                let Some(kernel) = self.inner.pipeline.kernel.ungrouped() else { return Ok(()) };
                 if self.accumulation.is_some() {
                     return self.adapt_accumulating(input_rows).await;
                 }
@@ -197,7 +197,7 @@ impl Run {
     /// not be handed out for it: their states may be large.
     async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
         self.grouping = Grouping::Always;
-        let (Some(accumulation), Some(kernel)) = (&self.accumulation, &self.inner.pipeline.kernel.ungrouped) else {
+        let (Some(accumulation), Some(kernel)) = (&self.accumulation, self.inner.pipeline.kernel.ungrouped()) else {
             return Ok(());
         };
         let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
@@ -240,7 +240,7 @@ impl Run {
         let Grouping::On { tables, code } = &mut self.grouping else { return self.open_again() };
         let pays = tables.still_pay(groups, bytes, self.ratio_max);
         self.partial_bytes_max = tables.bytes_max;
-        if let (false, Some(kernel)) = (pays, &self.inner.pipeline.kernel.ungrouped) {
+        if let (false, Some(kernel)) = (pays, self.inner.pipeline.kernel.ungrouped()) {
             let (code, output) = (Arc::clone(code), kernel.output.clone());
             self.leave_out(Arc::clone(&code));
             return self.open(&code, output);
@@ -261,7 +261,7 @@ impl Run {
 
     /// Passes every row on from now on; whether that is possible.
     pub(super) async fn stop_grouping(&mut self) -> Result<bool, Failure> {
-        let Some(kernel) = &self.inner.pipeline.kernel.ungrouped else { return Ok(false) };
+        let Some(kernel) = self.inner.pipeline.kernel.ungrouped() else { return Ok(false) };
         let output = kernel.output.clone();
         let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(false) };
         self.grouping = Grouping::Off { code: Arc::clone(&code) };

@@ -300,9 +300,10 @@ impl Run {
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
         let kernel = &self.inner.pipeline.kernel;
-        let args = match &kernel.ungrouped {
-            Some(ungrouped) if !Arc::ptr_eq(code, &self.code) => with_constants_of(&self.args, kernel, ungrouped),
-            _ => self.args.clone(),
+        let is_other = !Arc::ptr_eq(code, &self.code);
+        let args = match is_other.then(|| kernel.ungrouped()).flatten() {
+            Some(ungrouped) => with_constants_of(&self.args, kernel, ungrouped),
+            None => self.args.clone(),
         };
         let memory = memory_of(&self.name, &self.context, &output);
         let stream = open(code, args, &memory, &self.cancel, &kernel.source)?;
@@ -543,10 +544,12 @@ impl Run {
                 }
             }
             let kernel = &self.inner.pipeline.kernel;
-            let (schema, moved) = match (&self.accumulation, &self.output, &kernel.ungrouped) {
-                (Some(accumulation), Output::Rows(_), Some(ungrouped)) => (&accumulation.of.states, &ungrouped.moved),
-                (Some(accumulation), ..) => (&accumulation.of.groups, &kernel.moved),
-                (None, ..) => (&self.schema, &kernel.moved),
+            let is_ungrouped = self.accumulation.is_some() && matches!(self.output, Output::Rows(_));
+            let ungrouped = is_ungrouped.then(|| kernel.ungrouped()).flatten();
+            let (schema, moved) = match (&self.accumulation, ungrouped) {
+                (Some(accumulation), Some(ungrouped)) => (&accumulation.of.states, &ungrouped.moved),
+                (Some(accumulation), None) => (&accumulation.of.groups, &kernel.moved),
+                (None, _) => (&self.schema, &kernel.moved),
             };
             let reader = RowsReader::moving(rows, Arc::clone(schema), slots, strings, moved)?;
             Ok(Some(reader.over(numbered(&self.held, self.held_number, schema, moved))))
@@ -676,7 +679,7 @@ fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
 /// small one, and the groups of all grouping sets come out of each.
 fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
     let limit = partial_bytes_limit(inner, context);
-    if inner.pipeline.kernel.ungrouped.is_some() { limit.min(PARTIAL_BYTES) } else { limit }
+    if inner.pipeline.kernel.may_be_ungrouped() { limit.min(PARTIAL_BYTES) } else { limit }
 }
 
 /// How large the table of a partial aggregate may become: of a limited pool a part that leaves room for the others.

@@ -15,6 +15,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -147,6 +148,8 @@ fn below_aggregate(aggregate: &AggregateExec) -> Made {
     let schema = aggregate.input().schema();
     if merges
         || schema.fields().is_empty()
+        // A look at all of it is dear.
+        || all_lower(aggregate, &schema)
         || Aggregate::of(aggregate).is_err()
         || Aggregate::checked(aggregate).is_ok()
     {
@@ -157,6 +160,17 @@ fn below_aggregate(aggregate: &AggregateExec) -> Made {
         return Ok(None);
     }
     Ok(Some(Arc::new(made)))
+}
+
+/// Whether there is nothing to take out: columns are not, nor is what lowers.
+fn all_lower(aggregate: &AggregateExec, schema: &Schema) -> bool {
+    let lower = |expr: &Arc<dyn PhysicalExpr>| expr.is::<Column>() || lowers(schema, expr).is_ok();
+    let call_lowers = |call: &Arc<AggregateFunctionExpr>| {
+        call.expressions().iter().all(lower) && call.order_bys().iter().all(|order| lower(&order.expr))
+    };
+    aggregate.group_expr().expr().iter().all(|(expr, _)| lower(expr))
+        && aggregate.aggr_expr().iter().all(call_lowers)
+        && aggregate.filter_expr().iter().flatten().all(lower)
 }
 
 /// The aggregate over columns for what does not lower.

@@ -42,26 +42,26 @@ impl ScanExec {
 /// The plan with this scan in the place of the sources that it covers, but for those of pipelines, which read them
 /// themselves.
 pub(crate) fn with_scans(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    with_scans_below(plan, false)
+    with_scans_below(plan, &|| false)
 }
 
-/// `keeps_rows`: what is right above may fail in a row.
-fn with_scans_below(plan: Arc<dyn ExecutionPlan>, keeps_rows: bool) -> Result<Arc<dyn ExecutionPlan>> {
+/// `keeps_rows`: whether what is right above may fail in a row, to be asked where there is a scan.
+fn with_scans_below(plan: Arc<dyn ExecutionPlan>, keeps_rows: &dyn Fn() -> bool) -> Result<Arc<dyn ExecutionPlan>> {
     if plan.is::<ScanExec>() {
         return Ok(plan);
     }
     if ParquetScan::of(plan.as_ref()).is_ok() {
-        return Ok(Arc::new(ScanExec::new(plan, keeps_rows)));
+        return Ok(Arc::new(ScanExec::new(plan, keeps_rows())));
     }
-    let keeps_rows = match (plan.downcast_ref::<ProjectionExec>(), plan.downcast_ref::<WeldExec>()) {
-        (Some(projection), _) => keeps_rows || may_fail_in_a_row(projection),
+    let keeps_rows = || match (plan.downcast_ref::<ProjectionExec>(), plan.downcast_ref::<WeldExec>()) {
+        (Some(projection), _) => keeps_rows() || may_fail_in_a_row(projection),
         (_, Some(exec)) => exec.inner.pipeline.keeps_rows,
         _ => false,
     };
     let is_read = |child: &Arc<dyn ExecutionPlan>| plan.is::<WeldExec>() && ParquetScan::of(child.as_ref()).is_ok();
     let with_scans = |child: &Arc<dyn ExecutionPlan>| match is_read(child) {
         true => Ok(Arc::clone(child)),
-        false => with_scans_below(Arc::clone(child), keeps_rows),
+        false => with_scans_below(Arc::clone(child), &keeps_rows),
     };
     let children = plan.children().into_iter().map(with_scans).collect::<Result<Vec<_>>>()?;
     match children.is_empty() {

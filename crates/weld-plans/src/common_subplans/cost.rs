@@ -14,9 +14,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use super::classes::{Classes, Repeats, address};
-use crate::estimate::{Estimate, domain, estimate};
+use crate::estimate::{Estimate, Estimates, domain};
 use crate::key_filters::{PASSED_MAX, Path, column_of, filters_of};
-use crate::ranges::Ranges;
 
 /// More is not kept, as far as estimates tell.
 const BYTES_MAX: f64 = (256 << 20) as f64;
@@ -42,18 +41,22 @@ const SORT: f64 = 5.0;
 pub(super) struct Costs<'a> {
     classes: &'a Classes,
     repeats: &'a dyn Repeats,
-    ranges: &'a Ranges,
+    estimates: &'a Estimates<'a>,
     /// Less is not worth the nodes.
     saved_min: f64,
     /// The least part of the rows of a place that keys from above pass.
     passed: HashMap<usize, f64>,
-    estimates: HashMap<usize, Option<Arc<Estimate>>>,
 }
 
 impl<'a> Costs<'a> {
     /// `repeats` says which places may read one execution.
-    pub(super) fn new(classes: &'a Classes, repeats: &'a dyn Repeats, ranges: &'a Ranges, saved_min: f64) -> Costs<'a> {
-        Costs { classes, repeats, ranges, saved_min, passed: HashMap::new(), estimates: HashMap::new() }
+    pub(super) fn new(
+        classes: &'a Classes,
+        repeats: &'a dyn Repeats,
+        estimates: &'a Estimates<'a>,
+        saved_min: f64,
+    ) -> Costs<'a> {
+        Costs { classes, repeats, estimates, saved_min, passed: HashMap::new() }
     }
 
     /// Notes which places the keys of the joins of `plan` are on their way to.
@@ -92,7 +95,7 @@ impl<'a> Costs<'a> {
 
     /// The part of a place's rows that have one of the keys.
     fn passed_by(
-        &mut self,
+        &self,
         join: &HashJoinExec,
         key: Option<usize>,
         place: &Arc<dyn ExecutionPlan>,
@@ -112,18 +115,13 @@ impl<'a> Costs<'a> {
         (build.rows < rows.rows && passed <= PASSED_MAX).then_some(passed)
     }
 
-    fn estimate(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Estimate>> {
-        let number = self.classes.number(plan)?;
-        if let Some(known) = self.estimates.get(&number) {
-            return known.clone();
-        }
-        let estimated = estimate(plan, self.ranges).map(Arc::new);
-        self.estimates.insert(number, estimated.clone());
-        estimated
+    /// Nothing of what is inside of a recursion.
+    fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Estimate>> {
+        self.classes.number(plan).and_then(|_| self.estimates.of(plan))
     }
 
     /// How many rows operators are spared when these places read one execution, if it pays.
-    pub(super) fn saved(&mut self, places: &[Arc<dyn ExecutionPlan>]) -> Option<f64> {
+    pub(super) fn saved(&self, places: &[Arc<dyn ExecutionPlan>]) -> Option<f64> {
         let plan = places.first()?;
         if !computes(plan, &|_| false) {
             return None;
@@ -148,7 +146,7 @@ impl<'a> Costs<'a> {
     }
 
     /// As many rows as there may be if joins and filters drop none.
-    fn most_rows(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    fn most_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         let mut most = self.estimate(plan)?.rows;
         if !plan.is::<AggregateExec>() {
             for input in plan.children() {
@@ -159,7 +157,7 @@ impl<'a> Costs<'a> {
     }
 
     /// What it costs to execute the plan.
-    fn work(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    fn work(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         let mut work = match weights(plan) {
             Weights::None => 0.0,
             Weights::Source => SCAN * self.estimate(plan)?.rows,

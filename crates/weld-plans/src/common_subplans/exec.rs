@@ -211,7 +211,8 @@ impl ExecutionPlan for CommonSubplansExec {
             let Some(number) = self.subplans.iter().position(|subplan| scan.reads(subplan)) else {
                 return Ok(Transformed::no(node));
             };
-            let scan = CommonSubplanScanExec::new(Arc::clone(&subplans[number]), scan.reader());
+            let subplan = &subplans[number];
+            let scan = CommonSubplanScanExec::new(Arc::clone(subplan), scan.reader(), subplan.plan.properties());
             Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>))
         };
         let children = self.children.iter().map(|child| Arc::clone(child).transform_up(reader).data());

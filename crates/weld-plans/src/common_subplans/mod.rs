@@ -40,7 +40,9 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
-use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
 pub use self::exec::{CommonSubplansExec, without_common_subplans};
@@ -54,6 +56,7 @@ use self::cost::{Costs, computes};
 use self::scan::Subplan;
 use self::widen::widened;
 use crate::PlanOptions;
+use crate::estimate::Estimates;
 use crate::ranges::Ranges;
 
 /// Subplans inside of others are made equal after these: so often at most.
@@ -86,7 +89,7 @@ impl CommonSubplans {
             let children = children.collect::<Result<_>>()?;
             return replace_children_if_necessary(plan, children);
         }
-        let weighing = Weighing { ranges: &self.ranges, saved_min, has_filters };
+        let weighing = Weighing { estimates: &Estimates::new(&self.ranges), saved_min, has_filters };
         let classes = Classes::of(&plan);
         let equal = weighing.shared(&plan, &classes)?;
         let Some(widened) = weighing.made_equal(&plan, &classes)? else {
@@ -101,7 +104,7 @@ impl CommonSubplans {
 
 /// How it is decided what pays.
 struct Weighing<'a> {
-    ranges: &'a Ranges,
+    estimates: &'a Estimates<'a>,
     saved_min: f64,
     has_filters: bool,
 }
@@ -156,11 +159,11 @@ impl Weighing<'_> {
         classes: &Classes,
         repeats: &dyn Repeats,
     ) -> HashMap<usize, Chosen> {
-        let mut costs = Costs::new(classes, repeats, self.ranges, self.saved_min);
+        let mut costs = Costs::new(classes, repeats, self.estimates, self.saved_min);
         if self.has_filters {
             costs.note_filters(plan);
         }
-        chosen(plan, repeats, &mut costs)
+        chosen(plan, repeats, &costs)
     }
 }
 
@@ -191,7 +194,7 @@ struct Chosen {
 }
 
 /// The largest repeated subplans that pay.
-fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &dyn Repeats, costs: &mut Costs<'_>) -> HashMap<usize, Chosen> {
+fn chosen(plan: &Arc<dyn ExecutionPlan>, classes: &dyn Repeats, costs: &Costs<'_>) -> HashMap<usize, Chosen> {
     let mut all = Places::new();
     note_places(plan, classes, &|_| false, &mut all);
     all.retain(|_, places| costs.saved(places).is_some());
@@ -264,17 +267,17 @@ impl Rewriter<'_> {
         let Some((subplan, reader)) = self.found.get_mut(&number) else {
             return internal_err!("a subplan is gone");
         };
-        let scan = CommonSubplanScanExec::new(Arc::clone(subplan), *reader);
+        let scan = CommonSubplanScanExec::new(Arc::clone(subplan), *reader, plan.properties());
         *reader += 1;
         Ok(Arc::new(scan))
     }
 
     fn rewrite_children(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children = plan.children().into_iter().map(|child| self.rewrite(child)).collect::<Result<Vec<_>>>()?;
-        if children.is_empty() {
-            Ok(Arc::clone(plan))
-        } else {
-            replace_children_if_necessary(Arc::clone(plan), children)
+        if children.iter().zip(plan.children()).all(|(child, known)| Arc::ptr_eq(child, known)) {
+            return Ok(Arc::clone(plan));
         }
+        // A scan promises what the subplan in its place does.
+        Arc::clone(plan).replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
     }
 }

@@ -88,8 +88,9 @@ pub struct CommonSubplanScanExec {
 }
 
 impl CommonSubplanScanExec {
-    pub(super) fn new(subplan: Arc<Subplan>, reader: usize) -> CommonSubplanScanExec {
-        let properties = subplan.plan.properties().as_ref().clone().with_scheduling_type(SchedulingType::Cooperative);
+    /// In the place of a plan with these properties.
+    pub(super) fn new(subplan: Arc<Subplan>, reader: usize, properties: &PlanProperties) -> CommonSubplanScanExec {
+        let properties = properties.clone().with_scheduling_type(SchedulingType::Cooperative);
         CommonSubplanScanExec {
             subplan,
             reader,
@@ -165,7 +166,7 @@ impl ExecutionPlan for CommonSubplanScanExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let alone = CommonSubplanScanExec::new(Arc::clone(&self.subplan), self.reader);
+        let alone = CommonSubplanScanExec::new(Arc::clone(&self.subplan), self.reader, &self.properties);
         Ok(Arc::new(CommonSubplanScanExec { is_alone: true, ..alone }))
     }
 

@@ -42,7 +42,8 @@ const ANTI_SHARE_MIN: f64 = 0.2;
 /// A joined set of relations.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
-    pub(super) tree: Tree,
+    pub(super) tree: Arc<Tree>,
+    relations: Set,
     pub(super) rows: f64,
     row_bytes: f64,
     pub(super) cost: f64,
@@ -62,7 +63,11 @@ impl Joined {
 /// A graph with what is known of its relations.
 pub(super) struct Costs<'a> {
     graph: &'a Graph,
-    estimates: Vec<Estimate>,
+    estimates: Vec<Arc<Estimate>>,
+    /// For each relation the rows of its largest table, before anything was filtered.
+    table_rows: Vec<f64>,
+    /// For each class the relations of its members.
+    classes: Vec<Set>,
     /// For each class how many values it is over.
     domains: Vec<f64>,
     /// For each filter the share of rows that pass.
@@ -72,10 +77,10 @@ pub(super) struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    pub(super) fn new(graph: &'a Graph, estimates: Vec<Estimate>) -> Costs<'a> {
+    pub(super) fn new(graph: &'a Graph, estimates: Vec<Arc<Estimate>>) -> Costs<'a> {
         let whole = Estimate {
             rows: estimates.iter().map(|estimate| estimate.rows).product(),
-            columns: estimates.iter().flat_map(|estimate| estimate.columns.iter().cloned()).collect(),
+            columns: estimates.iter().flat_map(|estimate| estimate.columns.iter().copied()).collect(),
         };
         let known = |expr: &Arc<dyn PhysicalExpr>| column_of(expr).map(|column| &whole.columns[column]);
         let domain_of = |class: &Vec<Member>| {
@@ -89,15 +94,21 @@ impl<'a> Costs<'a> {
         };
         let domains = graph.classes.iter().map(domain_of).collect();
         let shares = graph.filters.iter().map(|filter| selectivity(&filter.predicate, &whole)).collect();
-        let mut costs = Costs { graph, estimates, domains, shares, neighbours: Vec::new() };
+        let set = |class: &Vec<Member>| class.iter().map(|member| 1 << member.relation).fold(0, |a, b: Set| a | b);
+        let classes = graph.classes.iter().map(set).collect();
+        let of_largest = |estimate: &Arc<Estimate>| {
+            estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
+        };
+        let table_rows = estimates.iter().map(of_largest).collect();
+        let mut costs = Costs { graph, estimates, table_rows, classes, domains, shares, neighbours: Vec::new() };
         costs.neighbours = (0..graph.relations.len()).map(|relation| costs.neighbours_of(relation)).collect();
         costs
     }
 
     fn neighbours_of(&self, relation: usize) -> Set {
         let mut neighbours = 0;
-        for (class, members) in self.graph.classes.iter().enumerate() {
-            let mut all: Set = members.iter().map(|member| 1 << member.relation).fold(0, |a, b: Set| a | b);
+        for (class, &set) in self.classes.iter().enumerate() {
+            let mut all = set;
             for (index, other) in self.graph.relations.iter().enumerate() {
                 let compares = |attached: &Attached| attached.keys.iter().any(|(key, _)| *key == class);
                 if other.attached.as_ref().is_some_and(compares) {
@@ -113,7 +124,13 @@ impl<'a> Costs<'a> {
 
     pub(super) fn relation(&self, relation: usize) -> Joined {
         let estimate = &self.estimates[relation];
-        Joined { tree: Tree::Relation(relation), rows: estimate.rows, row_bytes: estimate.row_bytes(), cost: 0.0 }
+        Joined {
+            tree: Arc::new(Tree::Relation(relation)),
+            relations: 1 << relation,
+            rows: estimate.rows,
+            row_bytes: estimate.row_bytes(),
+            cost: 0.0,
+        }
     }
 
     /// The cost of the joins as a tree has them; `None` if they are none of this graph's.
@@ -146,7 +163,7 @@ impl<'a> Costs<'a> {
             (Some(_), None) => (smaller, larger),
             (None, Some(_)) => (larger, smaller),
         };
-        let ratio = match kept.tree {
+        let ratio = match *kept.tree {
             Tree::Relation(_) => KEPT_BUILD_RATIO,
             Tree::Join(..) => KEPT_JOIN_BUILD_RATIO,
         };
@@ -157,7 +174,7 @@ impl<'a> Costs<'a> {
     }
 
     fn attached(&self, joined: &Joined) -> Option<&'a Attached> {
-        match joined.tree {
+        match *joined.tree {
             Tree::Relation(relation) => self.graph.relations[relation].attached.as_ref(),
             Tree::Join(..) => None,
         }
@@ -165,7 +182,7 @@ impl<'a> Costs<'a> {
 
     /// `build` joined with `probe`; `None` if nothing joins them.
     pub(super) fn join(&self, build: &Joined, probe: &Joined) -> Option<Joined> {
-        let (left, right) = (build.tree.relations(), probe.tree.relations());
+        let (left, right) = (build.relations, probe.relations);
         let (rows, row_bytes) = match (self.attached(build), self.attached(probe)) {
             (Some(_), Some(_)) => return None,
             (Some(attached), None) => self.with_attached(probe, right, attached, build)?,
@@ -174,8 +191,8 @@ impl<'a> Costs<'a> {
         };
         let rows = (rows * self.filtered(left, right)).max(1.0);
         let cost = build.cost + probe.cost + rows + build.rows * BUILD_COST + probe.rows * PROBE_COST;
-        let tree = Tree::Join(Box::new(build.tree.clone()), Box::new(probe.tree.clone()));
-        Some(Joined { tree, rows, row_bytes, cost })
+        let tree = Arc::new(Tree::Join(Arc::clone(&build.tree), Arc::clone(&probe.tree)));
+        Some(Joined { tree, relations: left | right, rows, row_bytes, cost })
     }
 
     /// The share of rows that pass the filters which can be asked once both sets are joined, and not before.
@@ -189,28 +206,22 @@ impl<'a> Costs<'a> {
 
     /// Of how many pairs of rows one matches; `None` if no column is compared.
     fn divisor(&self, left: Set, right: Set) -> Option<f64> {
-        let in_set = |members: &[Member], set: Set| members.iter().any(|m| set & (1 << m.relation) != 0);
-        let spanning = |class: &&Vec<Member>| in_set(class, left) && in_set(class, right);
-        let classes: Vec<usize> = (0..self.domains.len()).filter(|c| spanning(&&self.graph.classes[*c])).collect();
-        if classes.is_empty() {
-            return None;
-        }
-        let all: f64 = classes.iter().map(|class| self.domains[*class]).product();
-        if classes.len() == 1 {
-            return Some(all);
+        let spanning = || {
+            let classes = self.classes.iter().zip(&self.domains);
+            classes.filter(|(class, _)| *class & left != 0 && *class & right != 0)
+        };
+        let (count, all) = spanning().fold((0, 1.0), |(count, all), (_, domain)| (count + 1, all * domain));
+        if count < 2 {
+            return (count == 1).then_some(all);
         }
         // Several columns of one pair of tables together have no more values than the smaller table has rows.
-        let relations = |set: Set| (0..self.estimates.len()).filter(move |r| set & (1 << r) != 0);
         let mut divisor = all;
-        for a in relations(left) {
-            for b in relations(right) {
-                let shared = classes.iter().filter(|class| {
-                    let class = &self.graph.classes[**class];
-                    class.iter().any(|m| m.relation == a) && class.iter().any(|m| m.relation == b)
-                });
-                let (count, product) = shared.fold((0, 1.0), |(n, p), class| (n + 1, p * self.domains[*class]));
+        for a in members(left) {
+            for b in members(right) {
+                let shared = spanning().filter(|(class, _)| *class & (1 << a) != 0 && *class & (1 << b) != 0);
+                let (count, product) = shared.fold((0, 1.0), |(n, p), (_, domain)| (n + 1, p * domain));
                 if count > 1 {
-                    let rows_max = self.table_rows(a).min(self.table_rows(b));
+                    let rows_max = self.table_rows[a].min(self.table_rows[b]);
                     divisor = divisor.min(all / product * product.min(rows_max));
                 }
             }
@@ -218,23 +229,17 @@ impl<'a> Costs<'a> {
         Some(divisor)
     }
 
-    /// Rows of a relation's largest table, before anything was filtered.
-    fn table_rows(&self, relation: usize) -> f64 {
-        let estimate = &self.estimates[relation];
-        estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
-    }
-
     /// Rows, and bytes a row, of `kept` after a semi, anti or left join with `other`; `None` if what it compares is not
     /// there yet.
     fn with_attached(&self, kept: &Joined, relations: Set, attached: &Attached, other: &Joined) -> Option<(f64, f64)> {
-        let is_there = |class: usize| self.graph.classes[class].iter().any(|m| relations & (1 << m.relation) != 0);
+        let is_there = |class: usize| self.classes[class] & relations != 0;
         let reads = attached.filter.as_ref().map_or(0, |(_, reads)| *reads);
         if !attached.keys.iter().all(|(class, _)| is_there(*class)) || reads & !relations != 0 {
             return None;
         }
         let values: f64 = attached.keys.iter().map(|(class, _)| self.domains[*class]).product();
         let distinct = match &attached.keys[..] {
-            [(_, key)] => match (column_of(key), &other.tree) {
+            [(_, key)] => match (column_of(key), &*other.tree) {
                 (Some(column), Tree::Relation(relation)) => {
                     let index = column - self.graph.relations[*relation].first;
                     self.estimates[*relation].columns[index].distinct_among(other.rows)
@@ -284,7 +289,7 @@ impl<'a> Costs<'a> {
             let mut least: Option<(usize, usize, Joined)> = None;
             for a in 0..parts.len() {
                 for b in a + 1..parts.len() {
-                    let (left, right) = (parts[a].tree.relations(), parts[b].tree.relations());
+                    let (left, right) = (parts[a].relations, parts[b].relations);
                     if self.around(left) & right == 0 {
                         continue;
                     }
@@ -367,7 +372,8 @@ fn below(relation: usize) -> Set {
 }
 
 fn members(set: Set) -> impl DoubleEndedIterator<Item = usize> {
-    (0..Set::BITS as usize).filter(move |relation| set & (1 << relation) != 0)
+    let end = Set::BITS - set.leading_zeros();
+    (0..end as usize).filter(move |relation| set & (1 << relation) != 0)
 }
 
 /// Every subset but the empty one, subsets of a set before it.

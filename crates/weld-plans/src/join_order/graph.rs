@@ -99,7 +99,7 @@ pub(super) struct Filter {
 pub(super) enum Tree {
     Relation(usize),
     /// Build side, probe side.
-    Join(Box<Tree>, Box<Tree>),
+    Join(Arc<Tree>, Arc<Tree>),
 }
 
 impl Tree {
@@ -141,8 +141,8 @@ impl Graph {
     }
 
     /// The plans that the joins read.
-    pub(super) fn inputs(self) -> impl Iterator<Item = Arc<dyn ExecutionPlan>> {
-        self.relations.into_iter().map(|relation| relation.plan)
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Arc<dyn ExecutionPlan>> {
+        self.relations.iter().map(|relation| &relation.plan)
     }
 
     pub(super) fn relation_of(&self, column: usize) -> usize {
@@ -151,10 +151,16 @@ impl Graph {
 
     /// The relations that an expression reads.
     pub(super) fn relations_of(&self, expr: &Expr) -> Set {
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            return 1 << self.relation_of(column.index());
+        }
         collect_columns(expr).iter().map(|column| 1 << self.relation_of(column.index())).fold(0, |a, b: Set| a | b)
     }
 
     fn cannot_fail(&self, expr: &Expr) -> bool {
+        if expr.is::<Column>() {
+            return true;
+        }
         let mut fields = Vec::new();
         for relation in &self.relations {
             fields.extend(relation.plan.schema().fields().iter().cloned());
@@ -219,7 +225,7 @@ impl Graph {
                 }
             }
         }
-        let tree = Tree::Join(Box::new(left_tree), Box::new(right_tree));
+        let tree = Tree::Join(Arc::new(left_tree), Arc::new(right_tree));
         if let Some(filter) = join.filter() {
             let predicate = renumbered_filter(filter, &left, &right)?;
             self.add_filter(&predicate, tree.relations());
@@ -260,8 +266,8 @@ impl Graph {
             (Kind::Left, false) => own.into_iter().chain(columns).collect(),
         };
         let tree = match keeps_left {
-            true => Tree::Join(Box::new(tree), Box::new(other_tree)),
-            false => Tree::Join(Box::new(other_tree), Box::new(tree)),
+            true => Tree::Join(Arc::new(tree), Arc::new(other_tree)),
+            false => Tree::Join(Arc::new(other_tree), Arc::new(tree)),
         };
         Ok(Some((projected(columns, join), tree)))
     }

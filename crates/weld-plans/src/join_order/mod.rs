@@ -27,7 +27,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::PlanOptions;
-use crate::estimate::estimate;
+use crate::estimate::Estimates;
 use crate::ranges::Ranges;
 use enumerate::Costs;
 use gates::Gates;
@@ -51,46 +51,44 @@ impl JoinOrder {
     pub(crate) fn new(options: fn(&ConfigOptions) -> PlanOptions, ranges: Arc<Ranges>) -> JoinOrder {
         JoinOrder { options, ranges }
     }
+}
 
-    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+/// The rule at work on a plan.
+struct Ordering<'a> {
+    estimates: Estimates<'a>,
+    config: &'a ConfigOptions,
+}
+
+impl Ordering<'_> {
+    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|node| {
             let Some(graph) = Graph::of(&node)? else { return Ok(Transformed::no(node)) };
-            let node = self.rewrite_inputs(node, graph, config)?;
-            let ordered = match Graph::of(&node)? {
-                Some(graph) => self.ordered(&node, &graph, config)?,
-                None => None,
+            let rewritten = self.rewrite_inputs(Arc::clone(&node), &graph)?;
+            let graph = match Arc::ptr_eq(&rewritten, &node) {
+                true => Some(graph),
+                false => Graph::of(&rewritten)?,
             };
-            Ok(Transformed::new(ordered.unwrap_or(node), true, TreeNodeRecursion::Jump))
+            let ordered = graph.map(|graph| self.ordered(&rewritten, &graph)).transpose()?.flatten();
+            Ok(Transformed::new(ordered.unwrap_or(rewritten), true, TreeNodeRecursion::Jump))
         })
         .data()
     }
 
     /// The same joins over inputs whose own joins are ordered.
-    fn rewrite_inputs(
-        &self,
-        node: Arc<dyn ExecutionPlan>,
-        graph: Graph,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inputs: Vec<Arc<dyn ExecutionPlan>> = graph.inputs().collect();
+    fn rewrite_inputs(&self, node: Arc<dyn ExecutionPlan>, graph: &Graph) -> Result<Arc<dyn ExecutionPlan>> {
         node.transform_down(|node| {
-            if !inputs.iter().any(|input| Arc::ptr_eq(input, &node)) {
+            if !graph.inputs().any(|input| Arc::ptr_eq(input, &node)) {
                 return Ok(Transformed::no(node));
             }
-            let rewritten = node.map_children(|child| Ok(Transformed::yes(self.rewrite(child, config)?)))?;
+            let rewritten = node.map_children(|child| Ok(Transformed::yes(self.rewrite(child)?)))?;
             Ok(Transformed::new(rewritten.data, true, TreeNodeRecursion::Jump))
         })
         .data()
     }
 
     /// The plan with its joins in a better order, if there is one.
-    fn ordered(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        graph: &Graph,
-        config: &ConfigOptions,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let estimates = graph.relations.iter().map(|relation| estimate(&relation.plan, &self.ranges));
+    fn ordered(&self, plan: &Arc<dyn ExecutionPlan>, graph: &Graph) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let estimates = graph.relations.iter().map(|relation| self.estimates.of(&relation.plan));
         let Some(estimates) = estimates.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let costs = Costs::new(graph, estimates);
         let Some(written) = costs.of_tree(&graph.tree) else { return Ok(None) };
@@ -107,7 +105,7 @@ impl JoinOrder {
                 _ => return Ok(None),
             }
         };
-        let ordered = Rebuild { graph, costs: &costs, config }.plan(&best.tree, &plan.schema())?;
+        let ordered = Rebuild { graph, costs: &costs, config: self.config }.plan(&best.tree, &plan.schema())?;
         // Nothing above may notice: neither names nor types, nor what they are annotated with.
         Ok((ordered.schema() == plan.schema()).then_some(ordered))
     }
@@ -116,7 +114,7 @@ impl JoinOrder {
 impl PhysicalOptimizerRule for JoinOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         match (self.options)(config).join_order {
-            true => self.rewrite(plan, config),
+            true => Ordering { estimates: Estimates::new(&self.ranges), config }.rewrite(plan),
             false => Ok(plan),
         }
     }

@@ -52,7 +52,7 @@ use self::carry::{Saves, carried};
 pub(crate) use self::filter::PASSED_MAX;
 use self::source::SourceFilter;
 use crate::PlanOptions;
-use crate::estimate::{ColumnEstimate, Estimate, domain, estimate};
+use crate::estimate::{ColumnEstimate, Estimate, Estimates, domain};
 use crate::key_set::{KeySet, has_sets};
 use crate::ranges::Ranges;
 
@@ -84,10 +84,10 @@ impl PhysicalOptimizerRule for KeyFilters {
         }
         // A plan that went through the rule before keeps nothing of it.
         let plan = without_key_filters(plan)?;
-        let joins = Cell::new(0);
+        let (joins, estimates) = (Cell::new(0), Estimates::new(&self.ranges));
         plan.transform_down(|node| {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            match self.filtered(join, joins.get() + 1, config)? {
+            match filtered(join, joins.get() + 1, &estimates, config)? {
                 Some(children) => {
                     joins.set(joins.get() + 1);
                     Ok(Transformed::yes(replace_children_if_necessary(node, children)?))
@@ -123,47 +123,45 @@ pub fn without_key_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execu
     .data()
 }
 
-impl KeyFilters {
-    /// The inputs of a join with its keys collected and filters by them, if there is a place for one.
-    fn filtered(
-        &self,
-        join: &HashJoinExec,
-        number: usize,
-        config: &ConfigOptions,
-    ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
-        let candidates = filters_of(join);
-        if candidates.is_empty() || !has_place(join.right(), &candidates) {
-            return Ok(None);
-        }
-        let Some(build) = estimate(join.left(), &self.ranges).filter(|build| build.rows <= BUILD_ROWS_MAX) else {
-            return Ok(None);
-        };
-        let (collected, is_whole) = collected_at(join);
-        let exprs: Vec<_> = candidates.iter().map(|(left, _)| Arc::clone(left)).collect();
-        let keys = Arc::new(JoinKeys::new(number, exprs, is_whole));
-        let mut right = Arc::clone(join.right());
-        let mut is_any = false;
-        for (part, (left, probe)) in candidates.into_iter().enumerate() {
-            let Some(column) = column_of(probe) else { continue };
-            let filter = Filter {
-                rule: self,
-                join,
-                keys: &keys,
-                part,
-                build: &build,
-                key: column_of(left).and_then(|column| build.columns.get(column)),
-                decision: Arc::default(),
-                config,
-            };
-            if let Some(filtered) = filter.below(&right, column, Path::EMPTY)? {
-                (right, is_any) = (filtered, true);
-            }
-        }
-        if !is_any {
-            return Ok(None);
-        }
-        Ok(Some(vec![collecting(join, &collected, &keys)?, right]))
+/// The inputs of a join with its keys collected and filters by them, if there is a place for one.
+fn filtered(
+    join: &HashJoinExec,
+    number: usize,
+    estimates: &Estimates<'_>,
+    config: &ConfigOptions,
+) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
+    let candidates = filters_of(join);
+    if candidates.is_empty() || !has_place(join.right(), &candidates) {
+        return Ok(None);
     }
+    let Some(build) = estimates.of(join.left()).filter(|build| build.rows <= BUILD_ROWS_MAX) else {
+        return Ok(None);
+    };
+    let (collected, is_whole) = collected_at(join);
+    let exprs: Vec<_> = candidates.iter().map(|(left, _)| Arc::clone(left)).collect();
+    let keys = Arc::new(JoinKeys::new(number, exprs, is_whole));
+    let mut right = Arc::clone(join.right());
+    let mut is_any = false;
+    for (part, (left, probe)) in candidates.into_iter().enumerate() {
+        let Some(column) = column_of(probe) else { continue };
+        let filter = Filter {
+            estimates,
+            join,
+            keys: &keys,
+            part,
+            build: &build,
+            key: column_of(left).and_then(|column| build.columns.get(column)),
+            decision: Arc::default(),
+            config,
+        };
+        if let Some(filtered) = filter.below(&right, column, Path::EMPTY)? {
+            (right, is_any) = (filtered, true);
+        }
+    }
+    if !is_any {
+        return Ok(None);
+    }
+    Ok(Some(vec![collecting(join, &collected, &keys)?, right]))
 }
 
 /// The pairs of keys by which rows of the probe side may be dropped.
@@ -235,7 +233,7 @@ fn collecting(
 
 /// One of a join's keys on its way down the probe side.
 struct Filter<'a> {
-    rule: &'a KeyFilters,
+    estimates: &'a Estimates<'a>,
     join: &'a HashJoinExec,
     keys: &'a Arc<JoinKeys>,
     part: usize,
@@ -280,7 +278,7 @@ impl Filter<'_> {
         }
         let schema = plan.schema();
         let field = schema.fields().get(column).filter(|field| has_sets(field.data_type()))?;
-        let rows = estimate(plan, &self.rule.ranges)?;
+        let rows = self.estimates.of(plan)?;
         let domain = self.domain(rows.columns.get(column)?, rows.rows);
         let keys = self.key.map_or(self.build.rows, |key| key.distinct_among(self.build.rows));
         let passed_max = if path.saves == Saves::Probe { PASSED_MAX_BEFORE_PROBES } else { PASSED_MAX };

@@ -86,6 +86,9 @@ fn simplified(plan: Plan, rejected: &Columns) -> Result<Plan> {
     };
     let inputs = plan.children().into_iter().cloned().zip(rejected_of_inputs(&plan, rejected));
     let inputs = inputs.map(|(input, rejected)| simplified(input, &rejected)).collect::<Result<Vec<_>>>()?;
+    if inputs.iter().zip(plan.children()).all(|(input, known)| Arc::ptr_eq(input, known)) {
+        return Ok(plan);
+    }
     let plan = replace_children_if_necessary(plan, inputs)?;
     Ok(match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => merged(projection)?.unwrap_or(plan),
