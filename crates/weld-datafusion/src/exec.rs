@@ -14,11 +14,13 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary, reset_plan_states,
+};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, Partitioning,
-    PlanProperties, apply_expression_roots,
+    PlanProperties, apply_expression_roots, displayable,
 };
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
@@ -90,12 +92,22 @@ impl Pipeline {
 }
 
 /// An operator inside a pipeline.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Fused {
     /// DataFusion's name of it, such as `FilterExec`.
     pub operator: String,
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+}
+
+impl Fused {
+    pub(crate) fn new(plan: &Arc<dyn ExecutionPlan>) -> Fused {
+        Fused { operator: plan.name().to_owned(), plan: Arc::clone(plan) }
+    }
+
     /// As DataFusion's EXPLAIN shows it.
-    pub display: String,
+    pub fn display(&self) -> String {
+        displayable(self.plan.as_ref()).one_line().to_string().trim_end().to_owned()
+    }
 }
 
 /// The filter that a join hands to the scan of its probe side.
@@ -156,7 +168,7 @@ impl WeldExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         replaced: Replaced,
     ) -> Result<WeldExec> {
-        let is_same = Arc::ptr_eq(children[0].properties(), replaced.inputs[0].properties());
+        let is_same = are_same_properties(children[0].properties(), replaced.inputs[0].properties());
         let properties = if is_same && !pipeline.moves_rows {
             Arc::clone(replaced.plan.properties())
         } else {
@@ -449,6 +461,11 @@ fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Cha
             None => Arc::clone(child),
         });
     }
+    put_over(&inputs, replaced, change)
+}
+
+/// The replaced operators over these inputs, each with its `change`.
+fn put_over(inputs: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
     let position = |plans: &[Arc<dyn ExecutionPlan>], node: &Arc<dyn ExecutionPlan>| {
         plans.iter().position(|plan| Arc::ptr_eq(plan, node))
     };
@@ -461,11 +478,48 @@ fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Cha
             })
         },
         |node| {
-            let changed = if position(&inputs, &node).is_some() { None } else { change(&node)? };
+            let changed = if position(inputs, &node).is_some() { None } else { change(&node)? };
             Ok(changed.map_or_else(|| Transformed::no(node), Transformed::yes))
         },
     )
     .data()
+}
+
+/// Whether the same holds of two plans' output.
+pub(crate) fn are_same_properties(a: &Arc<PlanProperties>, b: &Arc<PlanProperties>) -> bool {
+    let (known, other) = (&a.eq_properties, &b.eq_properties);
+    let is_same_partitioning = || match (&a.partitioning, &b.partitioning) {
+        // Which are never equal.
+        (Partitioning::UnknownPartitioning(a), Partitioning::UnknownPartitioning(b)) => a == b,
+        (a, b) => a == b,
+    };
+    Arc::ptr_eq(a, b)
+        || a.emission_type == b.emission_type
+            && a.boundedness == b.boundedness
+            && a.evaluation_type == b.evaluation_type
+            && a.scheduling_type == b.scheduling_type
+            && is_same_partitioning()
+            && a.output_ordering() == b.output_ordering()
+            && known.schema() == other.schema()
+            && known.constraints() == other.constraints()
+            && known.oeq_class() == other.oeq_class()
+            && known.eq_group().iter().eq(other.eq_group().iter())
+}
+
+/// The operator over other inputs; what holds of its output is found anew only where something else holds of these.
+pub(crate) fn with_inputs(
+    plan: Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let known = plan.children();
+    if inputs.iter().zip(&known).all(|(input, known)| Arc::ptr_eq(input, known)) {
+        return Ok(plan);
+    }
+    let mut both = inputs.iter().zip(&known);
+    match both.all(|(input, known)| are_same_properties(input.properties(), known.properties())) {
+        true => plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep)),
+        false => replace_children_if_necessary(plan, inputs),
+    }
 }
 
 /// What holds of the output: what would hold of the replaced operators' over these children, except for the partitioning
@@ -475,7 +529,8 @@ fn properties(
     children: &[Arc<dyn ExecutionPlan>],
     replaced: &Replaced,
 ) -> Result<Arc<PlanProperties>> {
-    let restored = restore(children, replaced, unchanged)?;
+    // What builds a table promises what the operators do that it replaces.
+    let restored = put_over(children, replaced, unchanged)?;
     let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
     if pipeline.moves_rows && !matches!(pipeline.kernel.output, Output::Table(_)) {

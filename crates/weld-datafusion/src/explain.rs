@@ -25,7 +25,7 @@ use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
 use crate::code::Code;
-use crate::exec::WeldExec;
+use crate::exec::{Fused, WeldExec};
 use crate::gate::FEW_ROWS_REASON;
 use crate::lower::accumulated::Accumulating;
 use crate::lower::pipeline::Output;
@@ -193,7 +193,7 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     }
     if matches!(format, DisplayFormatType::Verbose) {
         for fused in &pipeline.fused {
-            write!(f, "; {}", fused.display)?;
+            write!(f, "; {}", fused.display())?;
         }
         write!(f, "; weld:\n{}", exec.optimized_program())?;
         for constant in exec.constants() {
@@ -202,7 +202,7 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
         let loops = exec.loop_plans().unwrap_or_else(|reason| reason);
         write!(f, "\nloops:\n{}", loops.trim_end())?;
     } else {
-        let details: Vec<&str> = pipeline.fused.iter().map(|fused| fused.display.as_str()).collect();
+        let details: Vec<String> = pipeline.fused.iter().map(Fused::display).collect();
         write!(f, "{}{}", if details.is_empty() { "" } else { "; " }, details.join("; "))?;
     }
     Ok(())

@@ -25,7 +25,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
 use weld_core::ir::Program;
-use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, expected_rows};
+use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, expected_rows};
 
 use crate::config::WeldOptions;
 use crate::exec::{Inner, Pipeline, WeldExec};
@@ -226,20 +226,8 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
 }
 
 /// Whether all tables of a plan together have so few rows that no pipeline over them will be compiled: not even lowering pays.
-pub(crate) fn is_small(plan: &Arc<dyn ExecutionPlan>, options: &WeldOptions) -> bool {
-    options.compile_min_rows > 0 && rows_of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows)
-}
-
-/// The rows of all sources, if their statistics say.
-fn rows_of_tables(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
-        return rows_of_tables(scan.subplan());
-    }
-    let children = plan.children();
-    if children.is_empty() {
-        return Some(rows_of(plan)?.count);
-    }
-    children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(rows_of_tables(child)?)))
+pub(crate) fn is_small(plan: &Arc<dyn ExecutionPlan>, rows: &KnownRows, options: &WeldOptions) -> bool {
+    options.compile_min_rows > 0 && rows.of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows)
 }
 
 /// Spent so far in the operators of a plan that runs instead of a pipeline, over all partitions; pipelines below are others.
@@ -312,29 +300,55 @@ fn below(plan: &Arc<dyn ExecutionPlan>, is_passed: fn(&dyn ExecutionPlan) -> boo
 
 /// How many rows come out of a plan at most, as far as its sources say and joins do not multiply.
 pub(crate) fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
-    let children = match plan.downcast_ref::<WeldExec>() {
-        Some(exec) => vec![exec.inner.source()],
-        None => plan.children(),
-    };
-    if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
-        return rows_of(scan.subplan());
+    KnownRows::default().of(plan)
+}
+
+/// The same of parts of one plan: sources are asked once.
+#[derive(Debug, Default)]
+pub(crate) struct KnownRows(Memo<Option<Rows>>);
+
+impl KnownRows {
+    pub(crate) fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
+        self.0.of(plan, || self.find(plan))
     }
-    if children.is_empty() {
-        let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
-        return match statistics.num_rows {
-            Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
-            Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
-            Precision::Absent => None,
+
+    fn find(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Rows> {
+        let children = match plan.downcast_ref::<WeldExec>() {
+            Some(exec) => vec![exec.inner.source()],
+            None => plan.children(),
         };
+        if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+            return self.of(scan.subplan());
+        }
+        if children.is_empty() {
+            let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+            return match statistics.num_rows {
+                Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
+                Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
+                Precision::Absent => None,
+            };
+        }
+        let rows: Option<Vec<Rows>> = children.into_iter().map(|child| self.of(child)).collect();
+        let rows = rows?;
+        let counts = rows.iter().map(|rows| rows.count);
+        let count = if plan.is::<UnionExec>() { counts.sum() } else { counts.max().unwrap_or(0) };
+        // An operator may drop rows; an exchange does not.
+        let drops_rows = is_operator(plan.as_ref()) || plan.is::<KeyFilterExec>();
+        let is_exact = rows.iter().all(|rows| rows.is_exact) && !drops_rows;
+        let is_filtered = rows.iter().any(|rows| rows.is_filtered);
+        let count = plan.fetch().map_or(count, |fetch| count.min(fetch));
+        Some(Rows { count, is_exact, is_filtered })
     }
-    let rows: Option<Vec<Rows>> = children.into_iter().map(rows_of).collect();
-    let rows = rows?;
-    let counts = rows.iter().map(|rows| rows.count);
-    let count = if plan.is::<UnionExec>() { counts.sum() } else { counts.max().unwrap_or(0) };
-    // An operator may drop rows; an exchange does not.
-    let drops_rows = is_operator(plan.as_ref()) || plan.is::<KeyFilterExec>();
-    let is_exact = rows.iter().all(|rows| rows.is_exact) && !drops_rows;
-    let is_filtered = rows.iter().any(|rows| rows.is_filtered);
-    let count = plan.fetch().map_or(count, |fetch| count.min(fetch));
-    Some(Rows { count, is_exact, is_filtered })
+
+    /// The rows of all sources, if their statistics say.
+    fn of_tables(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+        if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+            return self.of_tables(scan.subplan());
+        }
+        let children = plan.children();
+        if children.is_empty() {
+            return Some(self.of(plan)?.count);
+        }
+        children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(self.of_tables(child)?)))
+    }
 }

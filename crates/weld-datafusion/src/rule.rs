@@ -21,8 +21,6 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::displayable;
-use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
@@ -40,7 +38,8 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans, without_mistaken_filters,
+    CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans,
+    without_mistaken_filters,
 };
 use weld_sort::KeySortExec;
 use weld_window::WindowExec;
@@ -48,9 +47,9 @@ use weld_window::WindowExec;
 use crate::code::{CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::dynamic_filter::TableKeys;
-use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, without_notes};
+use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, with_inputs, without_notes};
 use crate::explain::{Declined, DeclinedExec, is_operator};
-use crate::gate;
+use crate::gate::{self, KnownRows};
 use crate::lower::aggregate::Aggregate;
 use crate::lower::foreign::may_fail;
 use crate::lower::pipeline::{Sink, Step};
@@ -81,7 +80,8 @@ impl WeldRule {
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = &without_mistaken_filters(Arc::clone(plan))?;
-        if !options.verify && gate::is_small(plan, &options) {
+        let rows = KnownRows::default();
+        if !options.verify && gate::is_small(plan, &rows, &options) {
             let mut declined = Vec::new();
             gate::declined(plan, &mut declined);
             let plan = if options.scan { scan::with_scans(Arc::clone(plan))? } else { Arc::clone(plan) };
@@ -95,6 +95,8 @@ impl WeldRule {
             plan: plan_number,
             declined: Vec::new(),
             nulls: Nulls::default(),
+            rows,
+            expected: ExpectedRows::default(),
         };
         let stock = without_notes(plan);
         let prepared = computed::take_out(Arc::clone(&stock), &rewriter.options)?;
@@ -160,6 +162,8 @@ struct Rewriter {
     plan: u64,
     declined: Vec<Declined>,
     nulls: Nulls,
+    rows: KnownRows,
+    expected: ExpectedRows,
 }
 
 /// A pipeline under construction, from the sink towards the source.
@@ -317,7 +321,7 @@ impl Rewriter {
             let keep = keyed || (keep_partitioning && !exchange) || !says_what_it_requires(plan.as_ref());
             children.push(self.rewrite(child, keep)?);
         }
-        if children.is_empty() { Ok(plan) } else { replace_children_if_necessary(plan, children) }
+        with_inputs(plan, children)
     }
 
     fn decline(&mut self, plan: &Arc<dyn ExecutionPlan>, unsupported: Unsupported) {
@@ -366,7 +370,7 @@ impl Rewriter {
         let declined = self.declined.len();
         let compiled = match size::check(aggregate.exprs()) {
             Ok(()) => {
-                let (sink, chain) = aggregating(exec, aggregate.clone(), keep_partitioning);
+                let (sink, chain) = aggregating(plan, exec, aggregate.clone(), keep_partitioning);
                 self.compile_chain(plan, sink, chain)?
             }
             Err(unsupported) => Err(unsupported),
@@ -376,7 +380,7 @@ impl Rewriter {
             Ok(checked) if checked.compiles_as_many(&aggregate) => Ok(Err(unsupported)),
             Ok(checked) => {
                 self.declined.truncate(declined);
-                let (sink, chain) = aggregating(exec, checked, keep_partitioning);
+                let (sink, chain) = aggregating(plan, exec, checked, keep_partitioning);
                 self.compile_chain(plan, sink, chain)
             }
             Err(unsupported) => {
@@ -436,7 +440,7 @@ impl Rewriter {
                     chain.needed = step.needed(&chain.needed);
                     chain.keys = step.keys_below(&chain.keys);
                     chain.steps.push(step);
-                    chain.fused.push(fused(node.as_ref()));
+                    chain.fused.push(Fused::new(&node));
                     chain.source = input;
                 }
             }
@@ -549,12 +553,17 @@ impl Rewriter {
 }
 
 /// A pipeline that ends with an aggregate.
-fn aggregating(exec: &AggregateExec, aggregate: Aggregate, keep_partitioning: bool) -> (Sink, Chain) {
+fn aggregating(
+    plan: &Arc<dyn ExecutionPlan>,
+    exec: &AggregateExec,
+    aggregate: Aggregate,
+    keep_partitioning: bool,
+) -> (Sink, Chain) {
     let exprs = aggregate.exprs().cloned().collect();
     let sink = Sink::Aggregate(aggregate);
     let mut chain = Chain::new(exec.input(), &sink, keep_partitioning || keyed(exec.mode()));
     chain.relies = relies(exec.mode());
-    chain.fused.push(fused(exec));
+    chain.fused.push(Fused::new(plan));
     chain.exprs = exprs;
     (sink, chain)
 }
@@ -631,9 +640,4 @@ fn off(switch: bool, setting: &str) -> Option<String> {
 
 fn enabled(switch: bool, operator: &str, setting: &str) -> lower::Result<()> {
     if switch { Ok(()) } else { Err(Unsupported::new(operator, format!("{setting} is off"))) }
-}
-
-fn fused(plan: &dyn ExecutionPlan) -> Fused {
-    let display = displayable(plan).one_line().to_string().trim_end().to_owned();
-    Fused { operator: plan.name().to_owned(), display }
 }

@@ -88,18 +88,36 @@ impl Estimate {
 
 /// How many rows `plan` is expected to give; `None` where statistics do not tell.
 pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-    Some(Estimates::new(&Ranges::unread()).of(plan)?.rows)
+    ExpectedRows::default().of(plan)
+}
+
+/// The same of parts of one plan, each estimated once.
+#[derive(Debug)]
+pub struct ExpectedRows(Estimates);
+
+impl Default for ExpectedRows {
+    fn default() -> ExpectedRows {
+        ExpectedRows(Estimates::new(&Arc::new(Ranges::unread())))
+    }
+}
+
+impl ExpectedRows {
+    /// How many rows `plan` is expected to give; `None` where statistics do not tell.
+    pub fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        Some(self.0.of(plan)?.rows)
+    }
 }
 
 /// What is expected of the parts of plans, estimated once each: a rule asks at many places of one plan.
-pub(crate) struct Estimates<'a> {
-    ranges: &'a Ranges,
+#[derive(Debug)]
+pub(crate) struct Estimates {
+    ranges: Arc<Ranges>,
     known: Memo<Option<Arc<Estimate>>>,
 }
 
-impl<'a> Estimates<'a> {
-    pub(crate) fn new(ranges: &'a Ranges) -> Estimates<'a> {
-        Estimates { ranges, known: Memo::default() }
+impl Estimates {
+    pub(crate) fn new(ranges: &Arc<Ranges>) -> Estimates {
+        Estimates { ranges: Arc::clone(ranges), known: Memo::default() }
     }
 
     /// The output of `plan`.
@@ -125,7 +143,7 @@ impl<'a> Estimates<'a> {
             unknown_columns(plan, inputs?.iter().map(|input| input.rows).sum())
         } else {
             match plan.children()[..] {
-                [] => source(plan, self.ranges)?,
+                [] => source(plan, &self.ranges)?,
                 [input] => {
                     let known = self.of(input)?;
                     // What sorts, limits, repartitions or computes windows: the input's columns come first.

@@ -35,7 +35,7 @@ pub use common_subplans::{
     without_common_subplans,
 };
 pub use distinct_aggregates::DistinctAggregates;
-pub use estimate::expected_rows;
+pub use estimate::{ExpectedRows, expected_rows};
 pub use expr::cannot_fail;
 pub use footers::footers;
 pub use held::HeldExec;

@@ -9,12 +9,11 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::PartitionMode;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use weld_plans::{JoinKeys, JoinKeysExec, expected_rows};
+use weld_plans::{JoinKeys, JoinKeysExec};
 
-use super::{Built, Chain, Rewriter, Taken, Takes, enabled, fused, merges};
+use super::{Built, Chain, Rewriter, Taken, Takes, enabled, merges};
 use crate::dynamic_filter::TableKeys;
-use crate::exec::{DynamicFilter, WeldExec};
-use crate::gate;
+use crate::exec::{DynamicFilter, Fused, WeldExec};
 use crate::lower::join::node::JoinNode;
 use crate::lower::join::{BuildColumns, Table};
 use crate::lower::pipeline::{Output, Sink, Step};
@@ -75,9 +74,9 @@ impl Rewriter {
     fn interned(&self, node: &JoinNode<'_>, keys: &[usize]) -> Vec<bool> {
         let texts = node.join.texts_of_build(keys);
         let pays = || {
-            let built = gate::rows_of(node.left).map(|rows| rows.count as f64);
-            let probing = gate::rows_of(node.right).map(|rows| rows.count as f64);
-            let given = expected_rows(node.plan).into_iter().chain(probing).reduce(f64::min);
+            let built = self.rows.of(node.left).map(|rows| rows.count as f64);
+            let probing = self.rows.of(node.right).map(|rows| rows.count as f64);
+            let given = self.expected.of(node.plan).into_iter().chain(probing).reduce(f64::min);
             built.zip(given).is_none_or(|(built, given)| built * ROWS_PER_INTERNED <= given)
         };
         match self.options.intern && texts.contains(&true) && pays() {
@@ -146,7 +145,7 @@ impl Rewriter {
         chain.moves_rows |= is_partitioned && !per_partition;
         chain.builds.push((build, Arc::clone(node.left)));
         chain.exprs = node.join.exprs().cloned().collect();
-        chain.fused.push(fused(node.plan.as_ref()));
+        chain.fused.push(Fused::new(node.plan));
         chain.fetch = node.plan.fetch();
         Ok(Ok((sink, chain)))
     }

@@ -41,7 +41,7 @@ const SORT: f64 = 5.0;
 pub(super) struct Costs<'a> {
     classes: &'a Classes,
     repeats: &'a dyn Repeats,
-    estimates: &'a Estimates<'a>,
+    estimates: &'a Estimates,
     /// Less is not worth the nodes.
     saved_min: f64,
     /// The least part of the rows of a place that keys from above pass.
@@ -53,7 +53,7 @@ impl<'a> Costs<'a> {
     pub(super) fn new(
         classes: &'a Classes,
         repeats: &'a dyn Repeats,
-        estimates: &'a Estimates<'a>,
+        estimates: &'a Estimates,
         saved_min: f64,
     ) -> Costs<'a> {
         Costs { classes, repeats, estimates, saved_min, passed: HashMap::new() }

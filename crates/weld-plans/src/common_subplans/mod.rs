@@ -53,6 +53,7 @@ pub use self::source::with_projection;
 use self::alike::Alike;
 use self::classes::{Classes, Repeats};
 use self::cost::{Costs, computes};
+use self::same::has_alike_sources;
 use self::scan::Subplan;
 use self::widen::widened;
 use crate::PlanOptions;
@@ -89,6 +90,9 @@ impl CommonSubplans {
             let children = children.collect::<Result<_>>()?;
             return replace_children_if_necessary(plan, children);
         }
+        if !has_alike_sources(&plan) {
+            return Ok(plan);
+        }
         let weighing = Weighing { estimates: &Estimates::new(&self.ranges), saved_min, has_filters };
         let classes = Classes::of(&plan);
         let equal = weighing.shared(&plan, &classes)?;
@@ -104,7 +108,7 @@ impl CommonSubplans {
 
 /// How it is decided what pays.
 struct Weighing<'a> {
-    estimates: &'a Estimates<'a>,
+    estimates: &'a Estimates,
     saved_min: f64,
     has_filters: bool,
 }

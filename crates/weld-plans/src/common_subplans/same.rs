@@ -64,6 +64,22 @@ pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -
         || both::<CooperativeExec>(a, b).is_some()
 }
 
+/// Whether two sources of a plan are alike: if not, no two subplans are.
+pub(super) fn has_alike_sources(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    fn note<'a>(plan: &'a Arc<dyn ExecutionPlan>, sources: &mut Vec<&'a Arc<dyn ExecutionPlan>>) {
+        match &plan.children()[..] {
+            [] => sources.push(plan),
+            children => children.iter().for_each(|child| note(child, sources)),
+        }
+    }
+    let mut sources = Vec::new();
+    note(plan, &mut sources);
+    let is_known = |(index, source): (usize, &&Arc<dyn ExecutionPlan>)| {
+        sources[..index].iter().any(|known| is_alike(known, source) || is_same(known, source))
+    };
+    sources.iter().enumerate().any(is_known)
+}
+
 /// Whether a second execution would give the same rows.
 pub(super) fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_stable = |fun: &AggregateFunctionExpr| fun.fun().signature().volatility != Volatility::Volatile;
@@ -252,6 +268,15 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
     else {
         return false;
     };
+    // Most sources differ in their files.
+    let groups = a.file_groups.iter().zip(&b.file_groups);
+    let are_same_groups = a.file_groups.len() == b.file_groups.len()
+        && groups
+            .into_iter()
+            .all(|(a, b)| a.len() == b.len() && a.files().iter().zip(b.files()).all(|(a, b)| is_same_file(a, b)));
+    if !are_same_groups {
+        return false;
+    }
     let is_same_adapter = match (&a.expr_adapter_factory, &b.expr_adapter_factory) {
         (None, None) => true,
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -262,7 +287,6 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b) || (is_datafusions_reader(a) && is_datafusions_reader(b)),
         _ => false,
     };
-    let groups = a.file_groups.iter().zip(&b.file_groups);
     is_same_adapter
         && is_same_reader
         && a.object_store_url == b.object_store_url
@@ -276,10 +300,6 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
         && a_source.table_schema().table_schema() == b_source.table_schema().table_schema()
         && a_source.table_schema().file_schema() == b_source.table_schema().file_schema()
         && a_parquet.table_parquet_options() == b_parquet.table_parquet_options()
-        && a.file_groups.len() == b.file_groups.len()
-        && groups
-            .into_iter()
-            .all(|(a, b)| a.len() == b.len() && a.files().iter().zip(b.files()).all(|(a, b)| is_same_file(a, b)))
 }
 
 /// Whether it is what each scan of a table gets from DataFusion: nothing but the store, which the URL names, and its cache.

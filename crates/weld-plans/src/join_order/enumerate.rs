@@ -356,9 +356,12 @@ impl Search<'_> {
         if self.pairs > PAIRS_MAX {
             return None;
         }
-        if let (Some(left), Some(right)) = (self.best.get(&a), self.best.get(&b))
+        let (Some(left), Some(right)) = (self.best.get(&a), self.best.get(&b)) else { return Some(()) };
+        let known = self.best.get(&(a | b)).map_or(f64::INFINITY, |known| known.cost);
+        // A join costs more than what it joins.
+        if left.cost + right.cost < known
             && let Some(joined) = self.costs.join_either(left, right)
-            && self.best.get(&(a | b)).is_none_or(|known| joined.cost < known.cost)
+            && joined.cost < known
         {
             self.best.insert(a | b, joined);
         }

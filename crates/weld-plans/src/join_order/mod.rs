@@ -55,7 +55,7 @@ impl JoinOrder {
 
 /// The rule at work on a plan.
 struct Ordering<'a> {
-    estimates: Estimates<'a>,
+    estimates: Estimates,
     config: &'a ConfigOptions,
 }
 

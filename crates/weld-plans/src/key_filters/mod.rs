@@ -35,7 +35,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -90,7 +90,7 @@ impl PhysicalOptimizerRule for KeyFilters {
             match filtered(join, joins.get() + 1, &estimates, config)? {
                 Some(children) => {
                     joins.set(joins.get() + 1);
-                    Ok(Transformed::yes(replace_children_if_necessary(node, children)?))
+                    Ok(Transformed::yes(with_children(&node, children)?))
                 }
                 None => Ok(Transformed::no(node)),
             }
@@ -123,11 +123,19 @@ pub fn without_key_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execu
     .data()
 }
 
+/// The operator with other inputs, in which nodes of this rule are: these promise what stood in their place did.
+fn with_children(
+    plan: &Arc<dyn ExecutionPlan>,
+    children: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
+}
+
 /// The inputs of a join with its keys collected and filters by them, if there is a place for one.
 fn filtered(
     join: &HashJoinExec,
     number: usize,
-    estimates: &Estimates<'_>,
+    estimates: &Estimates,
     config: &ConfigOptions,
 ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
     let candidates = filters_of(join);
@@ -233,7 +241,7 @@ fn collecting(
 
 /// One of a join's keys on its way down the probe side.
 struct Filter<'a> {
-    estimates: &'a Estimates<'a>,
+    estimates: &'a Estimates,
     join: &'a HashJoinExec,
     keys: &'a Arc<JoinKeys>,
     part: usize,
@@ -268,7 +276,7 @@ impl Filter<'_> {
         }
         Ok(Some(match KeyFilterExec::merged(plan, &children[0]) {
             Some(merged) => Arc::new(merged),
-            None => replace_children_if_necessary(Arc::clone(plan), children)?,
+            None => with_children(plan, children)?,
         }))
     }
 
