@@ -1,11 +1,10 @@
 //! Filters and projections: a loop with an appender each.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::expressions::Column;
 use weld_core::ir::{Expr, build as ir};
 use weld_plans::cannot_fail;
 
@@ -15,11 +14,14 @@ use super::{Block, Lowering, Result, Rows, Slot, Sql, for_each, inner_row, row_s
 
 /// Which of `columns` input columns the expressions read.
 pub(crate) fn read_by<'a>(columns: usize, exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> Vec<bool> {
-    let mut needed = vec![false; columns];
-    let read: HashSet<usize> = exprs.into_iter().flat_map(collect_columns).map(|column| column.index()).collect();
-    for index in read.into_iter().filter(|index| *index < columns) {
-        needed[index] = true;
+    fn note(expr: &Arc<dyn PhysicalExpr>, needed: &mut [bool]) {
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            needed.get_mut(column.index()).into_iter().for_each(|needed| *needed = true);
+        }
+        expr.children().into_iter().for_each(|child| note(child, needed));
     }
+    let mut needed = vec![false; columns];
+    exprs.into_iter().for_each(|expr| note(expr, &mut needed));
     needed
 }
 
