@@ -117,6 +117,8 @@ settings! {
         pub join_order: bool, default = true
         /// Execute equal parts of a plan once, and keep their rows for all who read them.
         pub common_subplans: bool, default = true
+        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again.
+        pub similar_subplans: bool, default = true
         /// As many rows, or more, operators must be expected to be spared by that.
         pub common_subplans_min_rows: usize, default = 2000
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
@@ -183,6 +185,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
         outer_joins: on && options.outer_joins,
         join_order: on && options.join_order,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
+        similar_subplans: on && options.similar_subplans,
         key_filters: on && options.key_filters,
     }
 }

@@ -61,6 +61,8 @@ pub struct PlanOptions {
     pub join_order: bool,
     /// With how many rows that operators must be spared at least.
     pub common_subplans: Option<usize>,
+    /// Whether these are also made of subplans that differ in filters alone.
+    pub similar_subplans: bool,
     /// Filters of probe sides by the keys of build sides.
     pub key_filters: bool,
 }

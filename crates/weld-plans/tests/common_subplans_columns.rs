@@ -20,6 +20,7 @@ fn both(partitions: usize) -> Both {
         outer_joins: false,
         join_order: false,
         common_subplans: Some(2000),
+        similar_subplans: false,
         key_filters: true,
     })
 }

@@ -15,6 +15,7 @@ fn both(partitions: usize) -> Both {
         outer_joins: false,
         join_order: true,
         common_subplans: None,
+        similar_subplans: false,
         key_filters: false,
     })
 }

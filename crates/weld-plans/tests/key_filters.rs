@@ -25,6 +25,7 @@ const ON: PlanOptions = PlanOptions {
     outer_joins: false,
     join_order: false,
     common_subplans: None,
+    similar_subplans: false,
     key_filters: true,
 };
 

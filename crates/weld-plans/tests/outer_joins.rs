@@ -15,6 +15,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             outer_joins: true,
             join_order: true,
             common_subplans: None,
+            similar_subplans: false,
             key_filters: true,
         }),
         false => Both::new(config, |_| PlanOptions {
@@ -22,6 +23,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             outer_joins: true,
             join_order: false,
             common_subplans: None,
+            similar_subplans: false,
             key_filters: false,
         }),
     };

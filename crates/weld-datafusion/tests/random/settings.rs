@@ -26,6 +26,7 @@ const SWITCHES: [&str; 16] = [
     "weld.outer_joins",
     "weld.join_order",
     "weld.common_subplans",
+    "weld.similar_subplans",
     "weld.key_filters",
 ];
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
-use super::same::{is_repeatable, is_same};
+use super::same::{is_repeatable, is_same, is_similar};
 
 /// What a plan has more than once, by its number.
 pub(super) trait Repeats {
@@ -14,8 +14,9 @@ pub(super) trait Repeats {
 }
 
 /// The subplans of a plan, by what they compute.
-#[derive(Default)]
 pub(super) struct Classes {
+    /// Whether two operators over inputs of the same classes are of one class.
+    is_same: fn(&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) -> bool,
     all: Vec<Class>,
     by_inputs: HashMap<(String, Vec<usize>), Vec<usize>>,
     by_address: HashMap<usize, usize>,
@@ -31,10 +32,22 @@ struct Class {
 }
 
 impl Classes {
+    /// Of subplans that are equal.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Classes {
-        let mut classes = Classes::default();
+        let mut classes = Classes::by(is_same);
         classes.add(plan);
         classes
+    }
+
+    /// Of subplans that are equal but for what filters compare with.
+    pub(super) fn similar(plan: &Arc<dyn ExecutionPlan>) -> Classes {
+        let mut classes = Classes::by(is_similar);
+        classes.add(plan);
+        classes
+    }
+
+    fn by(is_same: fn(&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) -> bool) -> Classes {
+        Classes { is_same, all: Vec::new(), by_inputs: HashMap::new(), by_address: HashMap::new() }
     }
 
     fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) -> usize {
@@ -50,7 +63,7 @@ impl Classes {
             true => self.by_inputs.entry((plan.name().to_owned(), inputs)).or_default(),
             false => &mut Vec::new(),
         };
-        let class = match found.iter().find(|&&class| is_same(&self.all[class].plan, plan)) {
+        let class = match found.iter().find(|&&class| (self.is_same)(&self.all[class].plan, plan)) {
             Some(&class) => class,
             None => {
                 let class = self.all.len();
@@ -76,7 +89,7 @@ impl Classes {
 
     /// Whether all of them give the same rows in the same columns.
     pub(super) fn are_equal(plans: &[Arc<dyn ExecutionPlan>]) -> bool {
-        let mut classes = Classes::default();
+        let mut classes = Classes::by(is_same);
         let numbers: Vec<usize> = plans.iter().map(|plan| classes.add(plan)).collect();
         numbers.windows(2).all(|pair| pair[0] == pair[1])
     }

@@ -16,6 +16,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use super::classes::{Classes, Repeats, address};
 use crate::estimate::{Estimate, Estimates, domain};
 use crate::key_filters::{PASSED_MAX, Path, column_of, filters_of};
+use crate::key_set::has_sets;
 
 /// More is not kept, as far as estimates tell.
 const BYTES_MAX: f64 = (256 << 20) as f64;
@@ -46,6 +47,8 @@ pub(super) struct Costs<'a> {
     saved_min: f64,
     /// The least part of the rows of a place that keys from above pass.
     passed: HashMap<usize, f64>,
+    /// What is known to be saved by subplans that were made one of several.
+    known: HashMap<usize, f64>,
 }
 
 impl<'a> Costs<'a> {
@@ -56,13 +59,14 @@ impl<'a> Costs<'a> {
         estimates: &'a Estimates,
         saved_min: f64,
     ) -> Costs<'a> {
-        Costs { classes, repeats, estimates, saved_min, passed: HashMap::new() }
+        Costs { classes, repeats, estimates, saved_min, passed: HashMap::new(), known: HashMap::new() }
     }
 
     /// Notes which places the keys of the joins of `plan` are on their way to.
     pub(super) fn note_filters(&mut self, plan: &Arc<dyn ExecutionPlan>) {
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            for (left, right) in filters_of(join) {
+            // DataFusion's own filters are by texts, too.
+            for (left, right) in filters_of(join, |of| has_sets(of) || of.is_string()) {
                 let Some(column) = column_of(right) else { continue };
                 let mut places = Vec::new();
                 self.places(join.right(), column, Path::EMPTY, &mut places);
@@ -123,6 +127,14 @@ impl<'a> Costs<'a> {
     /// How many rows operators are spared when these places read one execution, if it pays.
     pub(super) fn saved(&self, places: &[Arc<dyn ExecutionPlan>]) -> Option<f64> {
         let plan = places.first()?;
+        if let Some(saved) = self.known.get(&address(plan)) {
+            return Some(*saved);
+        }
+        // What filters the rows of one of these is no work to be spared.
+        if plan.children().into_iter().any(|input| self.known.contains_key(&address(input))) && plan.is::<FilterExec>()
+        {
+            return None;
+        }
         if !computes(plan, &|_| false) {
             return None;
         }
@@ -131,9 +143,35 @@ impl<'a> Costs<'a> {
             return makes_groups(plan).then_some(0.0);
         };
         let work = self.work(plan)?;
-        let part = |place| self.passed.get(&address(place)).map_or(1.0, |passed| passed.max(FILTERED_MIN));
-        let apart: f64 = places.iter().map(|place| work * part(place)).sum();
         let keep = KEEP + READ * places.len() as f64;
+        self.pays(places, work, &rows, keep)
+    }
+
+    /// The same of places that differ in their filters and are to read `plan`, which has the rows of all: groups alone, since how
+    /// many rows a join gives is a guess, and each place goes through all of them.
+    pub(super) fn saved_by_one(&self, places: &[Arc<dyn ExecutionPlan>], plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        if !makes_groups(plan) {
+            return None;
+        }
+        let classes = Classes::of(plan);
+        let of_one = Costs::new(&classes, &classes, self.estimates, self.saved_min);
+        let (work, rows) = (of_one.work(plan)?, self.estimates.of(plan)?);
+        self.pays(places, work, &rows, KEEP + (READ + FILTER) * places.len() as f64)
+    }
+
+    /// What is known to be saved by a subplan.
+    pub(super) fn know(&mut self, saved: &HashMap<usize, f64>) {
+        self.known.extend(saved);
+    }
+
+    /// What these places spare operators when they read one execution of so much work instead, each of whose `rows` costs `keep`.
+    fn pays(&self, places: &[Arc<dyn ExecutionPlan>], work: f64, rows: &Estimate, keep: f64) -> Option<f64> {
+        let plan = places.first()?;
+        let mut apart = 0.0;
+        for place in places {
+            let part = self.passed.get(&address(place)).map_or(1.0, |passed| passed.max(FILTERED_MIN));
+            apart += part * self.work(place)?;
+        }
         let saved = apart - work - rows.rows * keep;
         log::debug!("{} of {work:.0} in {} places: {saved:.0} saved", plan.name(), places.len());
         // What filters would drop is a guess, and so is how few rows joins leave; that all of these are kept is certain.

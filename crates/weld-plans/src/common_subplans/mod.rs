@@ -14,7 +14,8 @@
 //! partitions that are equal as a whole. `same` has the operators that can be compared.
 //!
 //! Subplans that differ in nothing but the columns that they keep are made equal first, where that pays: each keeps the
-//! columns of all (`alike` finds them, `widen` rewrites them). What may fail is computed by those who computed it before.
+//! columns of all (`alike` finds them, `widen` rewrites them). What may fail is computed by those who computed it before. Those that
+//! differ in what filters compare with are made one of the rows of all, which each place filters again (`merge`).
 //!
 //! The largest subplans that pay are taken; inside of them others may be. It stands after exchanges and sorts were put in,
 //! so a reader gets the partitions and the order that it had, and before dynamic filters are attached: neither these nor key
@@ -25,6 +26,7 @@ mod alike;
 mod classes;
 mod cost;
 mod exec;
+mod merge;
 mod run;
 mod same;
 mod scan;
@@ -53,6 +55,7 @@ pub use self::source::with_projection;
 use self::alike::Alike;
 use self::classes::{Classes, Repeats};
 use self::cost::{Costs, computes};
+use self::merge::{Merging, merged};
 use self::same::has_alike_sources;
 use self::scan::Subplan;
 use self::widen::widened;
@@ -81,29 +84,38 @@ impl CommonSubplans {
         &self,
         plan: Arc<dyn ExecutionPlan>,
         saved_min: f64,
-        has_filters: bool,
+        options: PlanOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.is::<AnalyzeExec>() || plan.is::<DataSinkExec>() {
             // They show, or write, what is below.
-            let children =
-                plan.children().into_iter().map(|child| self.rewrite(Arc::clone(child), saved_min, has_filters));
+            let children = plan.children().into_iter().map(|child| self.rewrite(Arc::clone(child), saved_min, options));
             let children = children.collect::<Result<_>>()?;
             return replace_children_if_necessary(plan, children);
         }
         if !has_alike_sources(&plan) {
             return Ok(plan);
         }
-        let weighing = Weighing { estimates: &Estimates::new(&self.ranges), saved_min, has_filters };
+        let weighing =
+            Weighing { estimates: &Estimates::new(&self.ranges), saved_min, has_filters: options.key_filters };
         let classes = Classes::of(&plan);
-        let equal = weighing.shared(&plan, &classes)?;
-        let Some(widened) = weighing.made_equal(&plan, &classes)? else {
-            return Ok(equal.map_or(plan, |shared| shared.plan));
-        };
-        let widened = weighing.shared(&widened, &Classes::of(&widened))?;
-        let rows_saved = |shared: &Option<Shared>| shared.as_ref().map_or(0.0, |shared| shared.rows_saved);
-        let better = if rows_saved(&widened) > rows_saved(&equal) { widened } else { equal };
-        Ok(better.map_or(plan, |shared| shared.plan))
+        let apart = HashMap::new();
+        let mut best = weighing.shared(&plan, &classes, &apart)?;
+        if let Some(widened) = weighing.made_equal(&plan, &classes)? {
+            best = better(best, weighing.shared(&widened, &Classes::of(&widened), &apart)?);
+        }
+        if options.similar_subplans
+            && let Some(merging) = weighing.merged(&plan, &classes)?
+        {
+            best = better(best, weighing.shared(&merging.plan, &Classes::of(&merging.plan), &merging.saved)?);
+        }
+        Ok(best.map_or(plan, |shared| shared.plan))
     }
+}
+
+/// The one that saves more.
+fn better(a: Option<Shared>, b: Option<Shared>) -> Option<Shared> {
+    let rows_saved = |shared: &Option<Shared>| shared.as_ref().map_or(0.0, |shared| shared.rows_saved);
+    if rows_saved(&b) > rows_saved(&a) { b } else { a }
 }
 
 /// How it is decided what pays.
@@ -120,12 +132,19 @@ struct Shared {
 }
 
 impl Weighing<'_> {
-    /// The plan with equal subplans executed once, where that pays.
-    fn shared(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Shared>> {
+    /// The plan with equal subplans executed once, where that pays. It is known what those of `saved` save.
+    fn shared(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        classes: &Classes,
+        saved: &HashMap<usize, f64>,
+    ) -> Result<Option<Shared>> {
         if !classes.has_repeated() {
             return Ok(None);
         }
-        let chosen = self.chosen(plan, classes, classes);
+        let mut costs = self.costs(plan, classes, classes);
+        costs.know(saved);
+        let chosen = chosen(plan, classes, &mut costs);
         if chosen.is_empty() {
             return Ok(None);
         }
@@ -153,21 +172,26 @@ impl Weighing<'_> {
         if !alike.has_repeated() {
             return Ok(None);
         }
-        let chosen = self.chosen(plan, classes, &alike).into_keys().collect();
+        let mut costs = self.costs(plan, classes, &alike);
+        let chosen = chosen(plan, &alike, &mut costs).into_keys().collect();
         widened(plan, &alike, classes, &chosen)
     }
 
-    fn chosen(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        classes: &Classes,
-        repeats: &dyn Repeats,
-    ) -> HashMap<usize, Chosen> {
+    /// The plan with subplans that differ in filters made one, where that pays.
+    fn merged(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Merging>> {
+        let similar = Classes::similar(plan);
+        if !similar.has_repeated() {
+            return Ok(None);
+        }
+        merged(plan, (classes, &similar), &self.costs(plan, classes, &similar))
+    }
+
+    fn costs<'a>(&'a self, plan: &Arc<dyn ExecutionPlan>, classes: &'a Classes, repeats: &'a dyn Repeats) -> Costs<'a> {
         let mut costs = Costs::new(classes, repeats, self.estimates, self.saved_min);
         if self.has_filters {
             costs.note_filters(plan);
         }
-        chosen(plan, repeats, &costs)
+        costs
     }
 }
 
@@ -176,7 +200,7 @@ impl PhysicalOptimizerRule for CommonSubplans {
         let options = (self.options)(config);
         let Some(rows_min) = options.common_subplans else { return Ok(plan) };
         // A plan that went through the rule before keeps nothing of it.
-        self.rewrite(without_common_subplans(plan)?, rows_min as f64, options.key_filters)
+        self.rewrite(without_common_subplans(plan)?, rows_min as f64, options)
     }
 
     fn name(&self) -> &str {

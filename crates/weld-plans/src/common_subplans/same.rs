@@ -45,6 +45,28 @@ pub(super) fn is_same(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) ->
         && (is_same_source(a, b) || is_same_join(a, b) || is_same_operator(a, b) || is_same_exchange(a, b))
 }
 
+/// Whether `a` and `b`, over similar inputs, are the same but for which rows filters pass.
+pub(super) fn is_similar(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    if is_same(a, b) {
+        return true;
+    }
+    if a.schema() != b.schema()
+        || a.fetch() != b.fetch()
+        || a.output_partitioning().partition_count() != b.output_partitioning().partition_count()
+    {
+        return false;
+    }
+    if let Some((a, b)) = both::<FilterExec>(a, b) {
+        return a.projection() == b.projection();
+    }
+    let Some((a, b)) = both::<DataSourceExec>(a, b) else { return false };
+    let files = a.data_source().downcast_ref::<FileScanConfig>().zip(b.data_source().downcast_ref::<FileScanConfig>());
+    files.is_some_and(|(a, b)| {
+        let (a_source, b_source) = (a.file_source(), b.file_source());
+        a_source.projection() == b_source.projection() && are_same_files_unfiltered(a, b)
+    })
+}
+
 /// Whether `a` and `b` do the same to the rows of their inputs, if their expressions are the same ones, whatever columns they
 /// keep.
 pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
@@ -260,8 +282,12 @@ fn is_same_memory(a: &MemorySourceConfig, b: &MemorySourceConfig) -> bool {
     a.partitions().len() == b.partitions().len() && a.partitions().iter().zip(b.partitions()).all(is_same_partition)
 }
 
-/// Parquet alone: other formats have options that they do not show.
 fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
+    a.file_source().filter() == b.file_source().filter() && are_same_files_unfiltered(a, b)
+}
+
+/// Parquet alone: other formats have options that they do not show.
+fn are_same_files_unfiltered(a: &FileScanConfig, b: &FileScanConfig) -> bool {
     let (a_source, b_source) = (a.file_source(), b.file_source());
     let Some((a_parquet, b_parquet)) =
         a_source.downcast_ref::<ParquetSource>().zip(b_source.downcast_ref::<ParquetSource>())
@@ -296,7 +322,6 @@ fn are_same_files(a: &FileScanConfig, b: &FileScanConfig) -> bool {
         && a.file_compression_type == b.file_compression_type
         && a.output_ordering == b.output_ordering
         && a.output_partitioning == b.output_partitioning
-        && a_source.filter() == b_source.filter()
         && a_source.table_schema().table_schema() == b_source.table_schema().table_schema()
         && a_source.table_schema().file_schema() == b_source.table_schema().file_schema()
         && a_parquet.table_parquet_options() == b_parquet.table_parquet_options()

@@ -12,6 +12,7 @@ use datafusion::datasource::physical_plan::{
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::object_store::memory::InMemory;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
@@ -67,6 +68,43 @@ pub fn with_projection(plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExp
     let mut made = config.clone();
     made.file_source = anew(config)?.try_pushdown_projection(projection).ok()??;
     Some(DataSourceExec::from_data_source(made))
+}
+
+/// What a source of files leaves rows out by, as far as statistics tell; whoever reads it asks again.
+pub(super) fn filter_of_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn PhysicalExpr>> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?.file_source().filter()
+}
+
+/// A source of Parquet files with another filter, or without one; `None` where it cannot be made anew, or drops all rows by its
+/// filter that this leaves out.
+pub(super) fn with_source_filter(
+    plan: &Arc<dyn ExecutionPlan>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let exec = plan.downcast_ref::<DataSourceExec>();
+    let Some(config) = exec.and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>()) else {
+        return Ok(None);
+    };
+    let source = config.file_source();
+    let (Some(parquet), Some(projection)) = (parquet_anew(source), source.projection()) else { return Ok(None) };
+    let options = parquet.table_parquet_options().clone();
+    if options.global.pushdown_filters {
+        return Ok(None);
+    }
+    let parquet = match filter {
+        Some(filter) => parquet.with_predicate(filter),
+        None => {
+            let mut made = ParquetSource::new(source.table_schema().clone()).with_table_parquet_options(options);
+            if let Some(factory) = parquet.parquet_file_reader_factory() {
+                made = made.with_parquet_file_reader_factory(Arc::clone(factory));
+            }
+            made
+        }
+    };
+    let mut made = config.clone();
+    let Some(projected) = parquet.try_pushdown_projection(projection)? else { return Ok(None) };
+    made.file_source = projected;
+    Ok(Some(DataSourceExec::from_data_source(made)))
 }
 
 /// The source with all columns of its table: one that gives some takes no others.

@@ -27,6 +27,7 @@ mod source;
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, NullEquality, Result};
@@ -138,7 +139,7 @@ fn filtered(
     estimates: &Estimates,
     config: &ConfigOptions,
 ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
-    let candidates = filters_of(join);
+    let candidates = filters_of(join, has_sets);
     if candidates.is_empty() || !has_place(join.right(), &candidates) {
         return Ok(None);
     }
@@ -172,12 +173,15 @@ fn filtered(
     Ok(Some(vec![collecting(join, &collected, &keys)?, right]))
 }
 
-/// The pairs of keys by which rows of the probe side may be dropped.
-pub(crate) fn filters_of(join: &HashJoinExec) -> Vec<&(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> {
+/// The pairs of keys of a type with filters by which rows of the probe side may be dropped.
+pub(crate) fn filters_of(
+    join: &HashJoinExec,
+    has_filters: fn(&DataType) -> bool,
+) -> Vec<&(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> {
     if !drops_unmatched_probe_rows(join) || *join.partition_mode() == PartitionMode::Auto {
         return Vec::new();
     }
-    join.on().iter().filter(|(left, right)| is_filtered_by(join, left, right)).collect()
+    join.on().iter().filter(|(left, right)| is_filtered_by(join, left, right, has_filters)).collect()
 }
 
 /// Whether rows of the probe side without a match leave no trace.
@@ -188,10 +192,15 @@ fn drops_unmatched_probe_rows(join: &HashJoinExec) -> bool {
 }
 
 /// Whether a pair of keys makes a filter.
-fn is_filtered_by(join: &HashJoinExec, left: &Arc<dyn PhysicalExpr>, right: &Arc<dyn PhysicalExpr>) -> bool {
+fn is_filtered_by(
+    join: &HashJoinExec,
+    left: &Arc<dyn PhysicalExpr>,
+    right: &Arc<dyn PhysicalExpr>,
+    has_filters: fn(&DataType) -> bool,
+) -> bool {
     match (left.data_type(&join.left().schema()), right.data_type(&join.right().schema())) {
         (Ok(left_type), Ok(right_type)) => {
-            left_type == right_type && has_sets(&left_type) && column_of(right).is_some()
+            left_type == right_type && has_filters(&left_type) && column_of(right).is_some()
         }
         _ => false,
     }

@@ -1,0 +1,178 @@
+//! Subplans that differ in filters alone, executed once: the same rows as when each is executed.
+
+mod common;
+
+use common::Both;
+use datafusion::prelude::{ParquetReadOptions, SessionConfig};
+use weld_plans::PlanOptions;
+
+fn both(partitions: usize) -> Both {
+    let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
+    Both::new(config, |_| PlanOptions {
+        distinct_aggregates: false,
+        outer_joins: false,
+        join_order: false,
+        common_subplans: Some(2000),
+        similar_subplans: true,
+        key_filters: true,
+    })
+}
+
+/// 12,000 sales of 30 items, with nulls, on 48 days of four years.
+async fn tables(both: &Both) {
+    let sales = "SELECT CASE WHEN v % 11 = 0 THEN NULL ELSE v % 30 END AS item, v % 48 AS day, v AS price
+                 FROM generate_series(1, 12000) AS x(v)";
+    both.table("sales", sales).await;
+    let days = "SELECT v AS day, CASE WHEN v = 47 THEN NULL ELSE 2000 + v / 12 END AS year, v % 12 AS month
+                FROM generate_series(0, 47) AS x(v)";
+    both.table("days", days).await;
+    both.table("returned", "SELECT v * 7 AS item, v AS amount FROM generate_series(1, 900) AS x(v)").await;
+}
+
+const BY_YEAR: &str = "WITH c AS (SELECT item, year, month, sum(price) AS n FROM sales s JOIN days d ON s.day = d.day
+                       GROUP BY item, year, month)";
+
+/// Queries, and how many readers a subplan has.
+const QUERIES: [(&str, &str, usize); 21] = [
+    (BY_YEAR, "SELECT a.item, a.n, b.n FROM c a JOIN c b ON a.n = b.n + 1 WHERE a.year = 2000 AND b.year = 2001", 2),
+    (
+        BY_YEAR,
+        "SELECT a.item, x.n, y.n, z.n FROM c a JOIN c x ON a.n < x.n JOIN c y ON a.n = y.n JOIN c z ON a.n = z.n - 1
+         WHERE a.year = 2000 AND x.year = 2001 AND x.month = 3 AND y.year IN (2000, 2002) AND z.year > 2001",
+        4,
+    ),
+    // Overlapping, and one within the other.
+    (BY_YEAR, "SELECT n FROM c WHERE year BETWEEN 2000 AND 2001 UNION ALL SELECT n FROM c WHERE year > 2000", 2),
+    (BY_YEAR, "SELECT n FROM c WHERE year = 2001 UNION ALL SELECT n FROM c WHERE year = 2001 AND month < 4", 2),
+    // Nothing, NULL, and what is not NULL.
+    (BY_YEAR, "SELECT n FROM c WHERE year IS NULL UNION ALL SELECT n FROM c WHERE year = 1000", 2),
+    (BY_YEAR, "SELECT n FROM c WHERE year IS NOT NULL UNION ALL SELECT n FROM c WHERE year IS NULL AND month = 11", 2),
+    (BY_YEAR, "SELECT n FROM c WHERE year <> 2001 UNION ALL SELECT n FROM c WHERE NOT (year <> 2001)", 2),
+    // A filter without a part of its own.
+    (BY_YEAR, "SELECT n FROM c WHERE year > 2000 AND year < 2003 UNION ALL SELECT n FROM c WHERE year < 2003", 2),
+    // Three, two of which are equal.
+    (
+        BY_YEAR,
+        "SELECT n FROM c WHERE year = 2000 UNION ALL SELECT n + 1 FROM c WHERE year = 2001
+         UNION ALL SELECT n + 2 FROM c WHERE year = 2000",
+        3,
+    ),
+    // What is above the groups stays with its place.
+    (
+        BY_YEAR,
+        "SELECT n FROM c WHERE year = 2000 AND n > 50000 UNION ALL (SELECT n FROM c WHERE year = 2001 ORDER BY n LIMIT 3)
+         UNION ALL SELECT max(n) FROM c WHERE year = 2002",
+        3,
+    ),
+    // Partitions by a key with a filter are in order of what the filter left one value of.
+    (
+        BY_YEAR,
+        "SELECT item, n, rank() OVER (PARTITION BY year ORDER BY n, item) FROM c WHERE year = 2000
+         UNION ALL SELECT item, n, rank() OVER (PARTITION BY year ORDER BY n, item) FROM c WHERE year = 2001",
+        2,
+    ),
+    // Through unions, if all inputs have the filter.
+    (
+        "WITH c AS (SELECT kind, day, sum(price) AS n FROM (SELECT 1 AS kind, day, price FROM sales WHERE item > 5
+                    UNION ALL SELECT 2 AS kind, day, 2 * price FROM sales WHERE item < 9) GROUP BY kind, day)",
+        "SELECT a.n, b.n FROM c a JOIN c b ON a.n = b.n + 3 WHERE a.day = 3 AND b.day = 4",
+        2,
+    ),
+    // The side that a join preserves.
+    (
+        "WITH c AS (SELECT day, sum(price) AS n, count(amount) AS m FROM sales s LEFT JOIN returned r ON s.item = r.item
+                    GROUP BY day)",
+        "SELECT n, m FROM c WHERE day < 7 UNION ALL SELECT n, m FROM c WHERE day > 40",
+        2,
+    ),
+    (
+        "WITH c AS (SELECT day, sum(price) AS n FROM sales s WHERE item NOT IN (SELECT item FROM returned) GROUP BY day)",
+        "SELECT n FROM c WHERE day < 7 UNION ALL SELECT n FROM c WHERE day > 40",
+        2,
+    ),
+    // Not of what a join fills with NULL, nor of what no group is by.
+    (
+        "WITH c AS (SELECT s.item, count(amount) AS m FROM sales s LEFT JOIN (SELECT * FROM returned WHERE amount < 9) r
+                    ON s.item = r.item GROUP BY s.item), d AS (SELECT s.item, count(amount) AS m FROM sales s LEFT JOIN
+                    (SELECT * FROM returned WHERE amount > 80) r ON s.item = r.item GROUP BY s.item)",
+        "SELECT m FROM c UNION ALL SELECT m FROM d",
+        0,
+    ),
+    (
+        "WITH c AS (SELECT item, sum(price) AS n FROM sales WHERE day = 1 GROUP BY item),
+              d AS (SELECT item, sum(price) AS n FROM sales WHERE day = 2 GROUP BY item)",
+        "SELECT n FROM c UNION ALL SELECT n FROM d",
+        0,
+    ),
+    // Two filters would let combinations pass that are in no place.
+    (
+        "WITH c AS (SELECT s.day, r.item, sum(price) AS n FROM sales s JOIN returned r ON s.item = r.item GROUP BY s.day, r.item)",
+        "SELECT n FROM c WHERE day = 1 AND item < 15 UNION ALL SELECT n FROM c WHERE day = 2 AND item > 20",
+        0,
+    ),
+    // What may fail is asked of no other rows.
+    (
+        "WITH c AS (SELECT item, day, sum(price) AS n FROM sales GROUP BY item, day)",
+        "SELECT n FROM c WHERE 10 / (day + 1) = 2 UNION ALL SELECT n FROM c WHERE 10 / (day + 1) = 3",
+        0,
+    ),
+    // Limits below, and grouping sets.
+    (
+        "WITH c AS (SELECT day, sum(price) AS n FROM (SELECT * FROM sales WHERE day = 1 LIMIT 9999999) GROUP BY day),
+              d AS (SELECT day, sum(price) AS n FROM (SELECT * FROM sales WHERE day = 2 LIMIT 9999999) GROUP BY day)",
+        "SELECT n FROM c UNION ALL SELECT n FROM d",
+        0,
+    ),
+    (
+        "WITH c AS (SELECT item, day, sum(price) AS n FROM sales WHERE day = 1 GROUP BY ROLLUP (item, day)),
+              d AS (SELECT item, day, sum(price) AS n FROM sales WHERE day = 2 GROUP BY ROLLUP (item, day))",
+        "SELECT n FROM c UNION ALL SELECT n FROM d",
+        0,
+    ),
+    (
+        "WITH c AS (SELECT item, day, sum(price * random()) AS n FROM sales GROUP BY item, day)",
+        "SELECT n > 0 FROM c WHERE day = 1 UNION ALL SELECT n > 0 FROM c WHERE day = 2",
+        0,
+    ),
+];
+
+fn readers(text: &str) -> usize {
+    text.matches("CommonSubplanScanExec").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subplans_of_other_rows_are_one() {
+    for partitions in [1, 3] {
+        let both = both(partitions);
+        tables(&both).await;
+        for (with, sql, expected) in QUERIES {
+            let text = both.check(&format!("{with} {sql}")).await;
+            assert_eq!(readers(&text), expected, "{with} {sql}\n{text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_pruned_by_the_filters_of_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (partitions, pushdown) in [(1, false), (3, false), (3, true)] {
+        let both = both(partitions);
+        tables(&both).await;
+        let path = folder.path().join(format!("days{partitions}{pushdown}.parquet"));
+        let path = path.to_str().expect("a path of text");
+        both.stock.sql(&format!("COPY days TO '{path}'")).await.expect("valid SQL").collect().await.expect("a file");
+        for context in [&both.stock, &both.ours] {
+            context
+                .sql(&format!("SET datafusion.execution.parquet.pushdown_filters = {pushdown}"))
+                .await
+                .expect("a setting");
+            context.register_parquet("dates", path, ParquetReadOptions::default()).await.expect("a table");
+        }
+        let sql = BY_YEAR.replace("days", "dates")
+            + "SELECT a.n, b.n FROM c a JOIN c b ON a.n = b.n + 1 WHERE a.year = 2000 AND b.year = 2001";
+        let text = both.check(&sql).await;
+        // Where the source drops the rows itself, its filter is all there is.
+        assert_eq!(readers(&text), if pushdown { 0 } else { 2 }, "{text}");
+        assert!(pushdown || text.contains("year@1 = 2000 OR year@1 = 2001"), "{text}");
+    }
+}
