@@ -170,3 +170,26 @@ def f(a: Field[int8]):
 def f(a: gtscript.Field[gtscript.IJK, np.float64]):
     with computation(PARALLEL), interval(...):
         a = a + 1
+---
+# call: {"a": [[[0, -0.0, 3, -3, -1]]], "b": [[[0, 0, 0, 0, 0]]], "c": [[[0, 0, 0, 0, 0]]], "d": [[[0, 0, 0, 0, 0]]], "e": [[[0, 0, 0, 0, 0]]]}
+# note: zeros have the sign that NumPy gives them: the divisor's, and the quotient's
+# domain: [1, 1, 5]
+# expect: {"b": {"data": [[["inf", "inf", "inf", "inf", 0.5]]]}, "c": {"data": [[["-inf", "-inf", "-inf", "-inf", -1]]]}, "d": {"data": [[["inf", "-inf", 1, -1, -1]]]}, "e": {"data": [[["-inf", "inf", -1, 1, "inf"]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64], d: Field[float64], e: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = 1 / (a % 3)
+        c = 1 / (a % -3)
+        d = 1 / (a // 3)
+        e = 1 / (a // -3)
+---
+# call: {"a": [[[1]]], "b": [[[0]]], "c": [[[0]]], "d": [[[0]]]}
+# note: constants are computed as values are
+# domain: [1, 1, 1]
+# expect: {"b": {"data": [[[9]]]}, "c": {"data": [[["-inf"]]]}, "d": {"data": [[["nan"]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64], d: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = 1.0 // 0.1
+        c = a / (0.0 % -3.0)
+        d = min(1.0, sqrt(-1.0))

@@ -30,6 +30,7 @@ mod aggregate;
 mod args;
 mod call;
 mod data_type;
+pub mod floored;
 mod flow;
 mod function;
 pub mod json;

@@ -1,5 +1,6 @@
 //! Arithmetic of constants, as Python does it.
 
+use weld_frontend::floored;
 use weld_pysyntax::CompareOp;
 
 use crate::dtype::Ty;
@@ -72,11 +73,8 @@ pub(crate) fn binary(op: Op, a: Const, b: Const) -> Result<Const, String> {
         Op::Mul => a * b,
         Op::Div | Op::FloorDiv | Op::Mod if b == 0.0 => return by_zero(),
         Op::Div => a / b,
-        Op::FloorDiv => (a / b).floor(),
-        Op::Mod => {
-            let rest = a % b;
-            if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
-        }
+        Op::FloorDiv => floored::constants(a, b).0,
+        Op::Mod => floored::constants(a, b).1,
         Op::Pow => a.powf(b),
     }))
 }
@@ -106,8 +104,9 @@ pub(crate) fn compare(op: CompareOp, a: Const, b: Const) -> bool {
 
 /// The value of a function of constants; `None` where it is left to the program.
 pub(crate) fn call(builtin: Builtin, args: &[Const]) -> Option<Const> {
-    let smaller = |a: Const, b: Const| if compare(CompareOp::Lt, b, a) { b } else { a };
-    let larger = |a: Const, b: Const| if compare(CompareOp::Gt, b, a) { b } else { a };
+    let is_nan = |a: Const| a.as_float().is_nan();
+    let smaller = |a: Const, b: Const| if is_nan(b) || compare(CompareOp::Lt, b, a) { b } else { a };
+    let larger = |a: Const, b: Const| if is_nan(b) || compare(CompareOp::Gt, b, a) { b } else { a };
     let [first, rest @ ..] = args else { return None };
     let x = first.as_float();
     Some(match (builtin, first.as_int()) {

@@ -10,6 +10,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, build, deep};
 use weld_core::op::UnaryOp;
 use weld_core::ty::Type;
+use weld_frontend::floored;
 use weld_pysyntax::CompareOp;
 
 use crate::args::literal;
@@ -352,9 +353,9 @@ impl<'s> Lower<'s> {
                 let (a, b) = (self.flow.bind("a", a), self.flow.bind("b", b));
                 match (op, own.is_float()) {
                     (Op::FloorDiv, false) => self.int_floor_div(a, b, node.span),
-                    (Op::FloorDiv, true) => self.float_floor_div(a, b),
+                    (Op::FloorDiv, true) => self.float_floor_div(a, b, node.span),
                     (_, false) => self.int_mod(a, b, node.span),
-                    _ => self.float_mod(a, b),
+                    _ => floored::rest(self.flow.names(), a, b, node.span),
                 }
             }
             Op::Pow => a,
@@ -403,29 +404,11 @@ impl<'s> Lower<'s> {
         build::select(differs, build::sub(quotient.clone(), one), quotient)
     }
 
-    /// The rest with the divisor's sign, as Python has it.
-    fn float_mod(&mut self, a: Expr, b: Expr) -> Expr {
-        let zero = build::zero(&a.ty);
-        let rest = self.flow.bind("rest", build::rem(a, b.clone()));
-        let differs = build::bit_and(
-            build::ne(rest.clone(), zero.clone()),
-            build::ne(build::lt(rest.clone(), zero.clone()), build::lt(b.clone(), zero)),
-        );
-        build::select(differs, build::add(rest.clone(), b), rest)
-    }
-
-    /// NumPy's: by the rest, so that the quotient is not rounded up to the next integer.
-    fn float_floor_div(&mut self, a: Expr, b: Expr) -> Expr {
-        let kind = a.ty.as_scalar().unwrap_or(weld_core::ty::ScalarKind::F64);
-        let (zero, one) = (build::zero(&a.ty), build::number(kind, 1));
-        let rest = self.float_mod(a.clone(), b.clone());
-        let rest = self.flow.bind("rest", rest);
-        let quotient = self.flow.bind("quotient", build::div(build::sub(a.clone(), rest), b.clone()));
-        let floor = self.flow.bind("floor", build::unary(UnaryOp::Floor, quotient.clone()));
-        let half = build::div(one.clone(), build::add(one.clone(), one.clone()));
-        let is_more = build::gt(build::sub(quotient, floor.clone()), half);
-        let rounded = build::select(is_more, build::add(floor.clone(), one), floor);
-        build::select(build::eq(b.clone(), zero), build::div(a, b), rounded)
+    /// NumPy's, which divides by 0.
+    fn float_floor_div(&mut self, a: Expr, b: Expr, span: Span) -> Expr {
+        let zero = build::zero(&b.ty);
+        let quotient = floored::quotient(self.flow.names(), a.clone(), b.clone(), span);
+        build::select(build::eq(b.clone(), zero), build::div(a, b), quotient)
     }
 
     fn power(&mut self, a: &Ref, b: &Ref, own: Dtype, span: Span, column: &mut Column, point: &mut Point) -> Expr {

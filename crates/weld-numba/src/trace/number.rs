@@ -4,6 +4,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, build};
 use weld_core::op::Intrinsic;
 use weld_core::ty::ScalarKind;
+use weld_frontend::floored;
 use weld_pysyntax::{BinaryOp, CompareOp, UnaryOp};
 
 use super::{Res, Tracer, error};
@@ -216,7 +217,8 @@ impl<'a> Tracer<'a> {
             }
         };
         let value = match (kind.is_float(), op) {
-            (true, _) => self.floored_floats(op, x, y, span),
+            (true, BinaryOp::Mod) => floored::rest(self.flow.names(), x, y, span),
+            (true, _) => floored::quotient(self.flow.names(), x, y, span),
             (false, BinaryOp::Mod) => self.modulo(x, y, known, span),
             (false, _) => self.quotient(x, y, known, span),
         };
@@ -247,39 +249,6 @@ impl<'a> Tracer<'a> {
         build::let_(self.flow.names(), "rest", rest, |_, rest| {
             let is_low = differs_in_sign(&rest, &y, known);
             build::select(is_low, build::add(rest.clone(), y), rest)
-        })
-    }
-
-    /// As CPython computes them.
-    fn floored_floats(&mut self, op: BinaryOp, x: Expr, y: Expr, span: Span) -> Expr {
-        use weld_core::op::UnaryOp::Floor;
-        let zero = number_zero(&y);
-        let rest = build::rem(x.clone(), y.clone()).at(span);
-        build::let_(self.flow.names(), "rest", rest, |names, rest| {
-            let is_low = build::and(
-                build::ne(rest.clone(), zero.clone()),
-                build::ne(build::lt(rest.clone(), zero.clone()), build::lt(y.clone(), zero.clone())),
-            );
-            build::let_(names, "is_low", is_low, |names, is_low| {
-                if op == BinaryOp::Mod {
-                    let signed_zero =
-                        build::select(build::lt(y.clone(), zero.clone()), build::neg(zero.clone()), zero.clone());
-                    let rest_or_zero = build::select(build::eq(rest.clone(), zero), signed_zero, rest.clone());
-                    return build::select(is_low, build::add(rest, y), rest_or_zero);
-                }
-                let one = build::number(y.ty.as_scalar().unwrap_or(ScalarKind::F64), 1);
-                let half = build::div(one.clone(), build::add(one.clone(), one.clone()));
-                let quotient = build::div(build::sub(x.clone(), rest), y.clone());
-                let quotient = build::sub(quotient, build::select(is_low, one.clone(), zero.clone()));
-                build::let_(names, "quotient", quotient, |names, quotient| {
-                    build::let_(names, "floor", build::unary(Floor, quotient.clone()), |_, floor| {
-                        let is_high = build::gt(build::sub(quotient.clone(), floor.clone()), half);
-                        let rounded = build::add(floor, build::select(is_high, one, zero.clone()));
-                        let none = build::mul(zero.clone(), build::div(x, y));
-                        build::select(build::eq(quotient, zero), none, rounded)
-                    })
-                })
-            })
         })
     }
 
