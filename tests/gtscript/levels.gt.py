@@ -157,3 +157,47 @@ def f(a: Field[IJ, float64], b: Field[IJ, float64]):
 def f(a: Field[IJ, float64], b: Field[IJ, float64]):
     with computation(FORWARD), interval(...):
         b = 2 * a
+---
+# call: {"a": [[[0, 0]], [[0, 0]]], "k": [1, -1]}
+# note: a field over K is written in one sequential block with one over IJK: under a mask, from a temporary, from a loop's count
+# domain: [2, 1, 2]
+# expect: {"a": {"data": [[[2, 2]], [[2, 2]]]}, "k": {"data": [2, -1]}}
+@gtscript.stencil
+def f(a: Field[float64], k: Field[K, float64]):
+    with computation(FORWARD), interval(...):
+        if k > 0:
+            k = k + 1
+        a = 2
+---
+# call: {"a": [[[0, 0]], [[0, 0]]], "k": [1, -1]}
+# domain: [2, 1, 2]
+# expect: {"a": {"data": [[[3, 1]], [[3, 1]]]}, "k": {"data": [2, 0]}}
+@gtscript.stencil
+def f(a: Field[float64], k: Field[K, float64]):
+    with computation(BACKWARD), interval(...):
+        t = k + 1
+        k = t
+        a = t + 1
+---
+# call: {"a": [[[0, 0]], [[0, 0]]], "k": [1, -1]}
+# domain: [2, 1, 2]
+# expect: {"a": {"data": [[[1, 0]], [[1, 0]]]}, "k": {"data": [1, 0]}}
+@gtscript.stencil
+def f(a: Field[float64], k: Field[K, float64]):
+    with computation(FORWARD), interval(...):
+        c = 0.0
+        while c < k:
+            c += 1
+        a = c
+        k = c
+---
+# call: {"a": [[[0, 0]], [[0, 0]]], "k": [1, -1]}
+# note: but not what varies along I
+# domain: [2, 1, 2]
+# error: type: `k` has no I axis (K), but what is assigned to it varies along I
+# line: 5
+@gtscript.stencil
+def f(a: Field[float64], k: Field[K, float64]):
+    with computation(FORWARD), interval(...):
+        t = a + 1
+        k = t

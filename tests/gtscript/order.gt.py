@@ -184,3 +184,18 @@ def f(a: Field[K, float64], b: Field[K, float64]):
                 b = 2
         else:
             b = 1
+---
+# call: {"a": [[[1, 2, 3]], [[4, 5, 6]], [[7, 8, 9]]], "b": [[[0, 0, 0]]]}
+# note: at a horizontal offset of levels that come later, or of other levels where there is one only: nothing grows with the levels
+# domain: [1, 1, 3]
+# expect: {"b": {"data": [[[15, 6, 3]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a
+    with computation(FORWARD), interval(0, -1):
+        t = t[1, 0, 1]
+    with computation(BACKWARD), interval(0, 1):
+        t = t[0, 0, 1] + t[1, 0, 1]
+    with computation(PARALLEL), interval(...):
+        b = t

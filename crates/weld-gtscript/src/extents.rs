@@ -5,7 +5,7 @@
 
 use weld_core::diag::Diagnostic;
 
-use crate::tree::{Extent, FieldId, Policy, Stencil, Stmt, StmtKind};
+use crate::tree::{Block, Extent, FieldId, Interval, Policy, Stencil, Stmt, StmtKind};
 
 /// Rounds after which what one level needs of the next is taken to grow for ever.
 const ROUNDS_MAX: usize = 64;
@@ -18,17 +18,17 @@ pub(crate) fn set(stencil: &mut Stencil) -> Result<Vec<Extent>, Vec<Diagnostic>>
     let mut blocks = std::mem::take(&mut stencil.blocks);
     let mut errors = Vec::new();
     for block in blocks.iter_mut().rev() {
-        if block.policy == Policy::Parallel {
+        let Some(behind) = behind(block) else {
             needs.body(&mut block.body, &externals, &mut None);
             continue;
-        }
+        };
         let after = needs.need.clone();
         let mut carried: Vec<Extent> = vec![Extent::ZERO; externals.len()];
         for round in 0.. {
             needs.need = after.iter().zip(&carried).map(|(a, b)| a.hull(*b)).collect();
-            let mut next = Some(carried.clone());
+            let mut next = Some(Carried { behind, need: carried.clone() });
             needs.body(&mut block.body, &externals, &mut next);
-            let next = next.unwrap_or_default();
+            let next = next.map(|next| next.need).unwrap_or_default();
             if next == carried {
                 break;
             }
@@ -58,6 +58,24 @@ fn endless(stencil: &Stencil, body: &[Stmt], field: FieldId) -> Diagnostic {
     Diagnostic::ty(place, format!("each level needs `{name}` of the level before on a larger domain, without end"))
 }
 
+/// The sign of the offsets at which a level reads what the levels before it wrote; none where there are none before it.
+fn behind(block: &Block) -> Option<i32> {
+    let Interval { start, end, .. } = block.interval;
+    let is_single = start.from_end == end.from_end && start.offset.checked_add(1) == Some(end.offset);
+    match block.policy {
+        _ if is_single => None,
+        Policy::Parallel => None,
+        Policy::Forward => Some(-1),
+        Policy::Backward => Some(1),
+    }
+}
+
+/// What levels need of those before them.
+struct Carried {
+    behind: i32,
+    need: Vec<Extent>,
+}
+
 struct Needs {
     /// Where later statements read a field.
     need: Vec<Extent>,
@@ -66,14 +84,14 @@ struct Needs {
 }
 
 impl Needs {
-    /// Follows a body backwards. Reads at other levels are added to `carried`, if levels follow one another.
-    fn body(&mut self, body: &mut [Stmt], externals: &[bool], carried: &mut Option<Vec<Extent>>) {
+    /// Follows a body backwards. Reads of levels before are added to `carried`, if there are some.
+    fn body(&mut self, body: &mut [Stmt], externals: &[bool], carried: &mut Option<Carried>) {
         for stmt in body.iter_mut().rev() {
             self.stmt(stmt, externals, carried);
         }
     }
 
-    fn stmt(&mut self, stmt: &mut Stmt, externals: &[bool], carried: &mut Option<Vec<Extent>>) {
+    fn stmt(&mut self, stmt: &mut Stmt, externals: &[bool], carried: &mut Option<Carried>) {
         if let StmtKind::Assign { target, .. } = stmt.kind {
             stmt.extent = if externals[target] { Extent::ZERO } else { self.need[target] };
             self.reach[target] = self.reach[target].hull(stmt.extent);
@@ -102,15 +120,15 @@ impl Needs {
         }
     }
 
-    fn reads(&mut self, stmt: &Stmt, carried: &mut Option<Vec<Extent>>) {
+    fn reads(&mut self, stmt: &Stmt, carried: &mut Option<Carried>) {
         for read in stmt.reads() {
             let extent = stmt.extent.shifted(read.offset);
             self.need[read.field] = self.need[read.field].hull(extent);
             self.reach[read.field] = self.reach[read.field].hull(extent);
             if let Some(carried) = carried
-                && read.offset[2] != 0
+                && read.offset[2].signum() == carried.behind
             {
-                carried[read.field] = carried[read.field].hull(extent);
+                carried.need[read.field] = carried.need[read.field].hull(extent);
             }
         }
     }

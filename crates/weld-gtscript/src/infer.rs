@@ -107,12 +107,8 @@ pub(crate) fn infer(stencil: &mut Stencil) -> Result<(), Vec<Diagnostic>> {
     for (field, ty) in stencil.fields.iter_mut().zip(types) {
         field.dtype = field.dtype.or(ty.map(Ty::default)).or(Some(Dtype::Float64));
     }
-    let axes = axes(stencil);
-    for (field, axes) in stencil.fields.iter_mut().zip(axes) {
-        field.axes = axes;
-    }
     let mut errors = check_constants(stencil);
-    errors.extend(check_axes(stencil));
+    errors.extend(give_axes(stencil));
     errors.sort_by_key(|error| error.span.start);
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
@@ -141,19 +137,38 @@ fn types(stencil: &Stencil) -> Vec<Option<Ty>> {
     }
 }
 
-/// The axes of all fields: those of a temporary are what its values, their masks and loops vary along. What is written in one
-/// sequential block or loop has the same, so that one loop can write it.
-fn axes(stencil: &Stencil) -> Vec<[bool; 3]> {
-    let mut axes: Vec<[bool; 3]> = stencil.fields.iter().map(|field| field.axes).collect();
+/// Gives every temporary its axes; the fields that lack an axis of what is assigned to them. Temporaries of sequential blocks get
+/// more than they need where no field of the caller is then assigned what it has no axis for.
+fn give_axes(stencil: &mut Stencil) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    for alike in [true, false] {
+        let axes = axes(stencil, alike);
+        for (field, axes) in stencil.fields.iter_mut().zip(axes).filter(|(field, _)| !field.external) {
+            field.axes = axes;
+        }
+        errors = check_axes(stencil);
+        if errors.is_empty() {
+            break;
+        }
+    }
+    errors
+}
+
+/// The axes of all fields: those of a temporary are what its values, their masks and loops vary along. If `alike`, what is
+/// written in one sequential block has the same, so that one loop can write it.
+fn axes(stencil: &Stencil, alike: bool) -> Vec<[bool; 3]> {
+    const NONE: [bool; 3] = [false, false, true];
+    let start = |field: &crate::tree::Field| if field.external { field.axes } else { NONE };
+    let mut axes: Vec<[bool; 3]> = stencil.fields.iter().map(start).collect();
     loop {
         let before = axes.clone();
         for block in &stencil.blocks {
-            let mut all = [false, false, true];
+            let mut all = NONE;
             for stmt in &block.body {
-                let own = widen(stencil, stmt, [false, false, true], &mut axes);
+                let own = widen(stencil, stmt, NONE, &mut axes);
                 all = either(all, own);
             }
-            if block.policy != Policy::Parallel {
+            if alike && block.policy != Policy::Parallel {
                 block.body.iter().for_each(|stmt| give(stencil, stmt, all, &mut axes));
             }
         }
