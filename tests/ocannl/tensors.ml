@@ -280,3 +280,14 @@ let%op f w x = w * x
 (* domain: [1, 1, 2] *)
 (* error: type: `domain` is given, but ocannl has no compute domain *)
 let%op f x = x + x
+---
+(* a `let` is an operand, too; it reaches to the right as far as it can *)
+(* call: f {"x": [1, 2]} *)
+(* wrt: ["x"] *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [5, 14]} *)
+(* grads: {"x": {"batch": [], "output": [2], "input": [], "data": [7, 11]}} *)
+let%op f x = x *. let y = x + 1 in y *. 2 + 1
+---
+(* call: f {"x": [1]} *)
+(* error: parse: `let%` stands in a `%cd` code or begins a definition *)
+let%op f x = x + let%op y = x in y

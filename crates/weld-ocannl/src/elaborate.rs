@@ -192,9 +192,6 @@ impl<'a> Elaborator<'a> {
             return Diagnostic::ty(span, message).with_hint("projections are values of the host language");
         }
         let error = Diagnostic::ty(span, format!("unknown name `{name}`"));
-        if unary_named(name).is_some() || binary_named(name).is_some() {
-            return error.with_hint(format!("the function `{name}` needs its operands behind it"));
-        }
         error.with_hint(match self.in_op {
             true => format!("declare a parameter with quotes: `\"{name}\"`"),
             false => format!("declare a tensor with quotes on a left side: `\"{name}\" =: ..`"),
@@ -310,7 +307,13 @@ impl<'a> Elaborator<'a> {
                 self.values.insert(index, id);
                 Ok(id)
             }
-            None => Err(self.unknown(name, span)),
+            None => {
+                // A function without its operands.
+                let name = Name { text: name.clone(), span };
+                let wanted = unary_named(&name.text).map(|_| 1).or(binary_named(&name.text).map(|_| 2));
+                count_args(&name, wanted.unwrap_or(0), 0)?;
+                Err(self.unknown(&name.text, span))
+            }
         }
     }
 

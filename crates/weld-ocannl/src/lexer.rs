@@ -151,7 +151,10 @@ impl<'a> Lexer<'a> {
         let digits = |from: usize| bytes[from..].iter().take_while(|c| c.is_ascii_digit() || **c == b'_').count();
         let mut length = digits(0);
         let mut token = Token::Int;
-        if bytes.get(length) == Some(&b'.') {
+        if let Some(radix) = radix(bytes) {
+            let is_digit = |c: &&u8| (**c as char).is_digit(radix) || **c == b'_';
+            length = 2 + bytes[2..].iter().take_while(is_digit).count();
+        } else if bytes.get(length) == Some(&b'.') {
             token = Token::Float;
             length += 1;
             length += digits(length);
@@ -175,6 +178,18 @@ impl<'a> Lexer<'a> {
             _ => Ok((token, length)),
         }
     }
+}
+
+/// The radix of an integer such as `0x1f`, `0o17`, `0b101`, where at least one digit follows.
+pub(crate) fn radix(text: &[u8]) -> Option<u32> {
+    let [b'0', letter, digit, ..] = text else { return None };
+    let radix = match letter.to_ascii_lowercase() {
+        b'x' => 16,
+        b'o' => 8,
+        b'b' => 2,
+        _ => return None,
+    };
+    (*digit as char).is_digit(radix).then_some(radix)
 }
 
 /// The length of a run of operator characters. `|]` closes a batch axis.

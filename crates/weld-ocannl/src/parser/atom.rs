@@ -1,6 +1,7 @@
 //! Operands: numbers, names, parentheses, literals.
 
 use super::*;
+use crate::lexer;
 
 impl Parser<'_> {
     pub(super) fn atom(&mut self) -> Parsed<ExprId> {
@@ -71,7 +72,11 @@ impl Parser<'_> {
     pub(super) fn number(&mut self) -> Parsed<f64> {
         let span = self.current.span;
         let text = self.word().replace('_', "");
-        let value: f64 = text.parse().map_err(|_| Diagnostic::parse(span, format!("`{text}` is no number")))?;
+        let value = match lexer::radix(text.as_bytes()) {
+            Some(radix) => u64::from_str_radix(&text[2..], radix).ok().map(|value| value as f64),
+            None => text.parse::<f64>().ok(),
+        };
+        let value = value.ok_or_else(|| Diagnostic::parse(span, format!("`{text}` is no number")))?;
         if value.is_infinite() {
             return Err(Diagnostic::ty(span, format!("the number `{text}` is too large")));
         }

@@ -4,10 +4,7 @@ use super::*;
 
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Parsed<ExprId> {
-        self.nested(|parser| match parser.is(Token::Word, "let") {
-            true => parser.let_in(),
-            false => parser.binary(1),
-        })
+        self.nested(|parser| parser.binary(1))
     }
 
     pub(super) fn let_in(&mut self) -> Parsed<ExprId> {
@@ -94,6 +91,8 @@ impl Parser<'_> {
                 self.advance()?;
                 self.nested(Self::prefix)
             }
+            // It reaches as far to the right as it can.
+            (Token::Word, "let") => self.nested(Self::let_in),
             _ => self.application(),
         }
     }
