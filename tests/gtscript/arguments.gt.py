@@ -107,3 +107,13 @@ def f(a: Field[float64], b: Field[float64]):
         t = a[1, 0, 0]
         u = t[1, 0, 0]
         b = u[1, 0, 0]
+---
+# call: {"a": null, "b": [[[0]]]}
+# note: NULL in, NULL out
+# expect: null
+# call: {"a": "x", "b": [[[0]]]}
+# error: type: argument `a`: expected Field[IJK, float64]
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = a

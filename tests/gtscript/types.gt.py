@@ -193,3 +193,13 @@ def f(a: Field[float64], b: Field[float64], c: Field[float64], d: Field[float64]
         b = 1.0 // 0.1
         c = a / (0.0 % -3.0)
         d = min(1.0, sqrt(-1.0))
+---
+# call: {"a": [[[-2147483648, 7]]], "d": [[[-1, -1]]], "b": [[[0, 0]]], "c": [[[0, 0]]]}
+# note: the least integer by -1 wraps
+# domain: [1, 1, 2]
+# expect: {"b": {"data": [[[-2147483648, -7]]]}, "c": {"data": [[[-2147483648, -7]]]}}
+@gtscript.stencil
+def f(a: Field[int32], d: Field[int32], b: Field[int32], c: Field[int32]):
+    with computation(PARALLEL), interval(...):
+        b = a // d
+        c = a // -1

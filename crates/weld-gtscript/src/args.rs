@@ -134,8 +134,8 @@ impl Binder<'_> {
         let (dtype, ty) = (self.stencil.dtype(id), field_type(self.stencil, id));
         let axes = if self.request.options.sql { Axes::Plain } else { Axes::Field };
         let sizes = match arg.map(|arg| &arg.known) {
-            None => vec![None; rank],
-            Some(Known::Nothing) => return Err(format!("`{name}` is {ty}, found no lists")),
+            // NULL, or no lists, which is said when they are read.
+            None | Some(Known::Nothing) => vec![None; rank],
             Some(Known::Type(declared)) => match declared.as_array() {
                 Some((element, sizes)) if element == dtype.kind() && sizes.len() == rank => sizes,
                 _ => return Err(format!("`{name}` is {ty}, {declared} is declared")),

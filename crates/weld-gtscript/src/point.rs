@@ -393,15 +393,22 @@ impl<'s> Lower<'s> {
 
     fn int_floor_div(&mut self, a: Expr, b: Expr, span: Span) -> Expr {
         let b = self.divisor(b, span);
-        let zero = build::zero(&a.ty);
-        let one = build::number(a.ty.as_scalar().unwrap_or(weld_core::ty::ScalarKind::I64), 1);
+        let kind = a.ty.as_scalar().unwrap_or(weld_core::ty::ScalarKind::I64);
+        let (zero, one) = (build::number(kind, 0), build::number(kind, 1));
+        // By -1 the quotient wraps, which a division would not.
+        let by_minus_one = match &b.kind {
+            ExprKind::Literal(literal) => build::bool(*literal == build::literal(kind, -1)),
+            _ => self.flow.bind("by_minus_one", build::eq(b.clone(), build::number(kind, -1))),
+        };
+        let b = self.flow.bind("divisor", build::select(by_minus_one.clone(), one.clone(), b));
         let quotient = self.flow.bind("quotient", build::div(a.clone(), b.clone()).at(span));
-        let rest = self.flow.bind("rest", build::sub(a, build::mul(quotient.clone(), b.clone())));
+        let rest = self.flow.bind("rest", build::sub(a.clone(), build::mul(quotient.clone(), b.clone())));
         let differs = build::bit_and(
             build::ne(rest.clone(), zero.clone()),
-            build::ne(build::lt(rest, zero.clone()), build::lt(b, zero)),
+            build::ne(build::lt(rest, zero.clone()), build::lt(b, zero.clone())),
         );
-        build::select(differs, build::sub(quotient.clone(), one), quotient)
+        let floor = build::select(differs, build::sub(quotient.clone(), one), quotient);
+        build::select(by_minus_one, build::sub(zero, a), floor)
     }
 
     /// NumPy's, which divides by 0.
