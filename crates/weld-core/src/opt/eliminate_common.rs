@@ -121,7 +121,12 @@ impl Numbers {
         let head = head(e)?;
         let cost = parts.iter().fold(node_cost(e), |sum, part| sum.saturating_add(self.costs[*part as usize]));
         let next = self.counts.len() as u32;
-        let number = *self.table.entry(Key { head, ty: e.ty.clone(), parts }).or_insert(next);
+        // The types of these follow from the rest; those of large structs take long to compare.
+        let ty = match head {
+            Head::Var(_) | Head::Field(_) | Head::Struct => Type::BOOL,
+            _ => e.ty.clone(),
+        };
+        let number = *self.table.entry(Key { head, ty, parts }).or_insert(next);
         if number == next {
             self.counts.push(0);
             self.costs.push(cost);

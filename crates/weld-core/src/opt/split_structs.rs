@@ -43,6 +43,15 @@ impl Splitter<'_> {
                 *e = build::let_in(kept, body);
                 return;
             }
+            // A field alone: all of a struct of many fields would be made for each of them.
+            if let ExprKind::Field(of, index) = &e.kind
+                && let ExprKind::Var(sym) = of.kind
+                && let Some(Some(fields)) = self.fields.get(sym.0 as usize)
+                && let Some(field) = fields.get(*index as usize)
+            {
+                *e = field.clone();
+                return;
+            }
             e.each_child_mut(&mut |child| self.visit(child));
             match &mut e.kind {
                 ExprKind::Var(sym) => {
