@@ -239,7 +239,11 @@ fn binary(op: BinaryOp, a: f64, b: f64) -> f64 {
         BinaryOp::Div => a / b,
         BinaryOp::Mod => {
             let rest = a % b;
-            if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            match rest == 0.0 {
+                true => rest.copysign(b),
+                false if (rest < 0.0) != (b < 0.0) => rest + b,
+                false => rest,
+            }
         }
         other => panic!("{other:?}"),
     }
