@@ -27,13 +27,13 @@
 # error: type: the origin of `a` must have 3 numbers, found 2
 # call: f {"a": {"data": [[[1, 2]]], "origin": [0, 0, -1]}}
 # domain: [1, 1, 2]
-# error: type: `a`: `origin` must be a list of whole numbers
+# error: type: argument `a`: expected Field[IJK, float64]: `origin` must be a list of whole numbers
 # call: f {"a": {"data": [[[1, 2]]], "offset": [0, 0, 0]}}
 # domain: [1, 1, 2]
-# error: type: `a`: `offset` says nothing about a value
+# error: type: argument `a`: expected Field[IJK, float64]: `offset` says nothing about a value
 # call: f {"a": [[[1, 2]], [[3]]]}
 # domain: [1, 1, 2]
-# error: type: `a`: the list is ragged
+# error: type: argument `a`: expected Field[IJK, float64]: the list is ragged
 # call: f {"a": {"data": [[[1, 2]]], "origin": [0, 0, 1]}}
 # domain: [1, 1, 2]
 # error: runtime: `a` is read out of bounds: at index 2 of `a` along K, whose size is 2
