@@ -144,7 +144,7 @@ impl Weighing<'_> {
         }
         let mut costs = self.costs(plan, classes, classes);
         costs.know(saved);
-        let chosen = chosen(plan, classes, &mut costs);
+        let chosen = chosen(plan, classes, &costs);
         if chosen.is_empty() {
             return Ok(None);
         }
@@ -172,8 +172,8 @@ impl Weighing<'_> {
         if !alike.has_repeated() {
             return Ok(None);
         }
-        let mut costs = self.costs(plan, classes, &alike);
-        let chosen = chosen(plan, &alike, &mut costs).into_keys().collect();
+        let costs = self.costs(plan, classes, &alike);
+        let chosen = chosen(plan, &alike, &costs).into_keys().collect();
         widened(plan, &alike, classes, &chosen)
     }
 
