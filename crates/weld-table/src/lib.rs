@@ -19,6 +19,7 @@
 
 mod column;
 mod integers;
+mod order;
 mod provider;
 mod queue;
 mod sketch;

@@ -91,10 +91,12 @@ impl Snapshot {
 }
 
 /// Whether DataFusion fails to estimate filters over a column whose least value it knows to be this: at the least integer one of
-/// `-column`, of dates one of `column - other`, which it takes for a duration.
+/// `-column`, of dates one of `column - other`, which it takes for a duration, and of times in a zone one of their dates: it expects
+/// more rows than there are.
 fn defeats_estimates(min: &ScalarValue) -> bool {
     let data_type = min.data_type();
-    data_type == DataType::Date32 || (data_type.is_signed_integer() && min.arithmetic_negate().is_err())
+    let is_time = matches!(data_type, DataType::Date32 | DataType::Timestamp(_, Some(_)));
+    is_time || (data_type.is_signed_integer() && min.arithmetic_negate().is_err())
 }
 
 /// Rows on their way into a snapshot.

@@ -381,6 +381,48 @@ async fn filters_that_nobody_can_prune_by_leave_out_nothing() {
     check(&context, &format!("SELECT d, x FROM $ t JOIN {other} ON t.d = v.x")).await;
 }
 
+/// DataFusion prunes by what the bounds are cast to, also where a cast does not keep their order: the time of a later day may be
+/// earlier, and 0 alone is false. In Beirut clocks went from midnight to the evening before.
+#[tokio::test]
+async fn casts_that_keep_no_order_leave_out_nothing() {
+    let context = context(1);
+    let seconds: ArrayRef = Arc::new(Int64Array::from(vec![-2, 0, 1, 90_000, 100_000, 172_800]));
+    let autumn = 1_698_526_800 - 3_600;
+    let nights: ArrayRef = Arc::new(Int64Array::from(vec![0, 3_599, 3_600, 7_200, 10_800, 14_400]));
+    let nights = arrow::compute::kernels::numeric::add(&nights, &Int64Array::new_scalar(autumn)).expect("numbers");
+    let of = |values: &ArrayRef, zone: Option<&str>| {
+        cast(values, &DataType::Timestamp(TimeUnit::Second, zone.map(Into::into))).expect("times")
+    };
+    let columns = [
+        ("i", Arc::new(Int64Array::from(vec![-1, 0, 1, 0, 5, 7])) as ArrayRef),
+        ("ts", of(&seconds, None)),
+        ("tz", of(&nights, Some("Asia/Beirut"))),
+        ("d", cast(&seconds, &DataType::Float64).expect("numbers")),
+    ];
+    tables(&context, &[RecordBatch::try_from_iter(columns).expect("columns of one length")], 3);
+    for filter in [
+        "CAST(i AS BOOLEAN) = false",
+        "CAST(i AS BOOLEAN)",
+        "NOT CAST(i AS BOOLEAN)",
+        "CAST(CAST(i AS BOOLEAN) AS INT) < 1",
+        "CAST(ts AS TIME) <= TIME '00:00:00'",
+        "CAST(ts AS TIME) > TIME '23:00:00'",
+        "i > 6 OR CAST(CAST(ts AS TIMESTAMP WITH TIME ZONE) AS TIME) IN (TIME '00:00:00', TIME '23:59:58')",
+        "TRY_CAST(ts AS TIME) = TIME '03:46:40' AND i > 4",
+        "CAST(tz AS DATE) = DATE '2023-10-29'",
+        "CAST(tz AS DATE) < DATE '2023-10-29'",
+        "CAST(d AS BOOLEAN) = true",
+        "CAST(tz AS TIMESTAMP) < TIMESTAMP '2023-10-28T22:00:00'",
+        "CAST(tz AS TIME) < TIME '00:30:00'",
+        "CAST(ts AS DATE) < DATE '1970-01-02'",
+        "CAST(ts AS TIMESTAMP(9)) > TIMESTAMP '1970-01-01T00:00:00.5'",
+        "CAST(d AS INT) < 3 AND CAST(i AS REAL) > -0.5",
+        "TRY_CAST(d AS TINYINT) >= 0 OR CAST(i AS DECIMAL(12, 2)) > 4.99",
+    ] {
+        check(&context, &format!("SELECT i FROM $ WHERE {filter} ORDER BY i, ts")).await;
+    }
+}
+
 fn limited(bytes: usize) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().expect("a runtime");
     // DataFusion's exchanges would keep what they hold for a while when a statement has failed.
