@@ -274,3 +274,22 @@ async fn keys_and_grouping_sets_count() {
     assert!(summary.operators_compiled > 0 && metric(&plan, "few_rows") == 0, "{summary:?}");
     engines.check(&by_sets, 1).await;
 }
+
+/// Groups are few, however many rows they are made of: a join of them is not worth code.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_count_that_other_operators_are_expected_to_give() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (keys, is_left) in [(10, true), (20_000, false)] {
+        let engines = Engines::new(config(2));
+        let items = format!("SELECT v AS i_key, v % {keys} AS i_group FROM generate_series(1, 20000) AS g(v)");
+        engines.parquet_from("items", &items, folder.path()).await;
+        set(&engines, "compile_min_rows", 15_000).await;
+        set(&engines, "common_subplans", false).await;
+        let sql = "SELECT a.n + b.n FROM (SELECT i_group, sum(i_key) AS n FROM items GROUP BY i_group) a
+                   JOIN (SELECT i_group, min(i_key) AS n FROM items GROUP BY i_group) b ON a.i_group = b.i_group";
+        let Run { summary, rows, .. } = engines.run(sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+        let joins = summary.declined.iter().filter(|declined| declined.operator == "HashJoinExec").count();
+        assert_eq!(joins > 0, is_left, "{keys} keys: {summary:?}");
+    }
+}
