@@ -174,5 +174,16 @@ async fn files_are_pruned_by_the_filters_of_all() {
         // Where the source drops the rows itself, its filter is all there is.
         assert_eq!(readers(&text), if pushdown { 0 } else { 2 }, "{text}");
         assert!(pushdown || text.contains("year@1 = 2000 OR year@1 = 2001"), "{text}");
+        // Where no two sources have the same filter.
+        let path = folder.path().join(format!("sales{partitions}{pushdown}.parquet"));
+        let path = path.to_str().expect("a path of text");
+        both.stock.sql(&format!("COPY sales TO '{path}'")).await.expect("valid SQL").collect().await.expect("a file");
+        for context in [&both.stock, &both.ours] {
+            context.register_parquet("sold", path, ParquetReadOptions::default()).await.expect("a table");
+        }
+        let sql = "WITH c AS (SELECT item, day, sum(price) AS n FROM sold GROUP BY item, day)
+                   SELECT n FROM c WHERE day = 3 UNION ALL SELECT n FROM c WHERE day = 4";
+        let text = both.check(sql).await;
+        assert_eq!(readers(&text), if pushdown { 0 } else { 2 }, "{text}");
     }
 }

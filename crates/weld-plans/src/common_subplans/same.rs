@@ -97,7 +97,7 @@ pub(super) fn has_alike_sources(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut sources = Vec::new();
     note(plan, &mut sources);
     let is_known = |(index, source): (usize, &&Arc<dyn ExecutionPlan>)| {
-        sources[..index].iter().any(|known| is_alike(known, source) || is_same(known, source))
+        sources[..index].iter().any(|known| is_alike(known, source) || is_similar(known, source))
     };
     sources.iter().enumerate().any(is_known)
 }
