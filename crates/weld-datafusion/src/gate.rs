@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use datafusion::common::stats::Precision;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -154,18 +155,23 @@ fn row_worth(program: &Program) -> f64 {
     (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
 }
 
-/// What a row that is grouped is worth beyond that, for each grouping set that it is put into.
-fn grouping_worth(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+/// What a row that is grouped is worth beyond that, for each grouping set that it is put into. Texts count where they may be those of a
+/// build side, which are interned; others are hashed and compared by both.
+fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return match plan.children()[..] {
-            [input] if is_operator(plan.as_ref()) => grouping_worth(input),
+            [input] if is_operator(plan.as_ref()) => grouping_worth(input, has_builds),
             _ => 0.0,
         };
     };
-    let group_by = aggregate.group_expr();
+    let (group_by, schema) = (aggregate.group_expr(), aggregate.input().schema());
+    let is_text = |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|of| of.is_string());
     match group_by.expr().len() {
         0 | 1 => 0.0,
-        keys => KEY_WORTH * (keys * group_by.groups().len()) as f64,
+        _ => {
+            let keys = group_by.expr().iter().filter(|(key, _)| has_builds || !is_text(key)).count();
+            KEY_WORTH * (keys * group_by.groups().len()) as f64
+        }
     }
 }
 
@@ -200,7 +206,12 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
     // Of rows that arrive, and of those that pass.
-    let worths = |member: &Inner| (row_worth(&member.pipeline.kernel.program), grouping_worth(&member.replaced.plan));
+    let worths = |member: &Inner| {
+        (
+            row_worth(&member.pipeline.kernel.program),
+            grouping_worth(&member.replaced.plan, member.builds().next().is_some()),
+        )
+    };
     let wait_for_rows = || {
         let (row, grouping) = worths(inner);
         wait(inner, (rows_min as f64 / (row + grouping)) as usize)
