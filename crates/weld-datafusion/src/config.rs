@@ -117,10 +117,10 @@ settings! {
         pub join_order: bool, default = true
         /// Execute equal parts of a plan once, and keep their rows for all who read them.
         pub common_subplans: bool, default = true
-        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again.
-        pub similar_subplans: bool, default = true
         /// As many rows, or more, operators must be expected to be spared by that.
         pub common_subplans_min_rows: usize, default = 2000
+        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again.
+        pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
         /// Intern the texts of build sides that rows are grouped by after joins: groups are found by their addresses.

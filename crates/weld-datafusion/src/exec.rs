@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
-use weld_plans::{KeyFilter, with_key_sets, without_common_subplans, without_key_filters};
+use weld_plans::{KeyFilter, is_same_partitioning, with_key_sets, without_common_subplans, without_key_filters};
 use weld_sort::KeySortExec;
 use weld_window::WindowExec;
 
@@ -488,17 +488,12 @@ fn put_over(inputs: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Chan
 /// Whether the same holds of two plans' output.
 pub(crate) fn are_same_properties(a: &Arc<PlanProperties>, b: &Arc<PlanProperties>) -> bool {
     let (known, other) = (&a.eq_properties, &b.eq_properties);
-    let is_same_partitioning = || match (&a.partitioning, &b.partitioning) {
-        // Which are never equal.
-        (Partitioning::UnknownPartitioning(a), Partitioning::UnknownPartitioning(b)) => a == b,
-        (a, b) => a == b,
-    };
     Arc::ptr_eq(a, b)
         || a.emission_type == b.emission_type
             && a.boundedness == b.boundedness
             && a.evaluation_type == b.evaluation_type
             && a.scheduling_type == b.scheduling_type
-            && is_same_partitioning()
+            && is_same_partitioning(&a.partitioning, &b.partitioning)
             && a.output_ordering() == b.output_ordering()
             && known.schema() == other.schema()
             && known.constraints() == other.constraints()

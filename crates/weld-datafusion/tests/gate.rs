@@ -273,6 +273,10 @@ async fn keys_and_grouping_sets_count() {
     let (plan, summary) = run(&engines, &by_sets).await;
     assert!(summary.operators_compiled > 0 && metric(&plan, "few_rows") == 0, "{summary:?}");
     engines.check(&by_sets, 1).await;
+    // Texts that nobody has interned are no faster for being compiled.
+    let by_texts = grouped("CUBE (CAST(i_order AS VARCHAR), i_tag, CAST(i_key AS VARCHAR))");
+    let (plan, _) = run(&engines, &by_texts).await;
+    assert!(metric(&plan, "few_rows") > 0);
 }
 
 /// Groups are few, however many rows they are made of: a join of them is not worth code.

@@ -31,8 +31,8 @@ use guard::Guarded;
 use outer_joins::OuterJoins;
 
 pub use common_subplans::{
-    CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, with_projection,
-    without_common_subplans,
+    CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, is_same_partitioning,
+    with_projection, without_common_subplans,
 };
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::{ExpectedRows, expected_rows};

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use common::{Both, plan_of, shown, sorted_rows};
+use common::{Both, plan_of, readers, shown, sorted_rows};
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, MemoryReservation, UnboundedMemoryPool};
@@ -34,13 +34,14 @@ async fn tables(both: &Both) {
                 concat('row ', v % 50) AS s FROM generate_series(1, 6000) AS x(v)";
     both.table("r", rows).await;
     both.table("few", "SELECT v AS k, v AS w FROM generate_series(1, 20) AS x(v)").await;
+    both.table("named", "SELECT v AS w, concat('row ', v) AS s FROM generate_series(1, 20) AS x(v)").await;
     both.table("none", "SELECT v AS k, v AS g, v FROM generate_series(1, 9) AS x(v) WHERE v > 10").await;
 }
 
 const GROUPS: &str = "WITH c AS (SELECT k, g, sum(v) AS n FROM r GROUP BY k, g)";
 
 /// Queries over [`GROUPS`], and how many subplans each has and how many readers these have.
-const QUERIES: [(&str, usize, usize); 17] = [
+const QUERIES: [(&str, usize, usize); 18] = [
     ("SELECT a.k, a.n, b.n FROM c a JOIN c b ON a.k = b.k AND a.g < b.g", 1, 2),
     ("SELECT a.k, a.n, b.n FROM c a LEFT JOIN c b ON a.k = b.k AND a.n = b.n", 1, 2),
     ("SELECT a.k, a.n FROM c a FULL JOIN c b ON a.n = b.n", 1, 2),
@@ -68,14 +69,16 @@ const QUERIES: [(&str, usize, usize); 17] = [
     ("SELECT count(*) FROM c a JOIN few ON a.k = few.k JOIN c b ON b.k = few.w", 0, 0),
     // Read by few keys each, it is better computed for these.
     ("SELECT a.n FROM c a JOIN few x ON a.k = x.k UNION ALL SELECT a.n FROM c a JOIN few x ON a.k = x.k + 1", 0, 0),
+    (
+        ", d AS (SELECT s, k, count(*) AS n FROM r GROUP BY s, k) SELECT d.n FROM d JOIN named x ON d.s = x.s WHERE x.w < 3
+         UNION ALL SELECT d.n FROM d JOIN named x ON d.s = x.s WHERE x.w > 18",
+        0,
+        0,
+    ),
     // Another reader needs them all.
     ("SELECT a.n FROM c a JOIN few x ON a.k = x.k UNION ALL SELECT n FROM c", 1, 2),
     ("SELECT 1 FROM c a WHERE a.k = 5 UNION ALL SELECT 1 FROM c a WHERE a.k = 6", 0, 0),
 ];
-
-fn readers(text: &str) -> usize {
-    text.matches("CommonSubplanScanExec").count()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn table_expressions_are_computed_once() {

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Both, plan_of, shown, sorted_rows};
+use common::{Both, plan_of, readers, shown, sorted_rows};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -33,10 +33,6 @@ async fn tables(both: &Both) {
     let dim = "SELECT v AS k, CASE WHEN v % 5 = 0 THEN NULL ELSE v * 2 END AS w, concat('dim ', v) AS name
                FROM generate_series(1, 250) AS x(v)";
     both.table("dim", dim).await;
-}
-
-fn readers(text: &str) -> usize {
-    text.matches("CommonSubplanScanExec").count()
 }
 
 /// A table expression that each reader sees pruned to other columns.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Both;
+use common::{Both, readers};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig};
 use weld_plans::PlanOptions;
 
@@ -135,10 +135,6 @@ const QUERIES: [(&str, &str, usize); 21] = [
         0,
     ),
 ];
-
-fn readers(text: &str) -> usize {
-    text.matches("CommonSubplanScanExec").count()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subplans_of_other_rows_are_one() {

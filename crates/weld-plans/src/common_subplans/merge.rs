@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
-use datafusion::physical_expr::{Partitioning, PhysicalExpr, conjunction, conjunction_opt, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, conjunction, conjunction_opt, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -46,6 +46,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::alike::{Expr, rewritten};
 use super::classes::{Classes, Repeats, address};
 use super::cost::Costs;
+use super::same::is_same_partitioning;
 use super::source::{filter_of_source, with_source_filter};
 use crate::expr::cannot_fail;
 
@@ -171,7 +172,7 @@ impl Merger<'_, '_> {
         }
         if first.children().is_empty() {
             let filters: Option<Vec<Expr>> = plans.iter().map(filter_of_source).collect();
-            let plan = with_source_filter(first, filters.map(either))?;
+            let plan = with_source_filter(first, filters.map_or_else(|| conjunction([]), either))?;
             return Ok(plan.map(|plan| Merged { plan, left: vec![None; plans.len()] }));
         }
         let mut inputs = Vec::new();
@@ -215,11 +216,7 @@ fn stands_for(own: &Plan, plan: &Plan) -> Result<bool> {
         Some(order) => own.equivalence_properties().ordering_satisfy(order.clone())?,
         None => true,
     };
-    let is_partitioned = match (own.output_partitioning(), plan.output_partitioning()) {
-        (Partitioning::UnknownPartitioning(own), Partitioning::UnknownPartitioning(partitions)) => own == partitions,
-        (own, partitioning) => own == partitioning,
-    };
-    // What operators inside require may have held because the filters left one value of a column.
+    let is_partitioned = is_same_partitioning(own.output_partitioning(), plan.output_partitioning());
     let is_same = is_ordered && is_partitioned && own.schema() == plan.schema();
     Ok(is_same && SanityCheckPlan::new().optimize(Arc::clone(own), &ConfigOptions::default()).is_ok())
 }
@@ -286,20 +283,20 @@ fn above(plan: &Plan, inputs: &[Merged]) -> Result<Option<Vec<Option<Expr>>>> {
             false => Ok(None),
         };
     }
+    let place_among = |exprs: Vec<&Expr>| {
+        moved_all(left, &schema, &|index| {
+            exprs.iter().position(|expr| expr.downcast_ref::<Column>().is_some_and(|column| column.index() == index))
+        })
+    };
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let is_column =
-            |expr: &Expr, index| expr.downcast_ref::<Column>().is_some_and(|column| column.index() == index);
-        let place_of = |index| projection.expr().iter().position(|projected| is_column(&projected.expr, index));
-        return moved_all(left, &schema, &place_of);
+        return place_among(projection.expr().iter().map(|projected| &projected.expr).collect());
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        if !aggregate.group_expr().is_single() || aggregate.limit_options().is_some() {
-            return Ok(None);
-        }
-        let is_column =
-            |expr: &Expr, index| expr.downcast_ref::<Column>().is_some_and(|column| column.index() == index);
-        let place_of = |index| aggregate.group_expr().expr().iter().position(|(expr, _)| is_column(expr, index));
-        return moved_all(left, &schema, &place_of);
+        let group_by = aggregate.group_expr();
+        return match group_by.is_single() && aggregate.limit_options().is_none() {
+            true => place_among(group_by.expr().iter().map(|(expr, _)| expr).collect()),
+            false => Ok(None),
+        };
     }
     let is_exchange = plan.downcast_ref::<RepartitionExec>().is_some_and(|exchange| !exchange.preserve_order());
     if is_exchange || plan.is::<CoalescePartitionsExec>() || plan.is::<CooperativeExec>() {
@@ -321,14 +318,9 @@ fn preserves(join: &HashJoinExec, child: usize) -> bool {
 
 /// Where a join's output has a column of an input.
 fn column_of_join(join: &HashJoinExec, child: usize, index: usize) -> Option<usize> {
-    let side = if child == 0 { JoinSide::Left } else { JoinSide::Right };
-    let left = join.left().schema().fields().len();
-    let joined = match join.join_type() {
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => index,
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => index,
-        _ if side == JoinSide::Left => index,
-        _ => left + index,
-    };
+    use JoinType::{Full, Inner, Left, Right};
+    let is_behind_left = child == 1 && matches!(join.join_type(), Inner | Left | Right | Full);
+    let joined = if is_behind_left { join.left().schema().fields().len() + index } else { index };
     match join.projection.as_deref() {
         Some(kept) => kept.iter().position(|kept| *kept == joined),
         None => Some(joined),

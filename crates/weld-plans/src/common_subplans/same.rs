@@ -35,6 +35,15 @@ use weld_table::TableSource;
 
 use crate::expr::{all_exprs, is_volatile};
 
+/// Whether rows are spread over partitions in the same way; where it is not known how, over as many.
+pub fn is_same_partitioning(a: &Partitioning, b: &Partitioning) -> bool {
+    match (a, b) {
+        // Which are never equal.
+        (Partitioning::UnknownPartitioning(a), Partitioning::UnknownPartitioning(b)) => a == b,
+        (a, b) => a == b,
+    }
+}
+
 /// Whether `a` and `b`, over inputs that give the same rows, give the same rows in the same partitions and order.
 pub(super) fn is_same(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
     a.name() == b.name()

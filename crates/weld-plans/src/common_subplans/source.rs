@@ -75,11 +75,11 @@ pub(super) fn filter_of_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn 
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?.file_source().filter()
 }
 
-/// A source of Parquet files with another filter, or without one; `None` where it cannot be made anew, or drops all rows by its
-/// filter that this leaves out.
+/// A source of Parquet files with another filter; `None` where it cannot be made anew, or drops all rows by its filter that this
+/// leaves out.
 pub(super) fn with_source_filter(
     plan: &Arc<dyn ExecutionPlan>,
-    filter: Option<Arc<dyn PhysicalExpr>>,
+    filter: Arc<dyn PhysicalExpr>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let exec = plan.downcast_ref::<DataSourceExec>();
     let Some(config) = exec.and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>()) else {
@@ -87,22 +87,11 @@ pub(super) fn with_source_filter(
     };
     let source = config.file_source();
     let (Some(parquet), Some(projection)) = (parquet_anew(source), source.projection()) else { return Ok(None) };
-    let options = parquet.table_parquet_options().clone();
-    if options.global.pushdown_filters {
+    if parquet.table_parquet_options().global.pushdown_filters {
         return Ok(None);
     }
-    let parquet = match filter {
-        Some(filter) => parquet.with_predicate(filter),
-        None => {
-            let mut made = ParquetSource::new(source.table_schema().clone()).with_table_parquet_options(options);
-            if let Some(factory) = parquet.parquet_file_reader_factory() {
-                made = made.with_parquet_file_reader_factory(Arc::clone(factory));
-            }
-            made
-        }
-    };
+    let Some(projected) = parquet.with_predicate(filter).try_pushdown_projection(projection)? else { return Ok(None) };
     let mut made = config.clone();
-    let Some(projected) = parquet.try_pushdown_projection(projection)? else { return Ok(None) };
     made.file_source = projected;
     Ok(Some(DataSourceExec::from_data_source(made)))
 }

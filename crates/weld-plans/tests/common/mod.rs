@@ -57,6 +57,11 @@ pub(crate) async fn plan_of(context: &SessionContext, sql: &str) -> Arc<dyn Exec
     context.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("it plans")
 }
 
+/// How many places of a plan read a subplan that is executed once.
+pub(crate) fn readers(text: &str) -> usize {
+    text.matches("CommonSubplanScanExec").count()
+}
+
 pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).indent(false).to_string()
 }
