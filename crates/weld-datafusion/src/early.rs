@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, stream};
@@ -102,16 +103,17 @@ impl Input {
 
     /// Waits for so many rows, or a few megabytes; gives back all rows from the first on.
     pub(crate) async fn hold(&self, rows: usize) -> Result<SendableRecordBatchStream> {
-        let (mut first, mut held, mut bytes) = (self.first(rows), Vec::new(), 0);
-        while bytes < HELD_BYTES_MAX
+        // Batches of one build side share the buffers of its texts: the counter takes each buffer once.
+        let (mut first, mut held, mut memory) = (self.first(rows), Vec::new(), RecordBatchMemoryCounter::new());
+        while memory.memory_usage() < HELD_BYTES_MAX
             && let Some(batch) = first.next().await.transpose()?
         {
-            bytes += batch.get_array_memory_size();
+            memory.count_batch(&batch);
             held.push(Ok(batch));
         }
         // The end shows when it is asked for.
         if !self.has_ended()
-            && bytes < HELD_BYTES_MAX
+            && memory.memory_usage() < HELD_BYTES_MAX
             && let Some(batch) = self.rest().next().await
         {
             held.push(batch);

@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::Result;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
-use datafusion::physical_plan::spill::get_record_batch_memory_size;
 
 use crate::code::{Key, Layout, Rows, Start};
 use crate::column::Column;
@@ -32,6 +32,8 @@ pub(crate) struct Unsorted {
     batch_rows: usize,
     /// How many columns have views, which are copied into one array.
     views: usize,
+    /// Counts buffers that batches share, as those of a build side's texts are, once.
+    memory: RecordBatchMemoryCounter,
 }
 
 impl Unsorted {
@@ -46,7 +48,8 @@ impl Unsorted {
         let is_view = |field: &&Arc<Field>| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
         let views = schema.fields().iter().filter(is_view).count();
         let (batches, counts, small) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Unsorted { schema, order, columns, batches, counts, small, small_rows: 0, batch_rows, views })
+        let memory = RecordBatchMemoryCounter::new();
+        Ok(Unsorted { schema, order, columns, batches, counts, small, small_rows: 0, batch_rows, views, memory })
     }
 
     /// Takes rows; gives by how many bytes more memory is used.
@@ -72,8 +75,7 @@ impl Unsorted {
 
     fn push(&mut self, batch: RecordBatch) -> Result<usize> {
         let rows = batch.num_rows();
-        let mut bytes =
-            get_record_batch_memory_size(&batch) + rows * (size_of::<u64>() + self.views * size_of::<u128>());
+        let mut bytes = self.memory.count_batch(&batch) + rows * (size_of::<u64>() + self.views * size_of::<u128>());
         for (column, key) in self.columns.iter_mut().zip(&self.order) {
             let array = key.expr.evaluate(&batch)?.into_array(rows)?;
             if !key.expr.is::<ColumnExpr>() {

@@ -184,7 +184,7 @@ impl ExecutionPlan for WindowExec {
             unit: self.unit,
             schema: Arc::clone(&schema),
             batch_rows: context.session_config().batch_size().max(1),
-            pending: Pending { batches: Vec::new(), last: None, reservation },
+            pending: Pending { batches: Vec::new(), last: None, memory: Default::default(), reservation },
             last: None,
             ready: VecDeque::new(),
             stock: Arc::clone(&self.stock),

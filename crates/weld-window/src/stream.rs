@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
@@ -47,12 +48,15 @@ pub(crate) struct Pending {
     pub(crate) batches: Vec<RecordBatch>,
     /// The keys of the last of these rows.
     pub(crate) last: Option<KeyValues>,
+    /// Counts buffers that batches share once: those of slices of one batch, and of a build side's texts.
+    pub(crate) memory: RecordBatchMemoryCounter,
     pub(crate) reservation: MemoryReservation,
 }
 
 impl Pending {
     fn take(&mut self) -> Vec<RecordBatch> {
         self.last = None;
+        self.memory = RecordBatchMemoryCounter::new();
         std::mem::take(&mut self.batches)
     }
 }
@@ -109,7 +113,7 @@ impl Windows {
 
     /// Keeps rows until their unit ends. They will be copied once, into one batch.
     fn keep(&mut self, batch: RecordBatch, last: KeyValues) -> Result<()> {
-        let bytes = 2 * batch.get_array_memory_size();
+        let bytes = 2 * self.pending.memory.count_batch(&batch);
         self.pending.batches.push(batch);
         self.pending.last = Some(last);
         // Of peers, the functions know the rows before: DataFusion's operator, which keeps these as well, cannot go on.
