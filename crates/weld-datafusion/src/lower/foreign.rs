@@ -45,6 +45,11 @@ impl Foreign {
         !self.exprs.iter().any(may_fail) || !others.into_iter().any(may_fail)
     }
 
+    /// The input's columns, and those that were taken out.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// What DataFusion has to evaluate.
     pub(crate) fn exprs(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.exprs

@@ -49,6 +49,42 @@ async fn operators_compile_around_them() {
     assert!(run.summary.evaluated.is_empty(), "{:?}", run.summary);
 }
 
+/// Conditions of joins of every type, with foreign expressions of either side, of both, and below columns that follow them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_of_joins() {
+    for partitions in [1, 2] {
+        let engines = table(partitions).await;
+        let rows =
+            "SELECT v AS k, v % 4 AS z, CASE WHEN v % 5 = 0 THEN NULL ELSE 'tEXT ' || CAST(v % 9 AS VARCHAR) END AS s
+                    FROM generate_series(250, 340) AS g(v)";
+        engines.table_from("u", rows, 20).await;
+        for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            for condition in [
+                "t.s <> initcap(u.s)",
+                "upper(t.s) = upper(u.s)",
+                "t.z < u.z AND upper(t.s) <> u.s AND u.k > t.n",
+                "upper(t.s) = 'TEXT 3' OR u.z = 1",
+            ] {
+                for keys in ["t.k = u.k AND", "t.z = u.z AND t.k > 280 AND", "t.k > 295 AND u.k < 260 AND"] {
+                    engines.check(&format!("SELECT * FROM t {kind} u ON {keys} ({condition})"), 0).await;
+                    engines.check(&format!("SELECT u.z, t.n, t.k FROM t {kind} u ON {keys} ({condition})"), 0).await;
+                }
+            }
+        }
+        for sql in [
+            "SELECT k, s FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND upper(u.s) <> t.s)",
+            "SELECT k, s FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.s <> initcap(t.s))",
+            "SELECT k, s FROM t WHERE z = 1 OR EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND upper(u.s) = upper(t.s))",
+            "SELECT t.k, u.s FROM t JOIN u ON t.k = u.k AND split_part(t.s, 't', CAST(t.z AS INT)) <> u.s",
+        ] {
+            outcome(&engines, sql).await.unwrap_or_else(|difference| panic!("{difference}"));
+        }
+        let run = engines.check("SELECT t.k, u.s FROM t JOIN u ON t.k = u.k AND t.s <> upper(u.s)", 1).await;
+        assert!(run.summary.evaluated.iter().any(|expr| expr.contains("upper")), "{:?}", run.summary);
+        assert!(run.summary.declined.iter().all(|declined| !declined.operator.contains("Join")), "{:?}", run.summary);
+    }
+}
+
 /// What is above a filter may rely on what its condition says to be equal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_condition_says_to_be_equal_stays_known() {

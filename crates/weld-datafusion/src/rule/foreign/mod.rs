@@ -10,7 +10,9 @@
 //!                                                              source
 //! ```
 //! They are evaluated for the rows for which the operator itself would have evaluated them: below the operator, above
-//! everything that drops rows, and above those conjuncts of a filter that come first.
+//! everything that drops rows, and above those conjuncts of a filter that come first. Conditions of joins are in `join`.
+
+mod join;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, conjunction, spl
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
@@ -52,6 +55,10 @@ pub(super) fn set_apart(plan: Arc<dyn ExecutionPlan>, options: &WeldOptions) -> 
             below_projection(projection)
         } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|_| options.aggregate) {
             below_aggregate(aggregate)
+        } else if let Some(join) = node.downcast_ref::<HashJoinExec>().filter(|_| options.join) {
+            join::below_hash_join(join)
+        } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>().filter(|_| options.join) {
+            join::below_nested_loop_join(join)
         } else {
             Ok(None)
         };
@@ -112,7 +119,7 @@ fn below_filter(filter: &FilterExec) -> Made {
         Some(projection) => projection.to_vec(),
         None => (0..schema.fields().len()).collect(),
     };
-    let made = FilterExecBuilder::new(predicate, EvaluateExec::over(input, &foreign)?)
+    let made = FilterExecBuilder::new(predicate, EvaluateExec::over(input, foreign.exprs())?)
         .apply_projection(Some(kept))?
         .with_default_selectivity(filter.default_selectivity())
         .with_batch_size(filter.batch_size())
@@ -137,7 +144,7 @@ fn below_projection(projection: &ProjectionExec) -> Made {
     if foreign.exprs().is_empty() || !computes || !foreign.keeps_errors(others) {
         return Ok(None);
     }
-    let input = EvaluateExec::over(Arc::clone(projection.input()), &foreign)?;
+    let input = EvaluateExec::over(Arc::clone(projection.input()), foreign.exprs())?;
     Ok(Some(Arc::new(ProjectionExec::try_new(exprs, input)?)))
 }
 
@@ -208,7 +215,7 @@ fn over_columns(aggregate: &AggregateExec) -> Result<lower::Result<(Foreign, Agg
     if !foreign.keeps_errors(keys.chain(calls.iter().flatten()).chain(filters.iter().flatten())) {
         return Ok(Err(Unsupported::new("AggregateExec", "errors would come in another order")));
     }
-    let input = EvaluateExec::over(Arc::clone(aggregate.input()), &foreign)?;
+    let input = EvaluateExec::over(Arc::clone(aggregate.input()), foreign.exprs())?;
     let calls = aggregate.aggr_expr().iter().zip(calls);
     let exprs = calls.map(|(call, args)| with_arguments(call, args, input.as_ref())).collect::<Result<Vec<_>>>()?;
     let by = aggregate.group_expr();
@@ -257,15 +264,14 @@ pub(crate) struct EvaluateExec {
 impl EvaluateExec {
     pub(crate) const NAME: &str = "EvaluateExec";
 
-    fn over(input: Arc<dyn ExecutionPlan>, foreign: &Foreign) -> Result<Arc<dyn ExecutionPlan>> {
+    fn over(input: Arc<dyn ExecutionPlan>, exprs: &[Arc<dyn PhysicalExpr>]) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = input.schema();
         let column = |(index, name): (usize, &String)| ProjectionExpr {
             expr: Arc::new(Column::new(name, index)),
             alias: name.clone(),
         };
         let columns = schema.fields().iter().map(|field| field.name()).enumerate().map(column);
-        let evaluated =
-            foreign.exprs().iter().map(|expr| ProjectionExpr { expr: Arc::clone(expr), alias: expr.to_string() });
+        let evaluated = exprs.iter().map(|expr| ProjectionExpr { expr: Arc::clone(expr), alias: expr.to_string() });
         let exprs: Vec<ProjectionExpr> = columns.chain(evaluated).collect();
         let projection = Arc::new(ProjectionExec::try_new(exprs, input)?);
         Ok(Arc::new(EvaluateExec { projection, columns: schema.fields().len() }))
