@@ -8,7 +8,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, St
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use weld_codegen::CodeFolder;
-use weld_plans::DistinctAggregates;
+use weld_plans::{CommonNames, DistinctAggregates};
 
 use crate::code::CodeCache;
 use crate::config::{WeldOptions, plan_options};
@@ -43,6 +43,7 @@ impl WeldSessionExt for SessionStateBuilder {
         let functions = WeldFunctionFactory::new(self.function_factory().take(), &cache);
         self.with_function_factory(Some(Arc::new(functions)))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
+            .with_optimizer_rule(Arc::new(CommonNames::new(plan_options)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod common_names;
 mod common_subplans;
 mod distinct;
 mod distinct_aggregates;
@@ -30,6 +31,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use guard::Guarded;
 use outer_joins::OuterJoins;
 
+pub use common_names::CommonNames;
 pub use common_subplans::{
     CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, is_same_partitioning,
     with_projection, without_common_subplans,
