@@ -183,3 +183,73 @@ async fn files_are_pruned_by_the_filters_of_all() {
         assert_eq!(readers(&text), if pushdown { 0 } else { 2 }, "{text}");
     }
 }
+
+/// Aggregates without groups over other rows each, and how many readers one of all has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_without_groups_are_one() {
+    let of_month = |month: usize, functions: &str| {
+        format!("(SELECT {functions} FROM sales s JOIN days d ON s.day = d.day WHERE year = 2001 AND month = {month})")
+    };
+    let joined = |functions: &str| {
+        format!(
+            "SELECT * FROM {} a, {} b, {} c",
+            of_month(1, functions),
+            of_month(2, functions),
+            of_month(13, functions)
+        )
+    };
+    let of = |functions: &str, filters: [&str; 2]| {
+        let [a, b] = filters.map(|filter| format!("(SELECT {functions} FROM sales WHERE {filter})"));
+        format!("SELECT * FROM {a} a CROSS JOIN {b} b")
+    };
+    for partitions in [1, 3] {
+        let both = both(partitions);
+        tables(&both).await;
+        for (sql, expected) in [
+            (joined("count(*)"), 3),
+            (joined("sum(price), avg(price), min(item), max(price + item), count(item), stddev(price)"), 3),
+            (joined("count(DISTINCT item), sum(DISTINCT item) + count(*)"), 3),
+            (joined("sum(price) FILTER (WHERE item > 5), count(*) FILTER (WHERE item IS NULL)"), 3),
+            (joined("median(price), bool_and(item > 3), approx_distinct(item)"), 3),
+            // Overlapping, equal, NULL, of no row.
+            (of("sum(price), count(*)", ["day < 20", "day > 10"]), 2),
+            (of("sum(price), count(item)", ["item > 5 AND day < 9", "day < 9"]), 2),
+            // Sources of other columns.
+            (of("sum(price), count(*)", ["item > 5 AND day < 9", "day < 9"]), 0),
+            (of("sum(price), count(*), max(item)", ["item IS NULL", "item < 0"]), 2),
+            (of("sum(price), count(item)", ["item IN (1, 2) OR price > 9000", "item NOT IN (1, 2)"]), 2),
+            // Arguments that fail for the rows of the others, and filters that do.
+            (of("sum(10 / (day - 1))", ["day > 1", "day < 1"]), 2),
+            (of("sum(price) FILTER (WHERE 10 / (day - 1) < 3)", ["day > 1", "day < 1"]), 0),
+            (of("sum(price)", ["10 / (day + 1) > 3", "10 / (day + 1) < 2"]), 0),
+            // In the order of the rows.
+            (of("first_value(price ORDER BY price, item)", ["day > 7", "day < 7"]), 0),
+            (of("sum(price * random()) > 0", ["day > 7", "day < 7"]), 0),
+            (
+                "SELECT CASE WHEN (SELECT count(*) FROM sales WHERE day < 9) > 10
+                             THEN (SELECT count(*) FROM sales WHERE day > 40) ELSE 0 END"
+                    .to_owned(),
+                2,
+            ),
+            // Each place does something else with its results.
+            (
+                "SELECT n, (SELECT sum(price) FROM sales WHERE day = 3) FROM (SELECT sum(price) AS n FROM sales WHERE day = 4)
+                 WHERE n > (SELECT sum(price) FROM sales WHERE day = 5)"
+                    .to_owned(),
+                3,
+            ),
+            // One of the side that a join does not preserve.
+            (
+                "SELECT * FROM (SELECT count(amount), count(*) FROM sales s LEFT JOIN (SELECT * FROM returned WHERE amount > 9) r
+                                ON s.item = r.item) a,
+                               (SELECT count(amount), count(*) FROM sales s LEFT JOIN (SELECT * FROM returned WHERE amount < 9) r
+                                ON s.item = r.item) b"
+                    .to_owned(),
+                0,
+            ),
+        ] {
+            let text = both.check(&sql).await;
+            assert_eq!(readers(&text), expected, "{sql}\n{text}");
+        }
+    }
+}

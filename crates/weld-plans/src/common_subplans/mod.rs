@@ -26,6 +26,8 @@ mod alike;
 mod classes;
 mod cost;
 mod exec;
+mod fuse;
+mod lift;
 mod merge;
 mod run;
 mod same;
