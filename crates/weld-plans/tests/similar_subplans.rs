@@ -214,8 +214,15 @@ async fn aggregates_without_groups_are_one() {
             // Overlapping, equal, NULL, of no row.
             (of("sum(price), count(*)", ["day < 20", "day > 10"]), 2),
             (of("sum(price), count(item)", ["item > 5 AND day < 9", "day < 9"]), 2),
-            // Sources of other columns.
-            (of("sum(price), count(*)", ["item > 5 AND day < 9", "day < 9"]), 0),
+            // Sources, functions and expressions of other columns.
+            (of("sum(price), count(*)", ["item > 5 AND day < 9", "day < 9"]), 2),
+            (
+                "SELECT (SELECT count(*) FROM sales WHERE day < 9), (SELECT avg(price) FROM sales WHERE day < 9),
+                        (SELECT max(item + 1) FROM sales WHERE day > 20 OR item = 4),
+                        (SELECT sum((price + 1) * 2) - min((price + 1) * 2) FROM sales WHERE price > 700)"
+                    .to_owned(),
+                4,
+            ),
             (of("sum(price), count(*), max(item)", ["item IS NULL", "item < 0"]), 2),
             (of("sum(price), count(item)", ["item IN (1, 2) OR price > 9000", "item NOT IN (1, 2)"]), 2),
             // Arguments that fail for the rows of the others, and filters that do.

@@ -5,12 +5,13 @@
 //! compute may be computed above. Operators that cannot keep more columns (aggregates, windows, unions) are alike where they
 //! are equal; so are those of which nothing is known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, Result, internal_datafusion_err};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -46,6 +47,8 @@ pub(super) struct Alike {
     nodes: HashMap<usize, Node>,
     origins: Vec<Origin>,
     numbers: HashMap<Origin, usize>,
+    /// What filters read, by their class; nothing where filters are the same.
+    read: Option<HashMap<usize, BTreeSet<usize>>>,
 }
 
 struct Class {
@@ -90,6 +93,24 @@ impl Alike {
         let mut alike = Alike::default();
         alike.add(plan, classes)?;
         Ok(alike)
+    }
+
+    /// The same of subplans whose filters may differ; `similar` are the classes of those with the same columns.
+    pub(super) fn but_for_filters(plan: &Arc<dyn ExecutionPlan>, similar: &Classes) -> Result<Alike> {
+        let mut alike = Alike { read: Some(HashMap::new()), ..Alike::default() };
+        alike.add(plan, similar)?;
+        Ok(alike)
+    }
+
+    /// What other filters read where this one is.
+    pub(super) fn read_by_others(&self, filter: &Arc<dyn ExecutionPlan>) -> impl Iterator<Item = usize> {
+        let read = self.read.as_ref().zip(self.class(filter)).and_then(|(read, class)| read.get(&class));
+        read.into_iter().flatten().copied()
+    }
+
+    /// Whether these, which are alike, are equal, but for filters if these may differ.
+    pub(super) fn are_equal(&self, plans: &[Arc<dyn ExecutionPlan>]) -> bool {
+        if self.read.is_some() { Classes::are_similar(plans) } else { Classes::are_equal(plans) }
     }
 
     pub(super) fn node(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<&Node> {
@@ -143,11 +164,12 @@ impl Alike {
                 (Operator { inputs, exprs: Vec::new(), columns }, Kind::Rigid)
             }
         };
+        let ignores_filters = self.read.is_some();
         let name = if kind == Kind::Rigid { "" } else { plan.name() };
         let found = self.by_inputs.entry((name.to_owned(), operator.inputs)).or_default();
         let is_same = |class: &&usize| {
             let class = &self.all[**class];
-            kind == Kind::Rigid || class.exprs == operator.exprs && is_alike(&class.plan, plan)
+            kind == Kind::Rigid || class.exprs == operator.exprs && is_alike(&class.plan, plan, ignores_filters)
         };
         let class = match found.iter().find(is_same) {
             Some(&class) => class,
@@ -160,6 +182,11 @@ impl Alike {
         };
         if classes.is_shareable(plan) {
             self.all[class].count += 1;
+        }
+        if let (Some(filter), Some(read)) = (plan.downcast_ref::<FilterExec>(), &mut self.read) {
+            let columns = &self.nodes[&address(filter.input())].columns;
+            let predicate = over(filter.predicate(), columns)?;
+            read.entry(class).or_default().extend(collect_columns(&predicate).iter().map(Column::index));
         }
         self.nodes.insert(address(plan), Node { class, columns: operator.columns, kind });
         Ok(())
@@ -179,7 +206,9 @@ impl Alike {
         let [input] = plan.children()[..] else { return Ok(None) };
         let input = self.node(input)?;
         let (exprs, kept) = if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            (vec![over(filter.predicate(), &input.columns)?], filter.projection().as_deref())
+            let predicate = over(filter.predicate(), &input.columns)?;
+            let exprs = if self.read.is_some() { Vec::new() } else { vec![predicate] };
+            (exprs, filter.projection().as_deref())
         } else if let Some(exchange) = plan.downcast_ref::<RepartitionExec>() {
             let keys = match exchange.partitioning() {
                 Partitioning::Hash(keys, _) => &keys[..],

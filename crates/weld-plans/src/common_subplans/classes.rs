@@ -89,8 +89,16 @@ impl Classes {
 
     /// Whether all of them give the same rows in the same columns.
     pub(super) fn are_equal(plans: &[Arc<dyn ExecutionPlan>]) -> bool {
-        let mut classes = Classes::by(is_same);
-        let numbers: Vec<usize> = plans.iter().map(|plan| classes.add(plan)).collect();
+        Classes::by(is_same).are_one(plans)
+    }
+
+    /// The same but for what filters compare with.
+    pub(super) fn are_similar(plans: &[Arc<dyn ExecutionPlan>]) -> bool {
+        Classes::by(is_similar).are_one(plans)
+    }
+
+    fn are_one(mut self, plans: &[Arc<dyn ExecutionPlan>]) -> bool {
+        let numbers: Vec<usize> = plans.iter().map(|plan| self.add(plan)).collect();
         numbers.windows(2).all(|pair| pair[0] == pair[1])
     }
 

@@ -14,99 +14,136 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::Result;
+use arrow::datatypes::Schema;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::conjunction;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateOutputMode};
+use datafusion::physical_plan::aggregates::{
+    AggregateExec, AggregateInputMode, AggregateMode, AggregateOutputMode, PhysicalGroupBy,
+};
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
-use super::alike::Expr;
+use super::alike::{Expr, over};
+use super::lift::{Merged, moves_rows};
+use super::same::is_same_aggregate;
 use crate::expr::cannot_fail;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The functions of aggregates that were made one.
-#[derive(Clone)]
-pub(super) struct Calls {
-    all: Vec<Call>,
-    /// Which of them are those of each aggregate, in its order.
-    of: Vec<Vec<usize>>,
-    /// What their arguments are columns of.
-    input_schema: SchemaRef,
-    /// Whether there are results, and not states.
-    are_results: bool,
+/// An aggregate without groups.
+pub(super) struct Scalar {
+    /// What gives its results.
+    pub(super) place: Plan,
+    /// What is between its results and the functions over rows: the aggregates of states and what moves these, from the top.
+    upper: Vec<Plan>,
+    mode: AggregateMode,
+    calls: Vec<Call>,
+    /// The rows that functions are over, without a projection for them.
+    pub(super) input: Plan,
 }
 
 #[derive(Clone)]
 struct Call {
     function: Arc<AggregateFunctionExpr>,
     filter: Option<Expr>,
-    /// Which of the functions of an aggregate it is.
-    number: usize,
 }
 
-/// Aggregates over rows of which each has its own; `None` where they are not one.
-pub(super) fn fused(aggregate: &AggregateExec, input: Plan, filters: &[Option<Expr>]) -> Result<Option<(Plan, Calls)>> {
-    let functions = aggregate.aggr_expr();
-    let input_schema = input.schema();
-    let is_ordered = |function: &Arc<AggregateFunctionExpr>| !function.order_bys().is_empty();
-    // It would be asked of the rows of others.
-    let may_fail = |filter: &Expr| !cannot_fail(filter, Some(&input_schema));
-    if aggregate.mode().input_mode() != AggregateInputMode::Raw
-        || functions.iter().any(is_ordered)
-        || aggregate.filter_expr().iter().flatten().any(may_fail)
-    {
-        return Ok(None);
+impl Scalar {
+    /// Those of a plan, the outer ones first.
+    pub(super) fn all(plan: &Plan) -> Result<Vec<Scalar>> {
+        let mut found = Vec::new();
+        Scalar::note(plan, &mut found)?;
+        Ok(found)
     }
-    let (mut all, mut of): (Vec<Call>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
-    for own in filters {
-        let mut numbers = Vec::new();
-        for (number, (function, filter)) in functions.iter().zip(aggregate.filter_expr()).enumerate() {
-            let filter = match (own, filter) {
-                (Some(own), Some(filter)) => Some(conjunction([Arc::clone(own), Arc::clone(filter)])),
-                (own, filter) => own.clone().or_else(|| filter.clone()),
-            };
-            let known = all.iter().position(|call| call.number == number && call.filter == filter);
-            if known.is_none() {
-                let function = filtered(function, own.as_ref(), &input_schema)?;
-                all.push(Call { function, filter, number });
-            }
-            numbers.push(known.unwrap_or(all.len() - 1));
+
+    fn note(plan: &Plan, found: &mut Vec<Scalar>) -> Result<()> {
+        if plan.is::<RecursiveQueryExec>() {
+            return Ok(());
         }
-        of.push(numbers);
+        found.extend(Scalar::of(plan)?);
+        plan.children().into_iter().try_for_each(|child| Scalar::note(child, found))
     }
-    let are_results = aggregate.mode().output_mode() == AggregateOutputMode::Final;
-    let calls = Calls { all, of, input_schema, are_results };
-    Ok(Some((calls.aggregate(aggregate, input)?, calls)))
+
+    fn of(place: &Plan) -> Result<Option<Scalar>> {
+        let is_result = |aggregate: &AggregateExec| aggregate.mode().output_mode() == AggregateOutputMode::Final;
+        if !without_groups(place).is_some_and(is_result) {
+            return Ok(None);
+        }
+        let (mut upper, mut node) = (Vec::new(), place);
+        let aggregate = loop {
+            match without_groups(node) {
+                Some(aggregate) if aggregate.mode().input_mode() == AggregateInputMode::Raw => break aggregate,
+                Some(_) => {}
+                None if moves_rows(node) => {}
+                None => return Ok(None),
+            }
+            upper.push(Arc::clone(node));
+            node = node.children()[0];
+        };
+        let schema = aggregate.input().schema();
+        // It would be asked of the rows of others.
+        let may_fail = |filter: &Expr| !cannot_fail(filter, Some(&schema));
+        let is_ordered = |function: &Arc<AggregateFunctionExpr>| !function.order_bys().is_empty();
+        if aggregate.aggr_expr().iter().any(is_ordered) || aggregate.filter_expr().iter().flatten().any(may_fail) {
+            return Ok(None);
+        }
+        let calls = aggregate.aggr_expr().iter().zip(aggregate.filter_expr());
+        let calls = calls.map(|(function, filter)| Call { function: Arc::clone(function), filter: filter.clone() });
+        let (calls, input) = match aggregate.input().downcast_ref::<ProjectionExec>() {
+            Some(projection) => {
+                let exprs: Vec<Expr> = projection.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect();
+                let calls = calls.map(|call| call.over(&exprs, &projection.input().schema()));
+                (calls.collect::<Result<_>>()?, Arc::clone(projection.input()))
+            }
+            None => (calls.collect(), Arc::clone(aggregate.input())),
+        };
+        Ok(Some(Scalar { place: Arc::clone(place), upper, mode: *aggregate.mode(), calls, input }))
+    }
+
+    /// Which operators it is made of.
+    pub(super) fn shape(&self) -> String {
+        let names: Vec<&str> = self.upper.iter().map(|operator| operator.name()).collect();
+        format!("{:?} {names:?}", self.mode)
+    }
 }
 
-/// The aggregate of the states of these; `None` if `plan` makes something else of them.
-pub(super) fn fused_states(plan: &Plan, input: Plan, calls: Calls) -> Result<Option<(Plan, Calls)>> {
-    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
-    let merges = aggregate.mode().input_mode() == AggregateInputMode::Partial && !calls.are_results;
-    if !merges || !aggregate.group_expr().is_true_no_grouping() || aggregate.limit_options().is_some() {
-        return Ok(None);
+impl Call {
+    /// The same over other rows, of which `exprs` make those that it is over.
+    fn over(self, exprs: &[Expr], schema: &Schema) -> Result<Call> {
+        let args: Vec<Expr> = self.function.expressions();
+        let args = args.iter().map(|arg| over(arg, exprs)).collect::<Result<_>>()?;
+        let function = with_arguments(&self.function, args, self.function.name().to_owned(), schema)?;
+        let filter = self.filter.map(|filter| over(&filter, exprs)).transpose()?;
+        Ok(Call { function, filter })
     }
-    let are_results = aggregate.mode().output_mode() == AggregateOutputMode::Final;
-    let calls = Calls { are_results, ..calls };
-    Ok(Some((calls.aggregate(aggregate, input)?, calls)))
+
+    /// The same over the rows for which `own` holds, under a name that says so.
+    fn filtered(&self, own: Option<&Expr>, schema: &Schema) -> Result<Call> {
+        let function = &self.function;
+        let (name, filter) = match own {
+            Some(own) => {
+                let both = [Arc::clone(own)].into_iter().chain(self.filter.clone());
+                (format!("{} FILTER (WHERE {own})", function.name()), Some(conjunction(both)))
+            }
+            None => (function.name().to_owned(), self.filter.clone()),
+        };
+        let function = with_arguments(function, function.expressions(), name, schema)?;
+        Ok(Call { function, filter })
+    }
 }
 
-/// The function under a name that says which rows it is of.
-fn filtered(
-    function: &Arc<AggregateFunctionExpr>,
-    filter: Option<&Expr>,
-    schema: &SchemaRef,
+fn with_arguments(
+    function: &AggregateFunctionExpr,
+    args: Vec<Expr>,
+    name: String,
+    schema: &Schema,
 ) -> Result<Arc<AggregateFunctionExpr>> {
-    let name = match filter {
-        Some(filter) => format!("{} FILTER (WHERE {filter})", function.name()),
-        None => function.name().to_owned(),
-    };
-    let made = AggregateExprBuilder::new(Arc::new(function.fun().clone()), function.expressions())
-        .schema(Arc::clone(schema))
+    let made = AggregateExprBuilder::new(Arc::new(function.fun().clone()), args)
+        .schema(Arc::new(schema.clone()))
         .alias(name)
         .with_ignore_nulls(function.ignore_nulls())
         .with_distinct(function.is_distinct())
@@ -115,26 +152,54 @@ fn filtered(
     Ok(Arc::new(made))
 }
 
-impl Calls {
-    /// `aggregate` with these functions.
-    fn aggregate(&self, aggregate: &AggregateExec, input: Plan) -> Result<Plan> {
-        let functions = self.all.iter().map(|call| Arc::clone(&call.function)).collect();
-        let filters = self.all.iter().map(|call| call.filter.clone()).collect();
-        let group_by = aggregate.group_expr().clone();
-        let schema = Arc::clone(&self.input_schema);
-        Ok(Arc::new(AggregateExec::try_new(*aggregate.mode(), group_by, functions, filters, input, schema)?))
-    }
+fn without_groups(plan: &Plan) -> Option<&AggregateExec> {
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    (aggregate.group_expr().is_true_no_grouping() && aggregate.limit_options().is_none()).then_some(aggregate)
+}
 
-    /// The results of the aggregate with this number, in columns of `schema`; `None` where there are none yet.
-    pub(super) fn results(&self, plan: &Plan, number: usize, schema: &Schema) -> Result<Option<Plan>> {
-        if !self.are_results {
-            return Ok(None);
+/// One aggregate of the functions of all, which have the same shape, over the rows of all; and the results of each.
+pub(super) fn fused(scalars: &[Scalar], rows: Merged) -> Result<(Plan, Vec<Plan>)> {
+    let schema = rows.plan.schema();
+    let (mut calls, mut columns): (Vec<Call>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+    for (scalar, own) in scalars.iter().zip(&rows.own) {
+        let mut of_scalar = Vec::new();
+        for call in &scalar.calls {
+            let call = call.filtered(own.as_ref(), &schema)?;
+            let is_same =
+                |known: &Call| known.filter == call.filter && is_same_aggregate(&known.function, &call.function);
+            let known = calls.iter().position(is_same);
+            if known.is_none() {
+                calls.push(call);
+            }
+            of_scalar.push(known.unwrap_or(calls.len() - 1));
         }
-        let results = plan.schema();
-        let exprs = self.of[number].iter().zip(schema.fields()).map(|(call, field)| ProjectionExpr {
-            expr: Arc::new(Column::new(results.field(*call).name(), *call)),
-            alias: field.name().clone(),
-        });
-        Ok(Some(Arc::new(ProjectionExec::try_new(exprs.collect::<Vec<_>>(), Arc::clone(plan))?)))
+        columns.push(of_scalar);
     }
+    let Some(first) = scalars.first() else { return internal_err!("there is no aggregate") };
+    let aggregate = |mode: AggregateMode, input: Plan| -> Result<Plan> {
+        let functions = calls.iter().map(|call| Arc::clone(&call.function)).collect();
+        let filters = calls.iter().map(|call| call.filter.clone()).collect();
+        let groups = PhysicalGroupBy::default();
+        Ok(Arc::new(AggregateExec::try_new(mode, groups, functions, filters, input, Arc::clone(&schema))?))
+    };
+    let mut plan = aggregate(first.mode, rows.plan)?;
+    for operator in first.upper.iter().rev() {
+        plan = match operator.downcast_ref::<AggregateExec>() {
+            Some(upper) => aggregate(*upper.mode(), plan)?,
+            None => replace_children_if_necessary(Arc::clone(operator), vec![plan])?,
+        };
+    }
+    let results = scalars.iter().zip(columns).map(|(scalar, columns)| results(&plan, &columns, &scalar.place.schema()));
+    let results = results.collect::<Result<_>>()?;
+    Ok((plan, results))
+}
+
+/// These columns of a plan under the names of `schema`.
+fn results(plan: &Plan, columns: &[usize], schema: &Schema) -> Result<Plan> {
+    let known = plan.schema();
+    let exprs = columns.iter().zip(schema.fields()).map(|(column, field)| ProjectionExpr {
+        expr: Arc::new(Column::new(known.field(*column).name(), *column)),
+        alias: field.name().clone(),
+    });
+    Ok(Arc::new(ProjectionExec::try_new(exprs.collect::<Vec<_>>(), Arc::clone(plan))?))
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
@@ -27,49 +27,26 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 
 use super::alike::{Expr, rewritten};
-use super::fuse::{Calls, fused, fused_states};
 use crate::expr::cannot_fail;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// A plan in the place of several.
 pub(super) struct Merged {
+    /// It has the columns of each, and behind them those that filters read.
     pub(super) plan: Plan,
-    own: Own,
-}
-
-/// What of the plan is of each of the several.
-pub(super) enum Own {
-    /// The rows for which this is true, if not all. The plan has the columns of each, and behind them those that filters read.
-    Rows(Vec<Option<Expr>>),
-    /// The results, or states, of these aggregates without groups.
-    Calls(Calls),
+    /// For each of them which rows of the plan are its own, if not all.
+    pub(super) own: Vec<Option<Expr>>,
 }
 
 impl Merged {
     /// One that has the rows of so many plans.
     pub(super) fn equal(plan: Plan, plans: usize) -> Merged {
-        Merged { plan, own: Own::Rows(vec![None; plans]) }
+        Merged { plan, own: vec![None; plans] }
     }
 
     pub(super) fn is_filtered(&self) -> bool {
-        match &self.own {
-            Own::Rows(filters) => filters.iter().any(Option::is_some),
-            Own::Calls(_) => true,
-        }
-    }
-
-    /// What stands in the place of a plan with this number and schema; `None` if it needs more than the plan has.
-    pub(super) fn own(&self, number: usize, schema: &Schema) -> Result<Option<Plan>> {
-        let filters = match &self.own {
-            Own::Rows(filters) => filters,
-            Own::Calls(calls) => return calls.results(&self.plan, number, schema),
-        };
-        let plan = Arc::clone(&self.plan);
-        Ok(Some(match &filters[number] {
-            Some(filter) => Arc::new(FilterExec::try_new(Arc::clone(filter), plan)?),
-            None => plan,
-        }))
+        self.own.iter().any(Option::is_some)
     }
 }
 
@@ -132,26 +109,13 @@ fn with_read(mut kept: Vec<usize>, read: impl IntoIterator<Item = usize>) -> Vec
 /// `plan` over other inputs, and what is its own above it; `None` where it cannot be told.
 pub(super) fn lifted(plan: &Plan, inputs: Vec<Merged>) -> Result<Option<Merged>> {
     let mut filtered = inputs.iter().enumerate().filter(|(_, input)| input.is_filtered());
-    let (child, own) = match (filtered.next(), filtered.next()) {
+    let (child, filters) = match (filtered.next(), filtered.next()) {
         (Some((child, input)), None) => (child, &input.own),
         (first, _) => {
             let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>();
             return match (first, is_union) {
                 (None, _) | (_, true) => over_equal(plan, inputs),
                 _ => Ok(None),
-            };
-        }
-    };
-    let filters = match own {
-        Own::Rows(filters) => filters,
-        Own::Calls(calls) => {
-            let (calls, input) = (calls.clone(), Arc::clone(&inputs[child].plan));
-            return if moves_rows(plan) {
-                let plan = replace_children_if_necessary(Arc::clone(plan), vec![input])?;
-                Ok(Some(Merged { plan, own: Own::Calls(calls) }))
-            } else {
-                let fused = fused_states(plan, input, calls)?;
-                Ok(fused.map(|(plan, calls)| Merged { plan, own: Own::Calls(calls) }))
             };
         }
     };
@@ -175,11 +139,11 @@ pub(super) fn lifted(plan: &Plan, inputs: Vec<Merged>) -> Result<Option<Merged>>
 /// The filters of a plan's input as its own.
 fn of_rows(plan: Plan, filters: &[Option<Expr>], place_of: &dyn Fn(usize) -> Option<usize>) -> Result<Option<Merged>> {
     let filters = moved_all(filters, &plan.schema(), place_of)?;
-    Ok(filters.map(|filters| Merged { plan, own: Own::Rows(filters) }))
+    Ok(filters.map(|own| Merged { plan, own }))
 }
 
 /// Whether it gives the rows of its input, in any order and partitions.
-fn moves_rows(plan: &Plan) -> bool {
+pub(super) fn moves_rows(plan: &Plan) -> bool {
     plan.downcast_ref::<RepartitionExec>().is_some_and(|exchange| !exchange.preserve_order())
         || plan.is::<CoalescePartitionsExec>()
         || plan.is::<CooperativeExec>()
@@ -190,21 +154,22 @@ fn over_equal(plan: &Plan, inputs: Vec<Merged>) -> Result<Option<Merged>> {
     let schema = plan.schema();
     let mut of_inputs = Vec::new();
     for input in &inputs {
-        let Own::Rows(filters) = &input.own else { return Ok(None) };
         if input.is_filtered() && input.plan.schema().fields().len() > schema.fields().len() {
             return Ok(None);
         }
-        let moved = if input.is_filtered() { moved_all(filters, &schema, &Some)? } else { Some(filters.clone()) };
-        of_inputs.extend(moved);
+        of_inputs.extend(match input.is_filtered() {
+            true => moved_all(&input.own, &schema, &Some)?,
+            false => Some(input.own.clone()),
+        });
     }
     let are_equal = of_inputs.len() == inputs.len() && of_inputs.windows(2).all(|pair| pair[0] == pair[1]);
-    let Some(filters) = of_inputs.pop().filter(|_| are_equal) else { return Ok(None) };
+    let Some(own) = of_inputs.pop().filter(|_| are_equal) else { return Ok(None) };
     let inputs = inputs.into_iter().map(|input| input.plan).collect();
     let plan = match plan.downcast_ref::<HashJoinExec>() {
         Some(join) => join.builder().with_new_children(inputs)?.reset_state().build_exec()?,
         None => replace_children_if_necessary(Arc::clone(plan), inputs)?,
     };
-    Ok(Some(Merged { plan, own: Own::Rows(filters) }))
+    Ok(Some(Merged { plan, own }))
 }
 
 fn lifted_join(
@@ -254,17 +219,10 @@ fn lifted_projection(projection: &ProjectionExec, input: Plan, filters: &[Option
     of_rows(plan, filters, &|index| place_among(&exprs, index))
 }
 
-/// Groups by the columns of filters, or no groups.
+/// Groups by the columns of filters.
 fn lifted_aggregate(aggregate: &AggregateExec, input: Plan, filters: &[Option<Expr>]) -> Result<Option<Merged>> {
     let group_by = aggregate.group_expr();
-    if aggregate.limit_options().is_some() {
-        return Ok(None);
-    }
-    if group_by.is_true_no_grouping() {
-        let fused = fused(aggregate, input, filters)?;
-        return Ok(fused.map(|(plan, calls)| Merged { plan, own: Own::Calls(calls) }));
-    }
-    if !group_by.is_single() {
+    if !group_by.is_single() || aggregate.limit_options().is_some() {
         return Ok(None);
     }
     let exprs: Vec<Expr> = group_by.expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();

@@ -34,6 +34,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::alike::Expr;
 use super::classes::{Classes, Repeats, address};
 use super::cost::Costs;
+use super::fuse::{Scalar, fused};
 use super::lift::{Merged, either, lifted, of_filters};
 use super::same::is_same_partitioning;
 use super::source::{filter_of_source, with_source_filter};
@@ -59,6 +60,7 @@ pub(super) fn merged(
     let mut places = HashMap::new();
     note_places(plan, similar, &mut places);
     let mut merger = Merger { classes, similar, places, costs, instead: HashMap::new(), saved: HashMap::new() };
+    merger.visit_scalars(plan)?;
     merger.visit(plan)?;
     if merger.saved.is_empty() {
         return Ok(None);
@@ -104,14 +106,7 @@ impl Merger<'_, '_> {
 
     /// Whether these are made one.
     fn merge(&mut self, places: &[Plan]) -> Result<bool> {
-        // One for all that are equal.
-        let mut subplans: Vec<Plan> = Vec::new();
-        let number_of = |plan: &Plan| self.classes.number(plan);
-        for place in places {
-            if !subplans.iter().any(|known| number_of(known) == number_of(place)) {
-                subplans.push(Arc::clone(place));
-            }
-        }
+        let (subplans, numbers) = self.distinct(places);
         let is_taken = places.iter().any(|place| self.instead.contains_key(&address(place)));
         if !(2..=MERGED_MAX).contains(&subplans.len()) || is_taken {
             return Ok(false);
@@ -119,18 +114,68 @@ impl Merger<'_, '_> {
         let Some(merged) = self.one_of(&subplans)? else { return Ok(false) };
         let Some(saved) = self.costs.saved_by_one(places, &merged.plan) else { return Ok(false) };
         let mut instead = Vec::new();
-        for (number, subplan) in subplans.iter().enumerate() {
-            match merged.own(number, &subplan.schema())? {
-                Some(own) if stands_for(&own, subplan)? => instead.push(own),
-                _ => return Ok(false),
+        for (subplan, filter) in subplans.iter().zip(&merged.own) {
+            let own: Plan = match filter {
+                Some(filter) => Arc::new(FilterExec::try_new(Arc::clone(filter), Arc::clone(&merged.plan))?),
+                None => Arc::clone(&merged.plan),
+            };
+            if !stands_for(&own, subplan)? {
+                return Ok(false);
             }
+            instead.push(own);
         }
-        for place in places {
-            let own = subplans.iter().position(|known| number_of(known) == number_of(place)).unwrap_or_default();
-            self.instead.insert(address(place), Arc::clone(&instead[own]));
+        for (place, number) in places.iter().zip(numbers) {
+            self.instead.insert(address(place), Arc::clone(&instead[number]));
         }
         self.saved.insert(address(&merged.plan), saved);
         Ok(true)
+    }
+
+    /// Merges aggregates without groups over similar inputs.
+    fn visit_scalars(&mut self, plan: &Plan) -> Result<()> {
+        let mut alike: HashMap<(String, Option<usize>), Vec<Scalar>> = HashMap::new();
+        for scalar in Scalar::all(plan)? {
+            alike.entry((scalar.shape(), self.similar.number(&scalar.input))).or_default().push(scalar);
+        }
+        alike.into_values().filter(|scalars| scalars.len() > 1).try_for_each(|scalars| self.merge_scalars(&scalars))
+    }
+
+    fn merge_scalars(&mut self, scalars: &[Scalar]) -> Result<()> {
+        let places: Vec<Plan> = scalars.iter().map(|scalar| Arc::clone(&scalar.place)).collect();
+        let inputs: Vec<Plan> = scalars.iter().map(|scalar| Arc::clone(&scalar.input)).collect();
+        let (inputs, numbers) = self.distinct(&inputs);
+        // Equal ones are found without being made one.
+        if self.distinct(&places).0.len() < 2 || inputs.len() > MERGED_MAX {
+            return Ok(());
+        }
+        let Some(merged) = self.one_of(&inputs)? else { return Ok(()) };
+        let own = numbers.into_iter().map(|number| merged.own[number].clone()).collect();
+        let (fused, results) = fused(scalars, Merged { plan: merged.plan, own })?;
+        let Some(saved) = self.costs.saved_by_one(&places, &fused) else { return Ok(()) };
+        for (scalar, results) in scalars.iter().zip(&results) {
+            if !stands_for(results, &scalar.place)? {
+                return Ok(());
+            }
+        }
+        for (place, results) in places.iter().zip(results) {
+            self.instead.insert(address(place), results);
+        }
+        self.saved.insert(address(&fused), saved);
+        Ok(())
+    }
+
+    /// One of those that are equal, and which one each is.
+    fn distinct(&self, plans: &[Plan]) -> (Vec<Plan>, Vec<usize>) {
+        let (mut distinct, mut numbers): (Vec<Plan>, _) = (Vec::new(), Vec::new());
+        for plan in plans {
+            let number = self.classes.number(plan);
+            let known = distinct.iter().position(|known| self.classes.number(known) == number);
+            if known.is_none() {
+                distinct.push(Arc::clone(plan));
+            }
+            numbers.push(known.unwrap_or(distinct.len() - 1));
+        }
+        (distinct, numbers)
     }
 
     fn replaced(&self, plan: &Plan) -> Result<Plan> {

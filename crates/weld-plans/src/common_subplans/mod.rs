@@ -57,6 +57,7 @@ pub use self::source::with_projection;
 use self::alike::Alike;
 use self::classes::{Classes, Repeats};
 use self::cost::{Costs, computes};
+use self::fuse::Scalar;
 use self::merge::{Merging, merged};
 use self::same::has_alike_sources;
 use self::scan::Subplan;
@@ -106,12 +107,27 @@ impl CommonSubplans {
             best = better(best, weighing.shared(&widened, &Classes::of(&widened), &apart)?);
         }
         if options.similar_subplans
-            && let Some(merging) = weighing.merged(&plan, &classes)?
+            && let Some(merging) = weighing.merged(&plan, classes)?
         {
             best = better(best, weighing.shared(&merging.plan, &Classes::of(&merging.plan), &merging.saved)?);
         }
         Ok(best.map_or(plan, |shared| shared.plan))
     }
+}
+
+/// The plan with inputs of aggregates without groups that differ in columns, and in filters, made to keep the columns of all.
+fn wide_inputs(plan: &Arc<dyn ExecutionPlan>, similar: &Classes) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let scalars = Scalar::all(plan)?;
+    if scalars.len() < 2 {
+        return Ok(None);
+    }
+    let alike = Alike::but_for_filters(plan, similar)?;
+    let mut inputs: HashMap<usize, usize> = HashMap::new();
+    for class in scalars.iter().filter_map(|scalar| alike.class(&scalar.input)) {
+        *inputs.entry(class).or_default() += 1;
+    }
+    inputs.retain(|_, places| *places > 1);
+    if inputs.is_empty() { Ok(None) } else { widened(plan, &alike, similar, &inputs.into_keys().collect()) }
 }
 
 /// The one that saves more.
@@ -179,13 +195,18 @@ impl Weighing<'_> {
         widened(plan, &alike, classes, &chosen)
     }
 
-    /// The plan with subplans that differ in filters made one, where that pays.
-    fn merged(&self, plan: &Arc<dyn ExecutionPlan>, classes: &Classes) -> Result<Option<Merging>> {
-        let similar = Classes::similar(plan);
+    /// The plan with subplans that differ in filters made one, where that pays. `classes` are those of equal subplans.
+    fn merged(&self, plan: &Arc<dyn ExecutionPlan>, mut classes: Classes) -> Result<Option<Merging>> {
+        let mut similar = Classes::similar(plan);
+        let mut plan = Arc::clone(plan);
+        // Aggregates without groups are over few columns each.
+        if let Some(wide) = wide_inputs(&plan, &similar)? {
+            (classes, similar, plan) = (Classes::of(&wide), Classes::similar(&wide), wide);
+        }
         if !similar.has_repeated() {
             return Ok(None);
         }
-        merged(plan, (classes, &similar), &self.costs(plan, classes, &similar))
+        merged(&plan, (&classes, &similar), &self.costs(&plan, &classes, &similar))
     }
 
     fn costs<'a>(&'a self, plan: &Arc<dyn ExecutionPlan>, classes: &'a Classes, repeats: &'a dyn Repeats) -> Costs<'a> {

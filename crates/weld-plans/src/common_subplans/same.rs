@@ -13,6 +13,7 @@ use datafusion::datasource::physical_plan::{FileScanConfig, ParquetFileReaderFac
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::UnKnownColumn;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -37,7 +38,13 @@ use crate::expr::{all_exprs, is_volatile};
 
 /// Whether rows are spread over partitions in the same way; where it is not known how, over as many.
 pub fn is_same_partitioning(a: &Partitioning, b: &Partitioning) -> bool {
+    // A key that is no column of the output is equal to no other.
+    let are_gone =
+        |a: &Arc<dyn PhysicalExpr>, b: &Arc<dyn PhysicalExpr>| a.is::<UnKnownColumn>() && b.is::<UnKnownColumn>();
     match (a, b) {
+        (Partitioning::Hash(a, m), Partitioning::Hash(b, n)) => {
+            m == n && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || are_gone(a, b))
+        }
         // Which are never equal.
         (Partitioning::UnknownPartitioning(a), Partitioning::UnknownPartitioning(b)) => a == b,
         (a, b) => a == b,
@@ -69,16 +76,20 @@ pub(super) fn is_similar(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>)
         return a.projection() == b.projection();
     }
     let Some((a, b)) = both::<DataSourceExec>(a, b) else { return false };
-    let files = a.data_source().downcast_ref::<FileScanConfig>().zip(b.data_source().downcast_ref::<FileScanConfig>());
-    files.is_some_and(|(a, b)| {
+    files_of(a, b).is_some_and(|(a, b)| {
         let (a_source, b_source) = (a.file_source(), b.file_source());
         a_source.projection() == b_source.projection() && are_same_files_unfiltered(a, b)
     })
 }
 
+/// Both sources as files, if they are.
+fn files_of<'a>(a: &'a DataSourceExec, b: &'a DataSourceExec) -> Option<(&'a FileScanConfig, &'a FileScanConfig)> {
+    a.data_source().downcast_ref::<FileScanConfig>().zip(b.data_source().downcast_ref::<FileScanConfig>())
+}
+
 /// Whether `a` and `b` do the same to the rows of their inputs, if their expressions are the same ones, whatever columns they
-/// keep.
-pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+/// keep; and whatever a source of files leaves rows out by, if filters are ignored.
+pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>, ignores_filters: bool) -> bool {
     if a.name() != b.name() || a.output_partitioning().partition_count() != b.output_partitioning().partition_count() {
         return false;
     }
@@ -89,7 +100,8 @@ pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -
         let is_same_kind = std::mem::discriminant(a.partitioning()) == std::mem::discriminant(b.partitioning());
         return is_same_kind && !a.preserve_order() && !b.preserve_order();
     }
-    is_alike_source(a, b)
+    let is_alike_source = if ignores_filters { is_alike_source_unfiltered(a, b) } else { is_alike_source(a, b) };
+    is_alike_source
         || both::<FilterExec>(a, b).is_some()
         || both::<CoalescePartitionsExec>(a, b).is_some()
         || both::<CooperativeExec>(a, b).is_some()
@@ -106,7 +118,7 @@ pub(super) fn has_alike_sources(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut sources = Vec::new();
     note(plan, &mut sources);
     let is_known = |(index, source): (usize, &&Arc<dyn ExecutionPlan>)| {
-        sources[..index].iter().any(|known| is_alike(known, source) || is_similar(known, source))
+        sources[..index].iter().any(|known| is_alike(known, source, true))
     };
     sources.iter().enumerate().any(is_known)
 }
@@ -160,7 +172,7 @@ fn is_same_operator(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> b
     both::<LocalLimitExec>(a, b).is_some_and(|(a, b)| a.fetch() == b.fetch())
 }
 
-fn is_same_aggregate(a: &AggregateFunctionExpr, b: &AggregateFunctionExpr) -> bool {
+pub(super) fn is_same_aggregate(a: &AggregateFunctionExpr, b: &AggregateFunctionExpr) -> bool {
     a == b
         && a.is_distinct() == b.is_distinct()
         && a.ignore_nulls() == b.ignore_nulls()
@@ -265,6 +277,13 @@ fn is_same_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> boo
 
 fn is_alike_source(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
     both::<DataSourceExec>(a, b).is_some_and(|(a, b)| is_alike_source_exec(a, b))
+}
+
+fn is_alike_source_unfiltered(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> bool {
+    both::<DataSourceExec>(a, b).is_some_and(|(a, b)| match files_of(a, b) {
+        Some((a, b)) => are_same_files_unfiltered(a, b),
+        None => is_alike_source_exec(a, b),
+    })
 }
 
 /// Whether they give the same rows.

@@ -28,6 +28,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::alike::{Alike, Expr, Kind, Origin, over, rewritten};
 use super::classes::{Classes, Repeats, address};
+use super::same::is_same_partitioning;
 use super::source::{source_columns, with_source_columns};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -87,7 +88,7 @@ fn made_equal(places: &[Plan], alike: &Alike) -> Result<Option<Vec<Plan>>> {
     }
     let wide = places.iter().map(|place| wide(place, &needed, alike)).collect::<Result<Vec<_>>>()?;
     let plans: Vec<Plan> = wide.iter().map(|wide| Arc::clone(&wide.plan)).collect();
-    if !Classes::are_equal(&plans) {
+    if !alike.are_equal(&plans) {
         log::debug!("{} places of {} keep other columns and stay apart", places.len(), plans[0].name());
         return Ok(None);
     }
@@ -104,17 +105,6 @@ fn made_equal(places: &[Plan], alike: &Alike) -> Result<Option<Vec<Plan>>> {
         projected.push(own);
     }
     Ok(Some(projected))
-}
-
-fn is_same_partitioning(a: &Partitioning, b: &Partitioning) -> bool {
-    match (a, b) {
-        // Keys that are gone are equal to no others.
-        (Partitioning::Hash(a, m), Partitioning::Hash(b, n)) => {
-            m == n && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_string() == b.to_string())
-        }
-        (Partitioning::UnknownPartitioning(m), Partitioning::UnknownPartitioning(n)) => m == n,
-        _ => a == b,
-    }
 }
 
 fn note_columns(expr: &Expr, found: &mut BTreeSet<usize>) {
@@ -212,6 +202,7 @@ fn wide_operator(plan: &Plan, input: &Plan, needed: &BTreeSet<usize>, alike: &Al
         let predicate = canonical(filter.predicate())?;
         let mut below = needed.clone();
         note_columns(&predicate, &mut below);
+        below.extend(alike.read_by_others(plan));
         let input = wide(input, &below, alike)?;
         let kept = input.kept(needed);
         let filter = FilterExecBuilder::from(filter)

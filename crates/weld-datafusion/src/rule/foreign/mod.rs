@@ -33,9 +33,8 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use weld_plans::is_same_partitioning;
 
 use crate::config::WeldOptions;
 use crate::lower;
@@ -78,11 +77,7 @@ pub(super) fn set_apart(plan: Arc<dyn ExecutionPlan>, options: &WeldOptions) -> 
 pub(super) fn is_same(made: &dyn ExecutionPlan, known: &dyn ExecutionPlan) -> bool {
     made.schema() == known.schema()
         && made.output_ordering() == known.output_ordering()
-        && match (made.output_partitioning(), known.output_partitioning()) {
-            // Which are never equal.
-            (Partitioning::UnknownPartitioning(made), Partitioning::UnknownPartitioning(known)) => made == known,
-            (made, known) => made == known,
-        }
+        && is_same_partitioning(made.output_partitioning(), known.output_partitioning())
 }
 
 type Made = Result<Option<Arc<dyn ExecutionPlan>>>;
