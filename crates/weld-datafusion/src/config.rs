@@ -119,7 +119,8 @@ settings! {
         pub common_subplans: bool, default = true
         /// As many rows, or more, operators must be expected to be spared by that.
         pub common_subplans_min_rows: usize, default = 2000
-        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again.
+        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again, and
+        /// aggregates without groups one with filters of its functions.
         pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true

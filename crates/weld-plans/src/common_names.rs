@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -50,7 +50,7 @@ impl OptimizerRule for CommonNames {
         }
         match renamed(plan.clone()) {
             Ok(renamed) => Ok(renamed),
-            // Two columns of one name in one place.
+            // Two columns of one name in one place, for one.
             Err(error) => {
                 log::debug!("names of common expressions are left as they were: {error}");
                 Ok(Transformed::no(plan))
@@ -98,6 +98,11 @@ impl Names {
     /// An expression of an operator over the new names of its inputs, under a new name if it had one of DataFusion's.
     fn rename(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
         let renamed = expr.transform_up(|expr| {
+            if let Expr::OuterReferenceColumn(_, column) = &expr
+                && column.name.starts_with(PREFIX)
+            {
+                return plan_err!("{column} is of a query around this one");
+            }
             let Expr::Column(Column { relation: None, name, .. }) = &expr else { return Ok(Transformed::no(expr)) };
             match self.instead.get(name) {
                 Some(instead) if instead != name => {

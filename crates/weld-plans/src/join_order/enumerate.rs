@@ -29,6 +29,10 @@ const ENTRY_BYTES: f64 = 16.0;
 /// Sides that were written change where the other table is so many times smaller.
 const SIDES_GAIN_MIN: f64 = 1.25;
 
+/// A join is built rather than a table only if it is expected to be so many times smaller: how many rows of a foreign key meet a
+/// filtered table is a guess, mostly too low, while those of a table are known.
+const JOIN_BUILD_RATIO: f64 = 4.0;
+
 /// A semi, anti or left join builds the side that it keeps only if that has so many times fewer rows: matches must be marked then
 /// and rows come last.
 const KEPT_BUILD_RATIO: f64 = 8.0;
@@ -148,7 +152,7 @@ impl<'a> Costs<'a> {
             Tree::Join(build, probe) => (self.with_sides(build)?, self.with_sides(probe)?),
         };
         let is_inner = self.attached(&build).is_none() && self.attached(&probe).is_none();
-        match is_inner && probe.table_bytes() * SIDES_GAIN_MIN < build.table_bytes() {
+        match is_inner && self.build_bytes(&probe) * SIDES_GAIN_MIN < self.build_bytes(&build) {
             true => self.join(&probe, &build),
             false => self.join(&build, &probe),
         }
@@ -156,7 +160,7 @@ impl<'a> Costs<'a> {
 
     /// The cheaper of both ways to join two sets.
     fn join_either(&self, a: &Joined, b: &Joined) -> Option<Joined> {
-        let (smaller, larger) = if a.table_bytes() <= b.table_bytes() { (a, b) } else { (b, a) };
+        let (smaller, larger) = if self.build_bytes(a) <= self.build_bytes(b) { (a, b) } else { (b, a) };
         let (attached, kept) = match (self.attached(smaller), self.attached(larger)) {
             (None, None) => return self.join(smaller, larger),
             (Some(_), Some(_)) => return None,
@@ -170,6 +174,15 @@ impl<'a> Costs<'a> {
         match kept.rows * ratio < attached.rows {
             true => self.join(kept, attached),
             false => self.join(attached, kept),
+        }
+    }
+
+    /// What a hash table of the rows may take. Semi joins drop more rows than is expected rather than fewer.
+    fn build_bytes(&self, joined: &Joined) -> f64 {
+        let is_attached = |relation: usize| self.graph.relations[relation].attached.is_some();
+        match *joined.tree {
+            Tree::Join(..) if !members(joined.relations).any(is_attached) => JOIN_BUILD_RATIO * joined.table_bytes(),
+            _ => joined.table_bytes(),
         }
     }
 
