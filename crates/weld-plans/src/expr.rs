@@ -22,12 +22,16 @@ pub fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> boo
     cannot_fail_where(expr, schema, &[])
 }
 
+/// What is not zero in the rows of a branch.
+#[derive(Clone, Copy)]
+struct Divisor<'a> {
+    expr: &'a Arc<dyn PhysicalExpr>,
+    /// Nor is it -1, by which the least integer cannot be divided.
+    is_positive: bool,
+}
+
 /// The same of rows for which none of `divisors` is zero.
-fn cannot_fail_where(
-    expr: &Arc<dyn PhysicalExpr>,
-    schema: Option<&Schema>,
-    divisors: &[&Arc<dyn PhysicalExpr>],
-) -> bool {
+fn cannot_fail_where(expr: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>, divisors: &[Divisor<'_>]) -> bool {
     let mut safe = true;
     let visited = expr.apply(|node| {
         if let Some(case) = node.downcast_ref::<CaseExpr>() {
@@ -41,7 +45,7 @@ fn cannot_fail_where(
 }
 
 /// A branch sees the rows of which its condition holds.
-fn case_cannot_fail(case: &CaseExpr, schema: Option<&Schema>, divisors: &[&Arc<dyn PhysicalExpr>]) -> bool {
+fn case_cannot_fail(case: &CaseExpr, schema: Option<&Schema>, divisors: &[Divisor<'_>]) -> bool {
     let safe = |expr: &Arc<dyn PhysicalExpr>| cannot_fail_where(expr, schema, divisors);
     let branch = |(when, then): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
         let mut divisors = divisors.to_vec();
@@ -54,23 +58,23 @@ fn case_cannot_fail(case: &CaseExpr, schema: Option<&Schema>, divisors: &[&Arc<d
 }
 
 /// What is not zero where the condition holds: `x` of `x > 0`, `x < 0` and `x <> 0`.
-fn not_zero(condition: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+fn not_zero(condition: &Arc<dyn PhysicalExpr>) -> Option<Divisor<'_>> {
     let binary = condition.downcast_ref::<BinaryExpr>()?;
     let is_strict = matches!(binary.op(), Operator::Gt | Operator::Lt | Operator::NotEq);
-    (is_strict && literal(binary.right()).is_some_and(is_zero)).then(|| binary.left())
+    let is_positive = *binary.op() == Operator::Gt;
+    (is_strict && literal(binary.right()).is_some_and(is_zero)).then(|| Divisor { expr: binary.left(), is_positive })
 }
 
 /// The same of an expression whose arguments do not fail.
-fn node_cannot_fail(
-    node: &Arc<dyn PhysicalExpr>,
-    schema: Option<&Schema>,
-    divisors: &[&Arc<dyn PhysicalExpr>],
-) -> bool {
+fn node_cannot_fail(node: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>, divisors: &[Divisor<'_>]) -> bool {
     let type_of = |expr: &Arc<dyn PhysicalExpr>| schema.and_then(|schema| expr.data_type(schema).ok());
     if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
         let op = *binary.op();
-        // The least integer has no negation.
-        let divides = divisors.contains(&binary.right())
+        // The least integer has no negation, but every integer has a remainder.
+        let has_quotient = |by: &Divisor<'_>| {
+            by.is_positive || op == Operator::Modulo || type_of(node).is_some_and(|of| !of.is_signed_integer())
+        };
+        let divides = divisors.iter().any(|by| by.expr == binary.right() && has_quotient(by))
             || literal(binary.right()).is_some_and(|by| !by.is_null() && !is_zero(by) && by.to_string() != "-1");
         return matches!(op, Operator::And | Operator::Or)
             || is_comparison(op)
@@ -293,16 +297,19 @@ mod tests {
         ] {
             assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{expr}");
         }
-        let guarded = |condition| {
-            let branch = (condition, of(column("i"), Operator::Divide, column("j")));
-            Arc::new(CaseExpr::try_new(None, vec![branch], None).expect("an expression")) as Arc<dyn PhysicalExpr>
+        let branch = |condition, then| {
+            let case = CaseExpr::try_new(None, vec![(condition, then)], None).expect("an expression");
+            Arc::new(case) as Arc<dyn PhysicalExpr>
         };
+        let guarded = |condition| branch(condition, of(column("i"), Operator::Divide, column("j")));
         let zero = || lit(0_i64);
         let positive = of(column("j"), Operator::Gt, zero());
         for (condition, is_safe) in [
             (Arc::clone(&positive), true),
             (of(of(column("i"), Operator::Eq, zero()), Operator::And, positive), true),
-            (of(column("j"), Operator::NotEq, zero()), true),
+            // The least integer by -1.
+            (of(column("j"), Operator::NotEq, zero()), false),
+            (of(column("j"), Operator::Lt, zero()), false),
             (of(column("j"), Operator::GtEq, zero()), false),
             (of(column("i"), Operator::Gt, zero()), false),
             (of(column("j"), Operator::Gt, lit(-1_i64)), false),
@@ -311,5 +318,11 @@ mod tests {
             assert_eq!(cannot_fail(&expr, Some(&schema)), is_safe, "{expr}");
         }
         assert!(!cannot_fail(&of(column("i"), Operator::Divide, column("j")), Some(&schema)));
+        let j_not_zero = || of(column("j"), Operator::NotEq, zero());
+        let modulo = branch(j_not_zero(), of(column("i"), Operator::Modulo, column("j")));
+        assert!(cannot_fail(&modulo, Some(&schema)));
+        let d_not_zero = of(column("d"), Operator::NotEq, lit(ScalarValue::Decimal128(Some(0), 10, 2)));
+        let decimals = branch(d_not_zero, of(column("d"), Operator::Divide, column("d")));
+        assert!(cannot_fail(&decimals, Some(&schema)));
     }
 }
