@@ -19,6 +19,7 @@ use crate::chunk::{Chunk, Unit};
 use crate::frame::{Bound, Frame};
 use crate::function::{Function, array_of};
 use crate::running;
+use crate::text::compacted;
 
 pub(crate) fn function(
     aggregate: AggregateFunctionExpr,
@@ -48,8 +49,13 @@ pub(crate) struct Aggregate {
 }
 
 impl Aggregate {
+    /// The arguments for the rows of a chunk, of which accumulators may keep parts.
+    fn arguments(&self, chunk: &Chunk) -> Result<Vec<ArrayRef>> {
+        Ok(self.window.evaluate_args(&chunk.batch)?.iter().map(compacted).collect())
+    }
+
     fn array(&self, results: Vec<ScalarValue>) -> Result<ArrayRef> {
-        array_of(results, self.window.field()?.data_type())
+        Ok(compacted(&array_of(results, self.window.field()?.data_type())?))
     }
 
     /// The result of a frame without rows.
@@ -105,8 +111,8 @@ impl Function for OfPartition {
     }
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
-        let Aggregate { function, window } = &self.aggregate;
-        let arguments = window.evaluate_args(&chunk.batch)?;
+        let function = &self.aggregate.function;
+        let arguments = self.aggregate.arguments(chunk)?;
         let partitions = &chunk.partitions;
         let results = if partitions.len() > 1 && groups_agree(function) {
             let rows = (0..).zip(partitions).flat_map(|(group, rows)| std::iter::repeat_n(group, rows.len()));
@@ -144,7 +150,7 @@ impl Function for Running {
     }
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
-        let arguments = self.aggregate.window.evaluate_args(&chunk.batch)?;
+        let arguments = self.aggregate.arguments(chunk)?;
         if !chunk.continues_partition {
             self.accumulator = None;
         }
@@ -189,7 +195,7 @@ impl Function for Sliding {
     }
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
-        let arguments = self.aggregate.window.evaluate_args(&chunk.batch)?;
+        let arguments = self.aggregate.arguments(chunk)?;
         let frames = self.frame.of_rows(chunk);
         let mut results = Vec::with_capacity(frames.len());
         for rows in &chunk.partitions {

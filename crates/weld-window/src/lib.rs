@@ -22,5 +22,6 @@ mod rank;
 mod running;
 mod standard;
 mod stream;
+mod text;
 
 pub use exec::WindowExec;

@@ -11,6 +11,7 @@ use datafusion::physical_plan::windows::WindowUDFExpr;
 use crate::chunk::{Chunk, Unit};
 use crate::frame::Frame;
 use crate::function::{Function, array_of};
+use crate::text::compacted;
 
 /// The arguments of a function for the rows of a chunk.
 fn arguments(call: &WindowUDFExpr, chunk: &Chunk) -> Result<Vec<ArrayRef>> {
@@ -43,7 +44,10 @@ impl Function for Whole {
     }
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
-        let arguments = arguments(&self.call, chunk)?;
+        let mut arguments = arguments(&self.call, chunk)?;
+        if chunk.partitions.len() > 1 {
+            arguments.iter_mut().for_each(|argument| *argument = compacted(argument));
+        }
         let mut peers = chunk.peers.as_slice();
         let mut results = Vec::with_capacity(chunk.partitions.len());
         for rows in &chunk.partitions {
@@ -61,7 +65,7 @@ impl Function for Whole {
         match results.as_slice() {
             [] => Ok(new_empty_array(self.call.field()?.data_type())),
             [result] => Ok(Arc::clone(result)),
-            results => Ok(concat(&results.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+            results => Ok(compacted(&concat(&results.iter().map(AsRef::as_ref).collect::<Vec<_>>())?)),
         }
     }
 }

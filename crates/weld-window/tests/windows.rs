@@ -2,6 +2,7 @@
 
 mod common;
 
+use arrow::array::{Array, AsArray};
 use common::Both;
 
 const TABLE: &str = "SELECT * FROM (VALUES \
@@ -270,6 +271,37 @@ async fn dictionaries_of_few_keys() {
             let plan =
                 both.check(&format!("SELECT i, {call} OVER (PARTITION BY p ORDER BY i {frame}) AS w FROM t")).await;
             assert!(plan.contains("WindowExec: "), "{call}: {plan}");
+        }
+    }
+}
+
+/// Of text in several buffers each window partition's results refer to all, but not those of all partitions together.
+#[tokio::test]
+async fn buffers_of_text_are_not_multiplied() {
+    let rows = "SELECT value AS i, value / 3 AS p, arrow_cast(CASE WHEN value % 5 > 0 THEN concat('more than twelve bytes ', value) END, \
+                'Utf8View') AS s FROM generate_series(1, 900)";
+    let both = Both::new(100, 1, None);
+    both.table("t", rows).await;
+    let over = "OVER (PARTITION BY p ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)";
+    for call in [
+        "lag(s)",
+        "lead(s, 1, 'another text of many bytes')",
+        "lag(s) IGNORE NULLS",
+        "lag(s, 1, 'another text of many bytes') IGNORE NULLS",
+        "array_agg(s)",
+        "max(s)",
+        "first_value(s)",
+    ] {
+        let sql = format!("SELECT i, {call} {over} AS w FROM t");
+        let plan = both.check(&sql).await;
+        assert!(plan.contains("WindowExec: "), "{call}: {plan}");
+        let plan = both.check(&format!("SELECT i, {call} OVER (PARTITION BY p) AS w FROM t")).await;
+        assert!(plan.contains("WindowExec: "), "{call}: {plan}");
+        for batch in both.batches(&sql).await {
+            let results = batch.column(1);
+            let text = results.as_list_opt::<i32>().map_or(results, |lists| lists.values());
+            let buffers = text.as_string_view().data_buffers().len();
+            assert!(buffers <= 16, "{call}: {buffers} buffers");
         }
     }
 }

@@ -124,6 +124,11 @@ impl Both {
         }
     }
 
+    /// What our operator gives.
+    pub(crate) async fn batches(&self, sql: &str) -> Vec<RecordBatch> {
+        self.ours.sql(sql).await.expect("valid SQL").collect().await.expect("it runs")
+    }
+
     /// A table in the order of a column whose rows come with `needs` bytes more of the memory for each batch, as those of a sort that merges its runs.
     pub(crate) async fn needy_table(&self, name: &str, rows: &str, order: &str, needs: usize) {
         let frame = self.stock.sql(rows).await.expect("valid SQL");
