@@ -2,7 +2,7 @@
 
 mod common;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use common::Both;
 
 const TABLE: &str = "SELECT * FROM (VALUES \
@@ -275,7 +275,7 @@ async fn dictionaries_of_few_keys() {
     }
 }
 
-/// Of text in several buffers each window partition's results refer to all, but not those of all partitions together.
+/// Results refer to the buffers of the text that they were made of, not to all of them for each window partition.
 #[tokio::test]
 async fn buffers_of_text_are_not_multiplied() {
     let rows = "SELECT value AS i, value / 3 AS p, arrow_cast(CASE WHEN value % 5 > 0 THEN concat('more than twelve bytes ', value) END, \
@@ -301,7 +301,7 @@ async fn buffers_of_text_are_not_multiplied() {
             let results = batch.column(1);
             let text = results.as_list_opt::<i32>().map_or(results, |lists| lists.values());
             let buffers = text.as_string_view().data_buffers().len();
-            assert!(buffers <= 16, "{call}: {buffers} buffers");
+            assert!(buffers <= 32, "{call}: {buffers} buffers");
         }
     }
 }

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use weld_table::TableSource;
 
 use super::table::Table;
-use crate::exec::Inner;
+use crate::exec::{Inner, WeldExec};
 use crate::gate::group;
 
 /// Which operators give the rows of each partition.
@@ -104,12 +104,24 @@ fn start_again(
     }
     log::warn!("a pipeline was refused memory, its query goes on with DataFusion's operators");
     inner.builds().for_each(|build| Table::clear(&build.inner));
+    if given.is_empty() {
+        // Pipelines below start again as well, and make tables of their own.
+        inner.children.iter().for_each(clear_tables);
+    }
     let plan = inner.restart()?;
     for &partition in given {
         // Exchanges would keep the rows that nobody takes.
         drop(plan.execute(partition, Arc::clone(context))?);
     }
     Ok(Some(plan))
+}
+
+/// Lets go of the tables of all pipelines of a plan. Who runs still keeps those that it reads.
+fn clear_tables(plan: &Arc<dyn ExecutionPlan>) {
+    if let Some(exec) = plan.downcast_ref::<WeldExec>() {
+        exec.inner.builds().for_each(|build| Table::clear(&build.inner));
+    }
+    plan.children().into_iter().for_each(clear_tables);
 }
 
 /// Whether the rows of a partition depend on what the others have met.

@@ -1,8 +1,17 @@
 //! Memory limits: what DataFusion can run by spilling still runs, and errors are of its class.
 
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Engines, config};
+use datafusion::common::{Result, resources_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use weld_datafusion::WeldSessionExt;
+
+use crate::common::{Engines, config, session};
 use crate::sources::{End, numbers, register};
 
 /// Every limit from far too little to plenty: the answer or the lack of memory, and no lack where stock has none.
@@ -94,7 +103,7 @@ async fn chains_of_outer_joins_need_little() {
 
 /// Takes all of the pools' memory.
 fn exhausted(engines: &Engines, bytes: usize) -> Vec<MemoryReservation> {
-    let take = |context: &datafusion::prelude::SessionContext| {
+    let take = |context: &SessionContext| {
         let reservation = MemoryConsumer::new("another query").register(&context.runtime_env().memory_pool);
         reservation.try_grow(bytes).expect("nothing else runs");
         reservation
@@ -126,6 +135,87 @@ async fn sorts_spill_above_rows() {
     for partitions in [1, 2] {
         sweep(partitions, "SELECT k + 1 AS a, concat(s, 'z') AS b FROM t WHERE g > 10 ORDER BY b DESC", &LIMITS).await;
     }
+}
+
+/// Refuses groups of compiled code more than some bytes, and nothing to others.
+#[derive(Debug, Default)]
+struct FewGroups {
+    groups_max: usize,
+    groups: AtomicUsize,
+    /// What the tables of joins have, and had at most.
+    tables: AtomicUsize,
+    tables_peak: AtomicUsize,
+}
+
+impl FewGroups {
+    fn bytes_of(&self, reservation: &MemoryReservation) -> Option<&AtomicUsize> {
+        match reservation.consumer().name() {
+            "WeldExec[0]" => Some(&self.groups),
+            "WeldExec[table]" => Some(&self.tables),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for FewGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl MemoryPool for FewGroups {
+    fn name(&self) -> &str {
+        "few_groups"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        if let Some(bytes) = self.bytes_of(reservation) {
+            bytes.fetch_add(additional, Ordering::Relaxed);
+        }
+        self.tables_peak.fetch_max(self.tables.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        if let Some(bytes) = self.bytes_of(reservation) {
+            bytes.fetch_sub(shrink, Ordering::Relaxed);
+        }
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let is_groups = reservation.consumer().name() == "WeldExec[0]";
+        if is_groups && self.groups.load(Ordering::Relaxed) + additional > self.groups_max {
+            return resources_err!("no memory for groups");
+        }
+        self.grow(reservation, additional);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        0
+    }
+}
+
+/// Pipelines below one that starts again start again, too: the tables that they had are not needed beside new ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_below_what_starts_again_are_given_back() {
+    let rows = "SELECT v AS k, v % 1000 AS g, concat('a rather long text ', CAST(v AS VARCHAR)) AS s FROM generate_series(1, 60000) AS x(v)";
+    let sql = "SELECT a.g, a.s, count(*) FROM t a JOIN t b ON a.k = b.k GROUP BY ROLLUP (a.g, a.s)";
+    let mut peaks = Vec::new();
+    for groups_max in [usize::MAX, 1 << 20] {
+        let pool = Arc::new(FewGroups { groups_max, ..FewGroups::default() });
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as Arc<dyn MemoryPool>);
+        let state = SessionStateBuilder::new()
+            .with_config(config(1))
+            .with_default_features()
+            .with_runtime_env(runtime.build_arc().expect("a runtime"));
+        let weld = SessionContext::new_with_state(state.with_weld().build());
+        let engines = Engines { stock: session(config(1), false), weld };
+        engines.table_from("t", rows, 4096).await;
+        let run = engines.check(sql, 3).await;
+        assert_eq!(run.handovers > 0, groups_max < usize::MAX, "{} handovers", run.handovers);
+        peaks.push(pool.tables_peak.load(Ordering::Relaxed));
+    }
+    assert!(peaks[0] > 0 && peaks[1] <= peaks[0], "{peaks:?}");
 }
 
 /// An input that cannot be read again must not be lost: stock spills, so its operators run from the start.
