@@ -124,7 +124,7 @@ impl Splitter<'_> {
         bound_in(&body, &mut bound);
         let mut plan = Plan { row, builder: builder_sym, bound, stages: Vec::new(), seen: Vec::new() };
         plan.filters(&mut body);
-        plan.probes(&body);
+        plan.probes(&body, builder_sym);
         let mut bindings = Vec::new();
         let mut selection: Option<Sym> = None;
         for stage in plan.stages {
@@ -135,7 +135,7 @@ impl Splitter<'_> {
         }
         let Some(selection) = selection else { return Err(Func { params, body }) };
         let (index, position) = (self.names.fresh("i"), self.names.fresh("j"));
-        let fetch = Binding { sym: row, value: fetch_row(chunk, chunk_ty, position) };
+        let fetch = Binding { sym: row, value: fetch_row(chunk, chunk_ty, build::var(position, Type::I32)) };
         let builder_ty = builder.ty.clone();
         let last = build::for_func(
             build::over(build::var(selection, Type::vec(Type::I32))),
@@ -202,7 +202,8 @@ impl Splitter<'_> {
             let (own_row, position, fetch) = match (&selection, &x.kind) {
                 (Some(_), ExprKind::Var(position)) => {
                     let own = names.fresh_like(row);
-                    let fetch = Binding { sym: own, value: fetch_row(chunk, chunk_ty, *position) };
+                    let fetch =
+                        Binding { sym: own, value: fetch_row(chunk, chunk_ty, build::var(*position, Type::I32)) };
                     (build::var(own, row_ty.clone()), x, vec![fetch])
                 }
                 _ => (x, build::cast(i, ScalarKind::I32), Vec::new()),
@@ -221,8 +222,8 @@ impl Splitter<'_> {
 }
 
 /// `lookup(chunk, i64(position))`, which a selection vector keeps in range.
-fn fetch_row(chunk: Sym, chunk_ty: &Type, position: Sym) -> Expr {
-    let position = build::cast(build::var(position, Type::I32), ScalarKind::I64);
+pub(super) fn fetch_row(chunk: Sym, chunk_ty: &Type, position: Expr) -> Expr {
+    let position = build::cast(position, ScalarKind::I64);
     let mut row = build::lookup(build::var(chunk, chunk_ty.clone()), position);
     if let ExprKind::Lookup { checked, .. } = &mut row.kind {
         *checked = false;
@@ -247,7 +248,7 @@ pub(super) fn iterate_chunks(
 }
 
 /// The variables bound anywhere inside.
-fn bound_in(e: &Expr, bound: &mut HashSet<Sym>) {
+pub(super) fn bound_in(e: &Expr, bound: &mut HashSet<Sym>) {
     e.walk(&mut |e| {
         e.each_bound(&mut |sym| {
             bound.insert(sym);
@@ -351,42 +352,35 @@ impl Plan {
         bindings
     }
 
-    /// Adds a prefilter stage for every probe that each merged row has to pass and whose key comes from the row.
-    fn probes(&mut self, rest: &Expr) {
+    /// Adds a prefilter stage for every probe that each row which merges something into `builder` has to pass, and whose key comes
+    /// from the row.
+    fn probes(&mut self, rest: &Expr, builder: Sym) {
         let (bindings, tail) = block(rest);
         let scope: Vec<Binding> = self.seen.iter().chain(bindings).cloned().collect();
-        let mut stages = Vec::new();
-        let mut hit = None;
-        if let ExprKind::If { cond, on_true, on_false } = &tail.kind
-            && matches!(on_false.kind, ExprKind::Var(_))
-        {
-            hit = probe_of(cond, &scope).map(|probe| (probe, on_true));
-        }
-        let Some(((table, key), on_true)) = hit else { return };
+        let ExprKind::If { cond, on_true, on_false } = &tail.kind else { return };
+        // A builder of another name may have got something before.
+        let Some((table, key)) = probe_of(cond, &scope).filter(|_| is_var(on_false, builder)) else { return };
         // Rows that are dropped here skip what comes before the probe: that must not fail. A probe further inside is
         // looked for only when all before it cannot fail.
         self.seen.extend(bindings.iter().cloned());
         if can_fail(key) || bindings.iter().any(|b| can_fail(&b.value)) {
             return;
         }
-        if let Some(stage) = self.prefilter(table, key) {
-            stages.push(stage);
-        }
-        self.stages.append(&mut stages);
+        let stage = self.prefilter(table, key);
+        self.stages.extend(stage);
         // A loop over the matches, whose body may hold the next probe; what was taken out of the loop stands before it.
         let (bindings, tail) = block(on_true);
-        let inner = match &tail.kind {
-            ExprKind::For { func, iter, .. } => {
+        match &tail.kind {
+            ExprKind::For { func, iter, builder: filled } => {
                 let Iter::Vector(data) = &**iter else { return };
-                if can_fail(data) || bindings.iter().any(|b| can_fail(&b.value)) {
+                if !is_var(filled, builder) || can_fail(data) || bindings.iter().any(|b| can_fail(&b.value)) {
                     return;
                 }
                 self.seen.extend(bindings.iter().cloned());
-                &*func.body
+                self.probes(&func.body, func.params[0].0);
             }
-            _ => &**on_true,
-        };
-        self.probes(inner);
+            _ => self.probes(on_true, builder),
+        }
     }
 
     fn prefilter(&self, table: &Expr, key: &Expr) -> Option<Stage> {
@@ -405,7 +399,7 @@ impl Plan {
 }
 
 /// The bindings before an expression, and the expression.
-fn block(e: &Expr) -> (&[Binding], &Expr) {
+pub(super) fn block(e: &Expr) -> (&[Binding], &Expr) {
     match &e.kind {
         ExprKind::Let { bindings, body } => (bindings, body),
         _ => (&[], e),
@@ -421,7 +415,7 @@ fn stored_bytes(ty: &Type) -> usize {
     }
 }
 
-fn is_var(e: &Expr, sym: Sym) -> bool {
+pub(super) fn is_var(e: &Expr, sym: Sym) -> bool {
     matches!(e.kind, ExprKind::Var(s) if s == sym)
 }
 
@@ -456,7 +450,7 @@ fn probe_of<'a>(cond: &'a Expr, bindings: &'a [Binding]) -> Option<(&'a Expr, &'
 }
 
 /// What must not be evaluated twice: probes, loops, calls.
-fn is_expensive(e: &Expr) -> bool {
+pub(super) fn is_expensive(e: &Expr) -> bool {
     cost(e) >= 50
 }
 
@@ -782,6 +776,18 @@ mod tests {
                   ))
             "#]],
         );
+    }
+
+    /// A row without a match in the second table merges into the builder of the loop over its matches in the first.
+    #[test]
+    fn what_is_merged_before_a_probe_is_kept() {
+        for matches in ["for(m.$1, merge(b, 7L), |b2, j, v|", "for(m.$1, b, |b1, j, v| let b2 = merge(b1, v);"] {
+            super::super::testing::check_each_pass(&format!(
+                "|s: stream[{{i64,i64}}], t: dict[i64,vec[i64]], u: dict[i64,i64]|
+                 result(for(s, appender[i64], |b, i, r| let m = optlookup(t, r.$0); if(m.$0, {matches}
+                   let n = optlookup(u, r.$1); if(n.$0, merge(b2, v + n.$1), b2)), b)))"
+            ));
+        }
     }
 
     #[test]
