@@ -1,13 +1,13 @@
 //! What compiling programs takes, phase by phase: `cargo run --release -p weld-codegen --example compiling -- [OPTIONS] FILE..`
 //!
 //! A file holds programs as `weld explain DATA -f query.sql --show weld` prints them, or one program. `--level N` sets LLVM's
-//! effort, `--cheap` stops at the code that a query starts on, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds, `--passes` adds the
-//! time of each of the optimizer's passes, `--parts` a line a part, `--llvm DIR` writes LLVM IR to files. Times are milliseconds of processor time.
+//! effort, `--cheap` stops at the code that a query starts on, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds,
+//! `--disable-pass NAME` leaves one of the optimizer's passes or ways of running loops out, `--passes` adds the time of each pass, `--parts` a line a part, `--llvm DIR` writes LLVM IR to files. Times are milliseconds of processor time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use weld_codegen::{ColumnLayout, Layout, OptLevel, Options, Tiers, Timing, compile};
+use weld_codegen::{ColumnLayout, FastPath, Layout, OptLevel, Options, Tiers, Timing, compile};
 use weld_core::ir::Program;
 use weld_core::opt::{self, Config};
 use weld_core::parse_program;
@@ -15,6 +15,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 struct Args {
     options: Options,
+    disabled: BTreeSet<String>,
     narrow: bool,
     rounds: usize,
     passes: bool,
@@ -85,6 +86,7 @@ fn main() {
 fn args() -> Args {
     let mut args = Args {
         options: Options::default(),
+        disabled: BTreeSet::new(),
         narrow: false,
         rounds: 3,
         passes: false,
@@ -103,6 +105,11 @@ fn args() -> Args {
             "--cheap" => args.options.tiers = Tiers::CheapFirst,
             "--narrow" => args.narrow = true,
             "--passes" => args.passes = true,
+            "--disable-pass" => {
+                let names: Vec<String> = words.next().into_iter().collect();
+                args.options.disabled.extend(FastPath::among(&names));
+                args.disabled.extend(names);
+            }
             "--llvm" => args.llvm = words.next(),
             "--parts" => args.parts = true,
             _ => args.files.push(word),
@@ -136,7 +143,8 @@ fn stem(file: &str) -> &str {
 fn measure(program: &Program, args: &Args) -> Measured {
     let mut optimized = program.clone();
     let started = thread_time();
-    let report = opt::optimize(&mut optimized, &Config { verify: false, ..Config::default() });
+    let config = Config { verify: false, disabled: args.disabled.clone(), ..Config::default() };
+    let report = opt::optimize(&mut optimized, &config);
     let optimize = thread_time() - started;
     let compiled = compile(&optimized, &args.options).unwrap_or_else(|error| panic!("{error}\n{optimized}"));
     if let Some(stream) = program.params.iter().find(|param| param.stream) {
