@@ -12,9 +12,11 @@ use weld_runtime::{Context, StringView};
 const CHUNK: usize = 8192;
 const RUNS: usize = 7;
 
-fn program(source: &str) -> Arc<Compiled> {
+/// Compiles a program, with one of the optimizer's passes left out or none.
+fn program(source: &str, without: Option<&str>) -> Arc<Compiled> {
     let mut program = parse_program(source).unwrap_or_else(|errors| panic!("{errors:?}"));
-    opt::optimize(&mut program, &Config::default());
+    let disabled = without.map(str::to_owned).into_iter().collect();
+    opt::optimize(&mut program, &Config { disabled, ..Config::default() });
     if std::env::var_os("WELD_BENCH_PRINT").is_some() {
         println!("{program}");
     }
@@ -55,31 +57,48 @@ fn report<'a>(
     rows: usize,
     columns: impl Fn(usize, usize) -> Vec<Column<'a>>,
 ) -> Option<Value> {
+    compare(name, source, &[None], args, rows, columns)
+}
+
+/// Runs a program with each of these passes left out, in turn; gives its value.
+fn compare<'a>(
+    name: &str,
+    source: &str,
+    without: &[Option<&str>],
+    args: &[Value],
+    rows: usize,
+    columns: impl Fn(usize, usize) -> Vec<Column<'a>>,
+) -> Option<Value> {
     let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     if !filter.is_empty() && !filter.iter().any(|part| name.contains(part.as_str())) {
         return None;
     }
-    let compiled = program(source);
+    let programs: Vec<_> = without.iter().map(|pass| program(source, *pass)).collect();
     if std::env::var_os("WELD_BENCH_PRINT").is_some() {
-        stream(&compiled, args, 1, &columns);
-        println!("{}", compiled.assembly());
+        stream(&programs[0], args, 1, &columns);
+        println!("{}", programs[0].assembly());
     }
-    let mut times = Vec::new();
+    let mut times = vec![Vec::new(); programs.len()];
     let mut last = None;
     for _ in 0..RUNS {
-        let (value, looped, ended) = stream(&compiled, args, rows, &columns);
-        times.push((looped, ended));
-        last = Some(value);
+        for (compiled, times) in programs.iter().zip(&mut times) {
+            let (value, looped, ended) = stream(compiled, args, rows, &columns);
+            times.push((looped, ended));
+            last = Some(value);
+        }
     }
-    // The best ones: whatever else runs on the machine only adds.
-    let best = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).fold(f64::INFINITY, f64::min);
-    let (looped, ended) = (best(|time| time.0), best(|time| time.1));
-    println!(
-        "{name:44} {:7.2} ns/row {:8.2} ms + finish {:7.2} ms",
-        looped * 1e9 / rows as f64,
-        looped * 1e3,
-        ended * 1e3
-    );
+    for (pass, times) in without.iter().zip(&times) {
+        // The best ones: whatever else runs on the machine only adds.
+        let best = |of: fn(&(f64, f64)) -> f64| times.iter().map(of).fold(f64::INFINITY, f64::min);
+        let (looped, ended) = (best(|time| time.0), best(|time| time.1));
+        let name = pass.map_or(name.to_owned(), |pass| format!("{name}, without {pass}"));
+        println!(
+            "{name:72} {:7.2} ns/row {:8.2} ms + finish {:7.2} ms",
+            looped * 1e9 / rows as f64,
+            looped * 1e3,
+            ended * 1e3
+        );
+    }
     last
 }
 
@@ -138,22 +157,52 @@ fn main() {
     report("group by i64, 1 M groups", group, &[], n, |a, b| vec![Column::values(&keys[a..b])]);
     report("group by i64, 1 M sparse groups", group, &[], n, |a, b| vec![Column::values(&sparse[a..b])]);
 
-    // Joins of 1.5 M rows with 6 M.
-    let m = 1_500_000;
+    probes(n);
+    composite_probes(n);
+    two_joins(n);
+}
+
+/// The same by two integers, which no table has an index of.
+fn composite_probes(n: usize) {
+    let build = "|s: stream[{i64,i32,i32,i32}]|
+        result(for(s, groupbuilder[{i64,i32},{i32,i32}], |b,i,r| merge(b, {{r.$0, r.$1}, {r.$2, r.$3}})))";
+    let probe = "|t: dict[{i64,i32},vec[{i32,i32}]], s: stream[{i64,i32}]| result(for(s, merger[i64,+], |b,i,r|
+        let m = optlookup(t, r); if(m.$0, for(m.$1, b, |b,j,v| merge(b, i64(v.$0))), b)))";
+    for (name, m) in [("3 k pairs", 3_000), ("100 k pairs", 100_000), ("8 M pairs", 8_000_000)] {
+        let (firsts, seconds): (Vec<i64>, Vec<i32>) = (0..m).map(|i| (permute(i, m), i as i32 % 5)).unzip();
+        let columns = |a: usize, b: usize| {
+            let payload = Column::values(&seconds[a..b]);
+            vec![Column::values(&firsts[a..b]), Column::values(&seconds[a..b]), payload.clone(), payload]
+        };
+        let Some(table) = report(&format!("build {name}"), build, &[], m, columns) else { continue };
+        for (kind, some) in [("hits", 1), ("1/4 hits", 4)] {
+            let rows: Vec<usize> = (0..n).map(|i| scramble(i, m) as usize).collect();
+            let other = |i: usize| if i.is_multiple_of(some) { 0 } else { m as i64 };
+            let (firsts, seconds): (Vec<i64>, Vec<i32>) =
+                rows.iter().enumerate().map(|(i, row)| (firsts[*row] + other(i), seconds[*row])).unzip();
+            let columns = |a: usize, b: usize| vec![Column::values(&firsts[a..b]), Column::values(&seconds[a..b])];
+            let args = std::slice::from_ref(&table);
+            compare(&format!("build {name}: probe, {kind}"), probe, &[None, Some("find-rows")], args, n, columns);
+        }
+    }
+}
+
+/// Joins of tables that fit the caches and that do not with `n` rows.
+fn probes(n: usize) {
     let build = "|s: stream[{i64,i32,i32}]|
         result(for(s, groupbuilder[i64,{i32,i32}], |b,i,r| merge(b, {r.$0, {r.$1, r.$2}})))";
-    let probe = |filter: bool| {
-        let condition = if filter { "may_contain(t, r)" } else { "true" };
-        format!(
-            "|t: dict[i64,vec[{{i32,i32}}]], s: stream[i64]| result(for(s, merger[i64,+], |b,i,r|
-                if({condition}, let m = optlookup(t, r); if(m.$0, for(m.$1, b, |b,j,v| merge(b, i64(v.$0))), b), b)))"
-        )
-    };
-    let payload: Vec<i32> = (0..m as i32).collect();
-    for (name, stride, scrambled) in
-        [("dense sorted", 4, false), ("dense scrambled", 4, true), ("sparse", 1_000_003, true)]
-    {
+    let probe = "|t: dict[i64,vec[{i32,i32}]], s: stream[i64]| result(for(s, merger[i64,+], |b,i,r|
+        let m = optlookup(t, r); if(m.$0, for(m.$1, b, |b,j,v| merge(b, i64(v.$0))), b)))";
+    for (name, m, stride, scrambled) in [
+        ("1.5 M dense sorted", 1_500_000, 4, false),
+        ("1.5 M dense scrambled", 1_500_000, 4, true),
+        ("3 k sparse", 3_000, 1_000_003, true),
+        ("100 k sparse", 100_000, 1_000_003, true),
+        ("1.5 M sparse", 1_500_000, 1_000_003, true),
+        ("8 M sparse", 8_000_000, 1_000_003, true),
+    ] {
         let keys: Vec<i64> = (0..m).map(|i| if scrambled { permute(i, m) } else { i as i64 } * stride).collect();
+        let payload: Vec<i32> = (0..m as i32).collect();
         let columns = |a: usize, b: usize| {
             vec![Column::values(&keys[a..b]), Column::values(&payload[a..b]), Column::values(&payload[a..b])]
         };
@@ -162,12 +211,38 @@ fn main() {
         let hits: Vec<i64> = (0..n).map(|i| scramble(i, m) * stride).collect();
         let misses: Vec<i64> = (0..n).map(|i| scramble(i, 4 * m) * stride / 4).collect();
         for (kind, values) in [("hits", &hits), ("1/4 hits", &misses)] {
-            for filter in [false, true] {
-                let with = if filter { "filtered " } else { "" };
-                let columns = |a: usize, b: usize| vec![Column::values(&values[a..b])];
-                let args = std::slice::from_ref(&table);
-                report(&format!("build {name} keys: {with}probe, {kind}"), &probe(filter), args, n, columns);
-            }
+            let columns = |a: usize, b: usize| vec![Column::values(&values[a..b])];
+            let args = std::slice::from_ref(&table);
+            report(&format!("build {name} keys: probe, {kind}"), probe, args, n, columns);
         }
     }
+}
+
+/// `n` rows that are joined with two tables, one by a string and an integer.
+fn two_joins(n: usize) {
+    let m = 400_000;
+    let texts: Vec<StringView> = (0..m).map(|i| StringView::new(format!("item {i:07}").as_bytes()).unwrap()).collect();
+    let numbers: Vec<i64> = (0..m).map(|i| i as i64 * 1_000_003).collect();
+    let kinds: Vec<i32> = (0..m).map(|i| i as i32 % 7).collect();
+    // SAFETY: all views are short.
+    let by_text = |a: usize, b: usize| unsafe {
+        vec![Column::views(&texts[a..b]), Column::values(&kinds[a..b]), Column::values(&numbers[a..b])]
+    };
+    let build = "|s: stream[{vec[u8],i32,i64}]|
+        result(for(s, groupbuilder[{vec[u8],i32},i64], |b,i,r| merge(b, {{r.$0, r.$1}, r.$2})))";
+    let Some(items) = report("two joins: build by text and integer", build, &[], m, by_text) else { return };
+    let build = "|s: stream[i64]| result(for(s, groupbuilder[i64,i64], |b,i,r| merge(b, {r, r / 1000003L})))";
+    let by_number = |a: usize, b: usize| vec![Column::values(&numbers[a..b])];
+    let Some(others) = report("two joins: build by integer", build, &[], m, by_number) else { return };
+    let rows: Vec<usize> = (0..n).map(|i| scramble(i, m) as usize).collect();
+    let (row_texts, row_kinds): (Vec<_>, Vec<_>) = rows.iter().map(|row| (texts[*row], kinds[*row])).unzip();
+    let row_numbers: Vec<i64> = rows.iter().rev().map(|row| numbers[*row]).collect();
+    // SAFETY: as above.
+    let columns = |a: usize, b: usize| unsafe {
+        vec![Column::views(&row_texts[a..b]), Column::values(&row_kinds[a..b]), Column::values(&row_numbers[a..b])]
+    };
+    let probe = "|t: dict[{vec[u8],i32},vec[i64]], u: dict[i64,vec[i64]], s: stream[{vec[u8],i32,i64}]|
+        result(for(s, merger[i64,+], |b,i,r| let m = optlookup(t, {r.$0, r.$1}); if(m.$0, for(m.$1, b, |b2,j,v|
+            let o = optlookup(u, r.$2); if(o.$0, for(o.$1, b2, |b3,k,w| merge(b3, v + w)), b2)), b)))";
+    compare("two joins: probes", probe, &[None, Some("find-rows")], &[items, others], n, columns);
 }

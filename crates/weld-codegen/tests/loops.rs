@@ -25,6 +25,11 @@ const JOINED: &str = "|s: stream[{i64,i64,i32}], t: dict[i64,i64]|
     result(for(s, appender, |b, i, r|
       if(r.$2 < 9000, let m = optlookup(t, r.$0); if(m.$0, merge(b, {r.$1, m.$1}), b), b)))";
 
+/// The probe side of two joins, of which one has integers for keys.
+const JOINED_TWICE: &str = "|s: stream[{i64,i64,i32}], t: dict[i64,vec[i64]], u: dict[{i64,i32},vec[{i64}]]|
+    result(for(s, merger[i64,+], |b, i, r| let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b, |b2, j, v|
+      let n = optlookup(u, {r.$1, r.$2}); if(n.$0, for(n.$1, b2, |b3, k, w| merge(b3, v * w.$0)), b2)), b)))";
+
 fn fixed(kind: ScalarKind) -> Layout {
     Layout::Fixed(kind)
 }
@@ -62,6 +67,7 @@ fn found() -> String {
     add("a sum of decimals in 128 bits", lines(SUMMED, Some(decimals(I128).into())));
     add("a sum of decimals in 64 bits", lines(SUMMED, Some(decimals(I64).into())));
     add("the probe side of a join", lines(JOINED, None));
+    add("the probe side of two joins", lines(JOINED_TWICE, None));
     text
 }
 

@@ -136,6 +136,8 @@ impl Type {
     pub const U8: Type = Type::Scalar(ScalarKind::U8);
     /// `i32`
     pub const I32: Type = Type::Scalar(ScalarKind::I32);
+    /// `u32`
+    pub const U32: Type = Type::Scalar(ScalarKind::U32);
     /// `i64`
     pub const I64: Type = Type::Scalar(ScalarKind::I64);
     /// `u64`
@@ -229,6 +231,13 @@ impl Type {
     pub fn is_bytes(&self) -> bool {
         matches!(self, Type::Vec(e) if matches!(**e, Type::Scalar(ScalarKind::I8 | ScalarKind::U8)))
     }
+}
+
+/// Whether a `dict[key,value]` may have a directory that its keys index: groups by integers of at most 64 bits. All others find
+/// keys by their hashes.
+pub fn may_be_dense(key: &Type, value: &Type) -> bool {
+    let is_short = |kind: ScalarKind| kind.is_integer() && kind != ScalarKind::I128;
+    value.element().is_some() && key.as_scalar().is_some_and(is_short)
 }
 
 impl BuilderType {

@@ -83,10 +83,15 @@ impl<'c> Emitter<'c, '_> {
                 let lanes = self.unit.lanes(scalar_kind(&of.ty)?);
                 Ok(Val::Scalar(self.splat(value, lanes)?))
             }
-            ExprKind::Intrinsic(intrinsic, args) => match self.emit_wide(expr)? {
-                Some(value) => Ok(Val::int(value)),
-                None => self.emit_intrinsic(*intrinsic, args, span),
-            },
+            ExprKind::Intrinsic(intrinsic, args) => {
+                if let Some(value) = self.emit_wide(expr)? {
+                    return Ok(Val::int(value));
+                }
+                match self.answer(expr)? {
+                    Some(answer) => Ok(answer),
+                    None => self.emit_intrinsic(*intrinsic, args, demand, span),
+                }
+            }
             ExprKind::Serialize(of) => {
                 let value = self.emit(of)?;
                 self.serialize(&value, &of.ty, span)

@@ -5,13 +5,21 @@ use inkwell::values::IntValue;
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind};
 use weld_core::op::Intrinsic;
+use weld_core::ty::Type;
 use weld_runtime::StringView;
 
-use super::{Emitter, Res, Val, internal};
-use crate::values::BytesVal;
+use super::{Demand, Emitter, Res, Val, internal};
+use crate::values::{BytesVal, DictVal};
 
 impl<'c> Emitter<'c, '_> {
-    pub(super) fn emit_intrinsic(&mut self, intrinsic: Intrinsic, args: &[Expr], span: Span) -> Res<Val<'c>> {
+    /// Emits what is demanded of a call; the rest of its value may be absent.
+    pub(super) fn emit_intrinsic(
+        &mut self,
+        intrinsic: Intrinsic,
+        args: &[Expr],
+        demand: &Demand,
+        span: Span,
+    ) -> Res<Val<'c>> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push(self.emit(arg)?);
@@ -27,10 +35,9 @@ impl<'c> Emitter<'c, '_> {
             (Intrinsic::Magnitude, [a], Some(kind)) => self.magnitude(a.clone().into_int()?, kind.bits())?.into(),
             (Intrinsic::OrderKey, [a], Some(kind)) => self.order_key(kind, a.scalar()?)?.into(),
             (Intrinsic::FromOrderKey, [key], Some(kind)) => self.float_of_order_key(kind, key.clone().into_int()?)?,
-            (Intrinsic::MayContain, [dict, key], _) => {
-                self.dict_may_contain(dict.dict()?, &args[0].ty, key, span)?.into()
+            (_, [Val::Dict(table), values @ ..], _) => {
+                return self.emit_of_table(intrinsic, (*table, &args[0].ty), values, demand);
             }
-            (Intrinsic::FirstRow, [dict, group], _) => self.dict_first_row(dict.dict()?, &args[0].ty, group)?.into(),
             (
                 Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::Contains | Intrinsic::Like | Intrinsic::Ilike,
                 [text, pattern],
@@ -79,6 +86,28 @@ impl<'c> Emitter<'c, '_> {
             _ => return Err(internal("an intrinsic with other arguments than its own")),
         };
         Ok(Val::Scalar(value))
+    }
+
+    /// What is asked of a table.
+    fn emit_of_table(
+        &mut self,
+        intrinsic: Intrinsic,
+        (table, dict): (DictVal<'c>, &Type),
+        values: &[Val<'c>],
+        demand: &Demand,
+    ) -> Res<Val<'c>> {
+        let value = match (intrinsic, values) {
+            (Intrinsic::MayContain, [key]) => self.dict_may_contain(table, dict, key)?,
+            (Intrinsic::FirstRow, [group]) => self.dict_first_row(table, dict, group)?,
+            (Intrinsic::HashKey, [key]) => self.dict_hash_key(dict, key)?,
+            (Intrinsic::MayContainHashed, [hash]) => self.dict_may_contain_hashed(table, hash.clone().into_int()?)?,
+            (Intrinsic::FindRow, [hash, key]) => self.dict_find_row(table, dict, hash.clone().into_int()?, key)?,
+            (Intrinsic::RowValue, [row]) => {
+                return self.dict_row_value(table, dict, row.clone().into_int()?, demand);
+            }
+            _ => return Err(internal("an intrinsic that asks nothing of a table")),
+        };
+        Ok(Val::int(value))
     }
 
     /// The address that stands for bytes.

@@ -31,6 +31,8 @@ pub(super) struct LoopSite<'a, 'c> {
     /// Where its indices start, if not at zero.
     pub(super) index_base: Option<IntValue<'c>>,
     pub(super) builders: &'a Val<'c>,
+    /// There is room in the builder, an appender, for all that the loop may merge.
+    pub(super) has_room: bool,
     pub(super) func: &'a Func,
     pub(super) params: Params<'a>,
     pub(super) span: Span,
@@ -92,13 +94,24 @@ impl<'c> Emitter<'c, '_> {
         let params = Params::of(func).ok_or_else(|| internal("an update function of other than three parameters"))?;
         let plan = self.plan(source, builders, func, &params);
         self.note_plan(params.builder_ty, &plan);
-        let site = LoopSite { source, index_base, builders, func, params, span };
+        let has_room = self.make_room(&plan, source, builders, span)?;
+        let site = LoopSite { source, index_base, builders, has_room, func, params, span };
         match (&plan, builders) {
             (LoopPlan::Prefilter(prefilter, plan), Val::Builder(handle)) => {
                 self.emit_prefilter(prefilter, plan, &site, handle)
             }
             _ => self.emit_planned(&plan, &site),
         }
+    }
+
+    /// Makes room for all that a loop may merge into an appender, if its hint says as much: once, whichever way the loop runs.
+    fn make_room(&mut self, plan: &LoopPlan<'_>, source: &Source<'c>, builders: &Val<'c>, span: Span) -> Res<bool> {
+        let Val::Builder(handle) = builders else { return Ok(false) };
+        if plan.merges_most() != Some(1) || handle.hint != Some(source.count) {
+            return Ok(false);
+        }
+        self.reserve(handle, &appended(handle)?, source.count, span)?;
+        Ok(true)
     }
 
     /// The loop as it is planned.
@@ -140,7 +153,7 @@ impl<'c> Emitter<'c, '_> {
         if plan.room.is_some() {
             collect_appenders(site.builders, &mut appenders);
         }
-        if let Some(room) = plan.room {
+        if let Some(room) = plan.room.filter(|_| !site.has_room) {
             self.reserve_all(&appenders, site.source.count, room, site.span)?;
         }
         let vec_merger = self.checked_vec_merger(plan, site)?;
@@ -200,7 +213,9 @@ impl<'c> Emitter<'c, '_> {
     ) -> Res<IntValue<'c>> {
         let (looping, next) = (self.new_block("loop"), self.new_block("next"));
         let end = self.add_nw(start, size)?;
-        self.reserve_strip(plan, &iterations.appenders, size, iterations.site.span)?;
+        if !iterations.site.has_room {
+            self.reserve_strip(plan, &iterations.appenders, size, iterations.site.span)?;
+        }
         let hashed = match hashes {
             Some(hashes) => Some((hashes, self.hash_ahead(hashes, iterations.site, (start, end))?)),
             None => None,
@@ -216,7 +231,7 @@ impl<'c> Emitter<'c, '_> {
             Some((hashes, done)) => Some(self.hashed(hashes, done, start, index)?),
             None => None,
         };
-        self.emit_filling(plan, iterations, (index, end))?;
+        self.emit_filling(plan, iterations, index)?;
         self.hashed = None;
         let incremented = self.add_nw(index, self.i64(1))?;
         i.add_incoming(&[(&incremented, self.current_block()?)]);
@@ -227,17 +242,12 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// One iteration, with its stores into the columns of appenders told apart from all else.
-    fn emit_filling(
-        &mut self,
-        plan: &Plain<'_>,
-        iterations: &Iterations<'_, 'c>,
-        range: (IntValue<'c>, IntValue<'c>),
-    ) -> Res<()> {
+    fn emit_filling(&mut self, plan: &Plain<'_>, iterations: &Iterations<'_, 'c>, index: IntValue<'c>) -> Res<()> {
         let Iterations { site, appenders, vec_merger } = iterations;
         let was_reserved: Vec<bool> = appenders.iter().map(|handle| handle.reserved.get()).collect();
         appenders.iter().for_each(|handle| handle.reserved.set(true));
         let around = self.fill(appenders)?;
-        self.emit_iteration(plan, site, range, *vec_merger)?;
+        self.emit_iteration(plan, site, index, *vec_merger)?;
         self.unread = around;
         for (handle, was) in appenders.iter().zip(was_reserved) {
             handle.reserved.set(was);
@@ -275,12 +285,12 @@ impl<'c> Emitter<'c, '_> {
         Ok(Some(handle))
     }
 
-    /// One iteration: that of `index`, of those below `end`.
+    /// One iteration: that of `index`.
     fn emit_iteration(
         &mut self,
         plan: &Plain<'_>,
         site: &LoopSite<'_, 'c>,
-        (index, end): (IntValue<'c>, IntValue<'c>),
+        index: IntValue<'c>,
         vec_merger: Option<&Handle<'c>>,
     ) -> Res<()> {
         let LoopSite { source, builders, func, params, .. } = site;
@@ -295,7 +305,7 @@ impl<'c> Emitter<'c, '_> {
         self.loop_depth += 1;
         let escaping = escaping_types(params.builder_ty);
         self.with_scratch(escaping, &func.body, |e| {
-            e.emit_prefetches(&plan.prefetches, source, params.element, (index, end))?;
+            e.emit_prefetches(&plan.prefetches, source, params.element, index)?;
             let element = e.source_element(source, index, &demand)?;
             e.vars.insert(params.element, element);
             let appends = plan.appends.iter().map(|append| std::ptr::from_ref(append.at)).collect();

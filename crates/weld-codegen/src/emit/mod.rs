@@ -98,6 +98,8 @@ pub(crate) struct Emitter<'c, 'u> {
     buffer: Option<buffered::Buffer<'c>>,
     /// The merge whose keys the innermost loop has hashed ahead.
     hashed: Option<prehash::Hashed<'c>>,
+    /// What the innermost loop asks a table, if it need not.
+    question: Option<prefilter::Question<'c>>,
     /// How many loops enclose the current position.
     pub(crate) loop_depth: u32,
 }
@@ -158,6 +160,7 @@ impl<'c, 'u> Emitter<'c, 'u> {
             appends: Vec::new(),
             buffer: None,
             hashed: None,
+            question: None,
             loop_depth: 0,
         }
     }

@@ -1,22 +1,29 @@
 //! Prefilters that are passed over while they drop next to nothing.
 //!
 //! ```text
-//! if vectors > 0: vectors -= 1; keep all rows
-//! else:           run the loop; if it kept 15 of 16 rows: vectors = 15
+//! asks = vectors == 0; run the loop, in which may_contain(..) is asks ? may_contain(..) : true
+//! if asks: vectors = it kept 15 of 16 rows ? 15 : 0     else: vectors -= 1
 //! ```
 //!
 //! `vectors` lives for a call, which processes a batch in vectors of some thousand rows.
 
 use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use weld_core::ir::Expr;
 
 use super::loops::LoopSite;
-use super::{Emitter, Handle, Res};
+use super::{Emitter, Handle, Res, Val};
 use crate::analysis::loop_plan::{LoopPlan, Prefilter};
-use crate::block::Flow;
-use weld_core::ty::{ScalarKind, Type};
+
+/// The question of the loop that is being emitted, and whether it is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'c> {
+    at: *const Expr,
+    asks: IntValue<'c>,
+}
 
 impl<'c> Emitter<'c, '_> {
-    /// The loop of `plan`, or all of its rows.
+    /// The loop of `plan`, which keeps all rows if the last ones have shown that asking is in vain.
     pub(super) fn emit_prefilter(
         &mut self,
         prefilter: &Prefilter<'_>,
@@ -27,49 +34,41 @@ impl<'c> Emitter<'c, '_> {
         let vectors = self.alloca(8, "vectors")?;
         let zero = self.i64(0);
         self.in_entry(|b| Ok(b.build_store(vectors, zero)?))?;
-        let (whole, looking, kept_most, done) =
-            (self.new_block("whole"), self.new_block("looking"), self.new_block("kept.most"), self.new_block("done"));
         let left = self.load_i64(vectors)?;
-        self.branch_if(self.cmp(IntPredicate::NE, left, zero)?, whole, looking)?;
-
-        self.at(whole);
-        self.store(vectors, self.sub(left, self.i64(1))?)?;
-        self.keep_all(prefilter, site, handle)?;
-        self.branch(done)?;
-
-        self.at(looking);
+        let mut asks = self.cmp(IntPredicate::EQ, left, zero)?;
+        if let Some(table) = prefilter.hashed {
+            let dict = self.emit(table)?.dict()?;
+            let any = self.may_contain_any(dict)?;
+            asks = self.and(asks, self.b.build_not(any, "")?)?;
+        }
         let before = self.load_i64(handle.state)?;
+        self.question = Some(Question { at: prefilter.asks, asks });
         self.emit_planned(plan, site)?;
+        self.question = None;
         let kept = self.sub(self.load_i64(handle.state)?, before)?;
         let asked = self.mul(site.source.count, self.i64(prefilter.passed_min.into()))?;
         let is_most = self.cmp(IntPredicate::UGE, self.mul(kept, self.i64(16))?, asked)?;
-        self.branch_if(is_most, kept_most, done)?;
-        self.at(kept_most);
-        self.store(vectors, self.i64(prefilter.vectors.into()))?;
-        self.branch(done)?;
-        self.at(done);
-        Ok(())
+        let skipped = self.choose_int(is_most, self.i64(prefilter.vectors.into()), zero)?;
+        let fewer = self.intrinsic("llvm.usub.sat", &[zero.get_type().into()], &[left.into(), self.i64(1).into()])?;
+        let next = self.choose_int(asks, skipped, fewer.into_int_value())?;
+        self.store(vectors, next).map(drop)
     }
 
-    /// Appends what every row would.
-    fn keep_all(&mut self, prefilter: &Prefilter<'_>, site: &LoopSite<'_, 'c>, handle: &Handle<'c>) -> Res<()> {
-        let LoopSite { source, index_base, params, span, .. } = site;
-        self.reserve(handle, &Type::I32, source.count, *span)?;
-        let demand = self.facts.demands.get(&params.element).cloned().unwrap_or_default();
-        let column = self.load_ptr(self.offset(handle.state, 16)?)?;
-        let len = self.load_i64(handle.state)?;
-        self.gather_loop(source.count, |e, j| {
-            let number = match index_base {
-                Some(base) => e.add(*base, j)?,
-                None => j,
-            };
-            e.vars.insert(params.index, super::Val::int(number));
-            let element = e.source_element(source, j, &demand)?;
-            e.vars.insert(params.element, element);
-            let value = e.emit_int(prefilter.value)?;
-            let at = e.element_ptr(e.unit.ll.i32_type().into(), column, e.add_nw(len, j)?)?;
-            e.store_scalar(ScalarKind::I32, at, value.into())
-        })?;
-        self.store(handle.state, self.add_nw(len, source.count)?).map(drop)
+    /// The answer to the question of the loop, true if it is not asked; nothing if the expression is another.
+    pub(super) fn answer(&mut self, expr: &Expr) -> Res<Option<Val<'c>>> {
+        let Some(Question { asks, .. }) = self.question.take_if(|question| std::ptr::eq(question.at, expr)) else {
+            return Ok(None);
+        };
+        let (ask, done) = (self.new_block("ask"), self.new_block("answered"));
+        let from = self.current_block()?;
+        self.branch_if(asks, ask, done)?;
+        self.at(ask);
+        let answer = self.emit_int(expr)?;
+        let asked = self.current_block()?;
+        self.branch(done)?;
+        self.at(done);
+        let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
+        phi.add_incoming(&[(&self.bool(true), from), (&answer, asked)]);
+        Ok(Some(Val::Scalar(phi.as_basic_value())))
     }
 }

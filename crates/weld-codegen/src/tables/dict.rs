@@ -6,7 +6,7 @@
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::ty::{ScalarKind, Type};
+use weld_core::ty::{Type, may_be_dense};
 use weld_runtime::{DictKind, DictOffsets, GroupLayout, KeyKind, RowLayout, Status};
 
 use super::probe::Found;
@@ -27,7 +27,7 @@ pub(crate) fn entry_types(dict: &Type) -> Res<(&Type, &Type)> {
 pub(crate) fn group_layout(key: &Type, value: &Type) -> GroupLayout {
     let row = layout::row(key);
     let kind = match key {
-        Type::Scalar(kind) if kind.is_integer() && *kind != ScalarKind::I128 => {
+        Type::Scalar(kind) if may_be_dense(key, &Type::vec(value.clone())) => {
             KeyKind::Integer { bytes: kind.bytes() as u8, signed: kind.is_signed() }
         }
         _ => KeyKind::Other,
@@ -49,11 +49,6 @@ pub(crate) fn row_layout(key: &Type, value: &Type) -> RowLayout {
     let value_offset = key.size.next_multiple_of(value.align);
     let row_bytes = (value_offset + value.size).next_multiple_of(key.align.max(value.align));
     RowLayout { value_offset: value_offset as u32, row_bytes: row_bytes.max(1) as u32 }
-}
-
-/// Whether tables of this type may be dense.
-pub(crate) fn may_be_dense(key: &Type, value: &Type) -> bool {
-    value.element().is_some_and(|element| group_layout(key, element).key != KeyKind::Other)
 }
 
 impl<'c> Tables<'c, '_> {
@@ -125,13 +120,7 @@ impl<'c> Tables<'c, '_> {
     }
 
     /// Asks the bitmap of a dense table, the filter of a large hashed one, or whether any slot has the hash.
-    pub(crate) fn dict_may_contain(
-        &mut self,
-        table: DictVal<'c>,
-        dict: &Type,
-        key: &Val<'c>,
-        _span: Span,
-    ) -> Res<IntValue<'c>> {
+    pub(crate) fn dict_may_contain(&mut self, table: DictVal<'c>, dict: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
         let (key_ty, value_ty) = entry_types(dict)?;
         let key = self.canonical_key(key_ty, key)?;
         if !may_be_dense(key_ty, value_ty) {

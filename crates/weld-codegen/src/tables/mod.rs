@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `dict` | `lookup`, `optlookup`, `keyexists`, `tovec` and the layout of tables |
 //! | `probe` | finding a key's row or group |
+//! | `rows` | the same in steps: its hash, its row, what that has |
 //! | `prefetch` | asking for the memory that a probe will need |
 //! | `hash` | canonical keys, their hashes, and keys that a table keeps |
 //! | `codes` | groups by dictionary codes |
@@ -14,6 +15,7 @@ pub(crate) mod dict;
 pub(crate) mod hash;
 mod prefetch;
 mod probe;
+mod rows;
 
 use std::ops::{Deref, DerefMut};
 

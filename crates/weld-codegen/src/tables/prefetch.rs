@@ -1,11 +1,10 @@
 //! Fetching ahead: asking for the memory that a probe of a key will need.
 
 use inkwell::values::{IntValue, PointerValue};
-use weld_core::ty::Type;
+use weld_core::ty::{Type, may_be_dense};
 use weld_runtime::DictOffsets;
 
-use super::dict::may_be_dense;
-use super::{DictVal, Res, Tables, Val, internal};
+use super::{Demand, DictVal, Res, Tables, Val, internal};
 use crate::layout;
 
 /// The most columns of values that are fetched ahead.
@@ -64,26 +63,72 @@ impl<'c> Tables<'c, '_> {
             self.prefetch(self.element_ptr(self.unit.ll.i32_type().into(), starts, group)?)?;
             self.branch(done)?;
             self.at(single);
-            let element = value_ty.element().ok_or_else(|| internal("groups of no vector"))?;
-            let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
-            for (i, ty) in layout::columns(element).iter().enumerate().take(PREFETCHED_COLUMNS_MAX) {
-                let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
-                self.mark_load(column, table.lasting)?;
-                // One group beyond the last at most, which is not read.
-                let address = self.column_ptr(ty, column.into_pointer_value(), group)?;
-                self.prefetch(address)?;
-            }
+            self.prefetch_columns(table, value_ty, group, &Demand::All)?;
             self.branch(done)?;
             self.at(hashed);
         }
-        let home = self.home_slot(table, key_ty, &key)?;
-        let slot = self.load(self.unit.i64_type(), home)?;
+        let hash = self.hash_key(key_ty, &key)?;
+        self.prefetch_row_of_hash(table, (key_ty, value_ty), hash)?;
+        self.branch(done)?;
+        self.at(done);
+        Ok(())
+    }
+
+    /// Asks for the row that the first slot of a hash leads to.
+    pub(crate) fn prefetch_row_of_hash(
+        &mut self,
+        table: DictVal<'c>,
+        (key_ty, value_ty): (&Type, &Type),
+        hash: IntValue<'c>,
+    ) -> Res<()> {
+        self.prefetch(self.first_row_of_hash(table, (key_ty, value_ty), hash)?)
+    }
+
+    /// The row that the first slot of a hash leads to.
+    fn first_row_of_hash(
+        &self,
+        table: DictVal<'c>,
+        (key_ty, value_ty): (&Type, &Type),
+        hash: IntValue<'c>,
+    ) -> Res<PointerValue<'c>> {
+        let slot = self.load(self.unit.i64_type(), self.slot_of_hash(table, hash)?)?;
         self.mark_load(slot, table.lasting)?;
         let number = self.and(slot.into_int_value(), self.i64(u32::MAX.into()))?;
         let rows = self.header_ptr(table, DictOffsets::ROWS)?;
-        self.prefetch(self.row_ptr(rows, key_ty, value_ty, number)?)?;
-        self.branch(done)?;
-        self.at(done);
+        self.row_ptr(rows, key_ty, value_ty, number)
+    }
+
+    /// Asks for the values of the group in a row that was found.
+    pub(crate) fn prefetch_values(
+        &mut self,
+        table: DictVal<'c>,
+        (key_ty, value_ty): (&Type, &Type),
+        row: IntValue<'c>,
+        demand: &Demand,
+    ) -> Res<()> {
+        let (value, _) = self.group_of_found_row(table, (key_ty, value_ty), row)?;
+        self.prefetch_columns(table, value_ty, value, demand)
+    }
+
+    /// Asks for what is demanded of a value of a grouped table. One beyond the last at most, which is not read.
+    fn prefetch_columns(
+        &mut self,
+        table: DictVal<'c>,
+        value_ty: &Type,
+        value: IntValue<'c>,
+        demand: &Demand,
+    ) -> Res<()> {
+        let element = value_ty.element().ok_or_else(|| internal("groups of no vector"))?;
+        let pointers = self.header_ptr(table, DictOffsets::COLUMNS)?;
+        let mut demanded = Vec::new();
+        demanded_columns(element, demand, &mut demanded);
+        let columns = layout::columns(element).into_iter().zip(demanded).enumerate();
+        for (i, (ty, _)) in columns.filter(|(_, (_, demanded))| *demanded).take(PREFETCHED_COLUMNS_MAX) {
+            let column = self.load(self.unit.ptr_type(), self.offset(pointers, 8 * i as u64)?)?;
+            self.mark_load(column, table.lasting)?;
+            let address = self.column_ptr(&ty, column.into_pointer_value(), value)?;
+            self.prefetch(address)?;
+        }
         Ok(())
     }
 
@@ -93,12 +138,22 @@ impl<'c> Tables<'c, '_> {
     }
 
     /// Where the search for a hash begins.
-    pub(crate) fn slot_of_hash(&mut self, table: DictVal<'c>, hash: IntValue<'c>) -> Res<PointerValue<'c>> {
+    pub(crate) fn slot_of_hash(&self, table: DictVal<'c>, hash: IntValue<'c>) -> Res<PointerValue<'c>> {
         let shift = self.load(self.unit.ll.i32_type(), self.offset(table.address, DictOffsets::SHIFT as u64)?)?;
         self.mark_load(shift, table.lasting)?;
         let shift = self.to_i64(shift.into_int_value())?;
         let home = self.b.build_right_shift(self.to_i64(hash)?, shift, false, "")?;
         let directory = self.header_ptr(table, DictOffsets::DIRECTORY)?;
         self.element_ptr(self.unit.i64_type().into(), directory, home)
+    }
+}
+
+/// Which of the columns of a type are demanded, in their order.
+fn demanded_columns(ty: &Type, demand: &Demand, columns: &mut Vec<bool>) {
+    match ty {
+        Type::Struct(fields) => {
+            fields.iter().enumerate().for_each(|(i, field)| demanded_columns(field, &demand.field(i), columns))
+        }
+        _ => columns.push(*demand != Demand::None),
     }
 }

@@ -12,10 +12,10 @@
 use inkwell::IntPredicate;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
-use weld_core::ty::{ScalarKind, Type};
+use weld_core::ty::{ScalarKind, Type, may_be_dense};
 use weld_runtime::{DictOffsets, FILTER_BIT_SHIFTS, FILTER_BITS_FACTOR};
 
-use super::dict::{entry_types, may_be_dense};
+use super::dict::entry_types;
 use super::{DictVal, Res, Tables, Val};
 
 /// What a probe has found: `place` is a row number (hashed) or the first value's number (groups).
@@ -237,17 +237,7 @@ impl<'c> Tables<'c, '_> {
         self.branch_if(none, walk, filtered)?;
 
         self.at(filtered);
-        let index = self.b.build_right_shift(hash, self.header_word(table, DictOffsets::FILTER_SHIFT)?, false, "")?;
-        let word = self.load(i64, self.element_ptr(i64.into(), filter, index)?)?;
-        self.mark_load(word, table.lasting)?;
-        let product = self.mul(hash, self.i64(FILTER_BITS_FACTOR as i64))?;
-        let mut wanted = self.i64(0);
-        for shift in FILTER_BIT_SHIFTS {
-            let number = self.b.build_right_shift(product, self.i64(shift.into()), false, "")?;
-            let bit = self.b.build_left_shift(self.i64(1), self.and(number, self.i64(63))?, "")?;
-            wanted = self.or(wanted, bit)?;
-        }
-        let present = self.cmp(IntPredicate::EQ, self.and(word.into_int_value(), wanted)?, wanted)?;
+        let present = self.ask_filter(table, filter, hash)?;
         self.branch(done)?;
 
         // A small table: any slot of this hash will do.
@@ -279,5 +269,26 @@ impl<'c> Tables<'c, '_> {
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         phi.add_incoming(&[(&present, filtered), (&same, step)]);
         Ok(phi.as_basic_value().into_int_value())
+    }
+
+    /// What a table's filter says of a hash.
+    pub(super) fn ask_filter(
+        &self,
+        table: DictVal<'c>,
+        filter: PointerValue<'c>,
+        hash: IntValue<'c>,
+    ) -> Res<IntValue<'c>> {
+        let i64 = self.unit.i64_type();
+        let index = self.b.build_right_shift(hash, self.header_word(table, DictOffsets::FILTER_SHIFT)?, false, "")?;
+        let word = self.load(i64, self.element_ptr(i64.into(), filter, index)?)?;
+        self.mark_load(word, table.lasting)?;
+        let product = self.mul(hash, self.i64(FILTER_BITS_FACTOR as i64))?;
+        let mut wanted = self.i64(0);
+        for shift in FILTER_BIT_SHIFTS {
+            let number = self.b.build_right_shift(product, self.i64(shift.into()), false, "")?;
+            let bit = self.b.build_left_shift(self.i64(1), self.and(number, self.i64(63))?, "")?;
+            wanted = self.or(wanted, bit)?;
+        }
+        self.cmp(IntPredicate::EQ, self.and(word.into_int_value(), wanted)?, wanted)
     }
 }

@@ -30,6 +30,17 @@ pub(super) fn call(intrinsic: Intrinsic, args: &[Value]) -> Result<Value, Runtim
             Ok(Value::Scalar(Literal::F64(f64::from_bits(magnitude_bits(*key, i64::MAX) as u64))))
         }
         (Intrinsic::MayContain, [Value::Dict(dict), key]) => Ok(Value::bool(dict.get(key).is_some())),
+        // A key's hash is the number of its row, so that a wrong one finds nothing.
+        (Intrinsic::HashKey, [Value::Dict(dict), key]) => Ok(Value::u32(dict.row(key))),
+        (Intrinsic::MayContainHashed, [Value::Dict(_), Value::Scalar(Literal::U32(hash))]) => {
+            Ok(Value::bool(*hash > 0))
+        }
+        (Intrinsic::FindRow, [Value::Dict(dict), Value::Scalar(Literal::U32(hash)), key]) => {
+            Ok(Value::u32(if *hash == dict.row(key) { *hash } else { 0 }))
+        }
+        (Intrinsic::RowValue, [Value::Dict(dict), Value::Scalar(Literal::U32(row))]) => {
+            dict.value_in_row(*row).cloned().ok_or(BROKEN)
+        }
         (Intrinsic::FirstRow, [Value::Dict(dict), Value::Vec(group)]) => Ok(Value::i64(first_row(dict, group))),
         (
             Intrinsic::StartsWith

@@ -79,6 +79,20 @@ impl Dictionary {
         self.0.entries.get(&Key::new(key))
     }
 
+    /// The place of a key, counted from one; zero if there is no such key.
+    pub(crate) fn row(&self, key: &Value) -> u32 {
+        let key = Key::new(key);
+        match self.0.entries.contains_key(&key) {
+            true => self.0.entries.range(..=key).count() as u32,
+            false => 0,
+        }
+    }
+
+    /// The value in the row that [`Dictionary::row`] has given.
+    pub(crate) fn value_in_row(&self, row: u32) -> Option<&Value> {
+        self.0.entries.values().nth((row as usize).checked_sub(1)?)
+    }
+
     /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.entries.len()
@@ -104,6 +118,11 @@ impl Value {
     /// An `i32`.
     pub fn i32(value: i32) -> Value {
         Value::Scalar(Literal::I32(value))
+    }
+
+    /// A `u32`.
+    pub fn u32(value: u32) -> Value {
+        Value::Scalar(Literal::U32(value))
     }
 
     /// An `i64`.

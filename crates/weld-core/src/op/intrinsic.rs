@@ -3,7 +3,7 @@
 //!
 //! An addition is a variant here with its name and its typing rule; the compiler then points at what is missing.
 
-use crate::ty::{ScalarKind, Type};
+use crate::ty::{ScalarKind, Type, may_be_dense};
 
 /// The intrinsics, each with its type and its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,6 +32,16 @@ pub enum Intrinsic {
     /// only rely on the numbers being different. Zero for the empty group of a missed `optlookup`, and any number for
     /// vectors from elsewhere.
     FirstRow,
+    /// `(dict[K,V], K) -> u32`: the hash by which the table looks for the key, the same for equal keys. This and what follows from
+    /// it is for tables that look for keys by hash alone, of which [`may_be_dense`] is false.
+    HashKey,
+    /// `(dict[K,V], u32) -> bool`: false only if no key of the table has this hash.
+    MayContainHashed,
+    /// `(dict[K,V], u32, K) -> u32`: the row of a key that has this hash, zero if there is none. Which numbers rows have is left to
+    /// the engine. Programs cannot call this or [`Intrinsic::RowValue`] by name: any other number may lead anywhere.
+    FindRow,
+    /// `(dict[K,V], u32) -> V`: the value in a row that [`Intrinsic::FindRow`] has found in the table. There is none in row zero.
+    RowValue,
     /// `(vec[i8|u8], same) -> bool`: whether the first starts with the second.
     StartsWith,
     /// `(vec[i8|u8], same) -> bool`: whether the first ends with the second.
@@ -119,6 +129,10 @@ impl Intrinsic {
             Intrinsic::FromOrderKey => "from_order_key",
             Intrinsic::MayContain => "may_contain",
             Intrinsic::FirstRow => "first_row",
+            Intrinsic::HashKey => "hash_key",
+            Intrinsic::MayContainHashed => "may_contain_hashed",
+            Intrinsic::FindRow => "find_row",
+            Intrinsic::RowValue => "row_value",
             Intrinsic::StartsWith => "starts_with",
             Intrinsic::EndsWith => "ends_with",
             Intrinsic::Contains => "contains",
@@ -153,6 +167,10 @@ impl Intrinsic {
             (Intrinsic::FromOrderKey, [Type::Scalar(ScalarKind::I32)]) => Some(Type::Scalar(ScalarKind::F32)),
             (Intrinsic::FromOrderKey, [Type::Scalar(ScalarKind::I64)]) => Some(Type::Scalar(ScalarKind::F64)),
             (Intrinsic::MayContain, [Type::Dict(key, _), k]) => (**key == *k).then_some(Type::BOOL),
+            (
+                Intrinsic::HashKey | Intrinsic::MayContainHashed | Intrinsic::FindRow | Intrinsic::RowValue,
+                [Type::Dict(key, value), rest @ ..],
+            ) => self.of_hashed(key, value, rest),
             (Intrinsic::FirstRow, [Type::Dict(_, values), group]) => {
                 (**values == *group && !group.is_bytes() && group.element().is_some()).then_some(Type::I64)
             }
@@ -172,6 +190,18 @@ impl Intrinsic {
             }
             (Intrinsic::Intern, [a]) => (*a == Type::vec(Type::U8)).then(Type::interned),
             (Intrinsic::Interned, [a]) => (*a == Type::interned()).then(|| Type::vec(Type::U8)),
+            _ => None,
+        }
+    }
+
+    /// The type of a call that concerns hashes and rows of a dictionary.
+    fn of_hashed(self, key: &Type, value: &Type, rest: &[Type]) -> Option<Type> {
+        match (self, rest) {
+            _ if may_be_dense(key, value) => None,
+            (Intrinsic::HashKey, [k]) => (key == k).then_some(Type::U32),
+            (Intrinsic::MayContainHashed, [Type::U32]) => Some(Type::BOOL),
+            (Intrinsic::FindRow, [Type::U32, k]) => (key == k).then_some(Type::U32),
+            (Intrinsic::RowValue, [Type::U32]) => Some(value.clone()),
             _ => None,
         }
     }

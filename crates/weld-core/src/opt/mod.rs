@@ -16,6 +16,7 @@ mod drop_fields;
 mod eliminate_common;
 mod empty_branches;
 mod facts;
+mod find_rows;
 mod fuse_horizontally;
 mod fuse_loops;
 mod hoist_dictionaries;
@@ -108,6 +109,7 @@ pub const PASSES: &[Pass] = &[
     pass("hoist-invariants", hoist_invariants::run, "loops are what they will be but for stages"),
     pass("inline-lets", inline_lets::run, "names that turned out to be used once go back"),
     pass("split-stages", split_stages::run, "needs whole fused loops; makes the loops that narrowing guards"),
+    pass("find-rows", find_rows::run, "stages are there, and nothing else has been made of their loops yet"),
     pass("inline-lets", inline_lets::run, "drops what a stage does not need"),
     pass("narrow-integers", narrow_integers::run, "guards each stage by the columns that it reads"),
     pass("inline-lets", inline_lets::run, "narrowed arithmetic cannot fail: dead parts of it go"),

@@ -5,10 +5,12 @@
 //!
 //! ```text
 //! for(sel, b, |b, i, j| let m = optlookup(t, lookup(c, j)); ..)      lookup(c, j) is early
+//! for(sel, b, |b, i, x| let n = find_row(t, x.$1, ..); ..)           and so is a hash that is known already
+//! for(sel, b, |b, i, x| for(row_value(t, x.$1), ..))                 or the row itself
 //! for(v, dictmerger, |b, i, x| merge(b, {x.$0, ..}))                 x.$0 is early
 //! ```
 
-use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, deep};
+use weld_core::ir::{Binding, Expr, ExprKind, Func, Iter, Sym, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 use weld_core::opt::can_fail;
 use weld_core::ty::{BuilderType, Type};
@@ -17,6 +19,8 @@ use super::{FastPath, Inputs, Params};
 
 /// More than two lookups an iteration keep the processor busy anyhow.
 const LOOKUPS_MAX: usize = 2;
+/// Nor does it have many lines of memory under way: values of more tables are not asked for.
+const ROWS_MAX: usize = 4;
 /// Iterations between asking for a slot and using it. At half the way its row is asked for.
 const DISTANCE: u32 = 24;
 /// What an entry takes of a table's directory, about.
@@ -38,13 +42,21 @@ pub(crate) struct Prefetch<'e> {
     pub(crate) table: Sym,
     /// The type of the table.
     pub(crate) dict: &'e Type,
-    pub(crate) key: EarlyKey<'e>,
+    pub(crate) known: Known<'e>,
     /// In iterations.
     pub(crate) distance: u32,
     /// Tables of fewer entries stay in the second-level cache.
     pub(crate) entries_min: u32,
     /// The same of dense tables.
     pub(crate) dense_entries_min: u32,
+}
+
+/// What is known early of a lookup.
+pub(crate) enum Known<'e> {
+    Key(EarlyKey<'e>),
+    Hash(EarlyKey<'e>),
+    /// The row whose values are read, and what a loop over these calls one of them.
+    Row(EarlyKey<'e>, Option<Sym>),
 }
 
 /// A merge into a dictionary that every iteration does, and of which the keys are hashed a strip at a time.
@@ -63,16 +75,21 @@ pub(crate) struct HashAhead<'e> {
 /// The lookups of a loop that are worth asking for early.
 pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, inputs: &Inputs<'_>) -> Vec<Prefetch<'e>> {
     let mut lookups = Vec::new();
-    collect(&func.body, &mut Vec::new(), &mut lookups);
-    lookups.retain(|lookup| !lookup.key.uses(params.index) && lookup.key.uses(params.element));
-    if lookups.len() > LOOKUPS_MAX || !inputs.allows(FastPath::Prefetches) {
+    collect(&func.body, &mut Vec::new(), false, &mut lookups);
+    lookups.retain(|Lookup { known, .. }| !known.key().uses(params.index) && known.key().uses(params.element));
+    if !inputs.allows(FastPath::Prefetches) {
         return Vec::new();
     }
+    let is_search = |lookup: &Lookup<'_>| !matches!(lookup.known, Known::Row(..));
+    if lookups.iter().filter(|lookup| is_search(lookup)).count() > LOOKUPS_MAX {
+        lookups.retain(|lookup| !is_search(lookup));
+    }
+    lookups.truncate(ROWS_MAX);
     let l2_bytes = inputs.machine.l2_bytes;
-    let prefetch = |Lookup { table, dict, key }| Prefetch {
+    let prefetch = |Lookup { table, dict, known }| Prefetch {
         table,
         dict,
-        key,
+        known,
         distance: DISTANCE,
         entries_min: l2_bytes / SLOT_BYTES,
         dense_entries_min: l2_bytes.saturating_mul(DENSE_FACTOR),
@@ -118,40 +135,71 @@ impl EarlyKey<'_> {
     }
 }
 
+impl Known<'_> {
+    fn key(&self) -> &EarlyKey<'_> {
+        match self {
+            Known::Key(key) | Known::Hash(key) | Known::Row(key, _) => key,
+        }
+    }
+}
+
 /// A lookup that each iteration does.
 struct Lookup<'e> {
     table: Sym,
     dict: &'e Type,
-    key: EarlyKey<'e>,
+    known: Known<'e>,
 }
 
-/// Lookups on every path through a body. `scope` are the bindings seen so far.
-fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, found: &mut Vec<Lookup<'e>>) {
+/// Lookups on every path through a body. `scope` are the bindings seen so far. Inside of loops only values of rows count: which rows
+/// these are may be known outside.
+fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, found: &mut Vec<Lookup<'e>>) {
     match &expr.kind {
         ExprKind::Let { bindings, body } => {
             for binding in bindings {
-                collect(&binding.value, scope, found);
+                collect(&binding.value, scope, is_inner, found);
                 scope.push(binding);
             }
-            collect(body, scope, found);
+            collect(body, scope, is_inner, found);
         }
-        ExprKind::If { cond, .. } => collect(cond, scope, found),
-        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, _) => collect(a, scope, found),
+        ExprKind::If { cond, .. } => collect(cond, scope, is_inner, found),
+        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, _) => collect(a, scope, is_inner, found),
         // What loops and functions do, they do often enough to fetch for themselves.
-        ExprKind::For { .. } | ExprKind::Iterate { .. } | ExprKind::Sort { .. } => {}
-        ExprKind::OptLookup { data, key } | ExprKind::KeyExists { data, key } | ExprKind::Lookup { data, key, .. } => {
-            collect(key, scope, found);
-            let (ExprKind::Var(table), Type::Dict(..)) = (&data.kind, &data.ty) else { return };
-            // A table that the body itself makes is not there yet.
-            if scope.iter().any(|binding| binding.sym == *table) {
-                return;
+        ExprKind::For { iter, func, .. } => {
+            let known = found.len();
+            iter.each_child(&mut |part| deep(|| collect(part, scope, is_inner, found)));
+            if let Iter::Vector(data) = &**iter
+                && matches!(data.kind, ExprKind::Intrinsic(Intrinsic::RowValue, _))
+                && let Some(Lookup { known: Known::Row(_, element), .. }) = found[known..].last_mut()
+            {
+                *element = func.params.get(2).map(|(sym, _)| *sym);
             }
-            if let Some(bindings) = needed(key, scope) {
-                found.push(Lookup { table: *table, dict: &data.ty, key: EarlyKey { key, bindings } });
-            }
+            deep(|| collect(&func.body, scope, true, found));
         }
-        _ => expr.each_child(&mut |child| deep(|| collect(child, scope, found))),
+        ExprKind::Iterate { .. } | ExprKind::Sort { .. } => {}
+        _ => {
+            expr.each_child(&mut |child| deep(|| collect(child, scope, is_inner, found)));
+            found.extend(lookup(expr, scope).filter(|lookup| !is_inner || matches!(lookup.known, Known::Row(..))));
+        }
     }
+}
+
+/// The lookup that an expression is, if the table is there before the body and enough of it is known early.
+fn lookup<'e>(expr: &'e Expr, scope: &[&'e Binding]) -> Option<Lookup<'e>> {
+    let early = |key: &'e Expr| needed(key, scope).map(|bindings| EarlyKey { key, bindings });
+    let (data, known) = match &expr.kind {
+        ExprKind::OptLookup { data, key } | ExprKind::KeyExists { data, key } | ExprKind::Lookup { data, key, .. } => {
+            (&**data, Known::Key(early(key)?))
+        }
+        ExprKind::Intrinsic(Intrinsic::FindRow, args) => (&args[0], Known::Hash(early(&args[1])?)),
+        // Other values lie beside the keys.
+        ExprKind::Intrinsic(Intrinsic::RowValue, args) if expr.ty.element().is_some() => {
+            (&args[0], Known::Row(early(&args[1])?, None))
+        }
+        _ => return None,
+    };
+    let (ExprKind::Var(table), Type::Dict(..)) = (&data.kind, &data.ty) else { return None };
+    let is_own = scope.iter().any(|binding| binding.sym == *table);
+    (!is_own).then_some(Lookup { table: *table, dict: &data.ty, known })
 }
 
 /// The key of the first merge that a body without conditions does, and where its builder is in `b`, from the outside in.
@@ -182,22 +230,22 @@ fn merged_key(body: &Expr, b: Sym) -> Option<(Vec<usize>, &Expr)> {
 /// The bindings that a key needs, if they and the key can be computed early: they are cheap and cannot fail.
 fn needed<'e>(key: &'e Expr, scope: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
     let is_early = |expr: &Expr| is_cheap(expr) && !can_fail(expr);
-    if !is_early(key) {
-        return None;
-    }
-    let mut wanted = key.free_vars();
+    let needed = bindings_of(key, scope);
+    (is_early(key) && needed.iter().all(|binding| is_early(&binding.value))).then_some(needed)
+}
+
+/// The bindings that an expression needs, directly or not, in order.
+fn bindings_of<'e>(expr: &'e Expr, scope: &[&'e Binding]) -> Vec<&'e Binding> {
+    let mut wanted = expr.free_vars();
     let mut needed = Vec::new();
     for binding in scope.iter().rev() {
         if wanted.contains(&binding.sym) {
-            if !is_early(&binding.value) {
-                return None;
-            }
             wanted.extend(binding.value.free_vars());
             needed.push(*binding);
         }
     }
     needed.reverse();
-    Some(needed)
+    needed
 }
 
 /// Whether an expression is cheap beside the cache miss that knowing it early spares.

@@ -34,7 +34,7 @@ use weld_core::ty::Type;
 
 pub(crate) use appends::Append;
 pub(crate) use buffered::Buffered;
-pub(crate) use early_keys::{EarlyKey, HashAhead, Prefetch, SLOT_BYTES};
+pub(crate) use early_keys::{EarlyKey, HashAhead, Known, Prefetch, SLOT_BYTES};
 pub use fast_path::FastPath;
 pub(crate) use few_groups::{FewGroups, MergedField};
 pub(crate) use grouped::{Grouped, KeySearch, Rows};
@@ -101,6 +101,15 @@ impl<'e> LoopPlan<'e> {
         match prefilter::find(func, params).filter(|_| inputs.allows(FastPath::Prefilters)) {
             Some(prefilter) => LoopPlan::Prefilter(prefilter, Box::new(plan)),
             None => plan,
+        }
+    }
+
+    /// The most merges of an iteration into one appender, if the loop makes room for them ahead.
+    pub(crate) fn merges_most(&self) -> Option<u64> {
+        match self {
+            LoopPlan::Plain(plan) => plan.room.map(|room| room.most),
+            LoopPlan::Prefilter(_, plan) => plan.merges_most(),
+            _ => None,
         }
     }
 

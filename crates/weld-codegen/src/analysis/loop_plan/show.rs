@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::early_keys::{HashAhead, Prefetch};
 use super::few_groups::FewGroups;
-use super::{Buffered, Grouped, KeySearch, LoopPlan, Magnitudes, Plain, Prefilter, Room, Rows, Selection};
+use super::{Buffered, Grouped, KeySearch, Known, LoopPlan, Magnitudes, Plain, Prefilter, Room, Rows, Selection};
 
 impl Display for LoopPlan<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -49,7 +49,16 @@ impl Display for Plain<'_> {
 impl Display for Prefetch<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Prefetch { distance, entries_min, dense_entries_min, .. } = self;
-        write!(f, "fetched {distance} ahead from {entries_min} entries on, {dense_entries_min} of a dense table")
+        match self.known {
+            Known::Key(_) => {
+                write!(
+                    f,
+                    "fetched {distance} ahead from {entries_min} entries on, {dense_entries_min} of a dense table"
+                )
+            }
+            Known::Hash(_) => write!(f, "by hash fetched {distance} ahead from {entries_min} entries on"),
+            Known::Row(..) => write!(f, "by row fetched {distance} ahead from {entries_min} entries on"),
+        }
     }
 }
 
