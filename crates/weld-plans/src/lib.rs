@@ -34,7 +34,7 @@ use outer_joins::OuterJoins;
 pub use common_names::CommonNames;
 pub use common_subplans::{
     CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, is_same_partitioning,
-    with_projection, without_common_subplans,
+    kept_columns, with_projection, without_common_subplans,
 };
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::{ExpectedRows, expected_rows};

@@ -46,7 +46,6 @@ pub(super) struct Scalar {
     pub(super) input: Plan,
 }
 
-#[derive(Clone)]
 struct Call {
     function: Arc<AggregateFunctionExpr>,
     filter: Option<Expr>,

@@ -183,15 +183,10 @@ fn lifted_join(
         return Ok(None);
     }
     let side = if child == 0 { JoinSide::Left } else { JoinSide::Right };
-    let columns = |left: &Plan, right: &Plan| build_join_schema(&left.schema(), &right.schema(), join.join_type()).1;
-    let known = columns(join.left(), join.right());
-    let columns = columns(&left.plan, &right.plan);
-    let joined = |of: &ColumnIndex| columns.iter().position(|column| column == of);
-    let of_input = |index: usize| joined(&ColumnIndex { index, side });
-    let kept: Option<Vec<usize>> = match join.projection.as_deref() {
-        Some(kept) => kept.iter().map(|index| joined(&known[*index])).collect(),
-        None => known.iter().map(joined).collect(),
-    };
+    let columns = build_join_schema(&left.plan.schema(), &right.plan.schema(), join.join_type()).1;
+    let of_input = |index: usize| columns.iter().position(|column| *column == ColumnIndex { index, side });
+    let before = [join.left(), join.right()];
+    let kept = kept_columns(*join.join_type(), join.projection.as_deref(), before, [&left.plan, &right.plan]);
     let read: Option<Vec<usize>> = read_by(filters).into_iter().map(of_input).collect();
     let (Some(kept), Some(read)) = (kept, read) else { return Ok(None) };
     let kept = with_read(kept, read);
@@ -203,6 +198,24 @@ fn lifted_join(
         .reset_state()
         .build_exec()?;
     of_rows(plan, filters, &|index| kept.iter().position(|kept| Some(*kept) == of_input(index)))
+}
+
+/// Where the columns of a join are when its inputs have more columns behind their own; `projection` are those that it keeps, if not
+/// all. `None` if an input lacks one.
+pub fn kept_columns(
+    join_type: JoinType,
+    projection: Option<&[usize]>,
+    before: [&Arc<dyn ExecutionPlan>; 2],
+    after: [&Arc<dyn ExecutionPlan>; 2],
+) -> Option<Vec<usize>> {
+    let columns =
+        |[left, right]: [&Arc<dyn ExecutionPlan>; 2]| build_join_schema(&left.schema(), &right.schema(), &join_type).1;
+    let (before, after) = (columns(before), columns(after));
+    let place_of = |column: &ColumnIndex| after.iter().position(|known| known == column);
+    match projection {
+        Some(kept) => kept.iter().map(|index| place_of(&before[*index])).collect(),
+        None => before.iter().map(place_of).collect(),
+    }
 }
 
 fn lifted_projection(projection: &ProjectionExec, input: Plan, filters: &[Option<Expr>]) -> Result<Option<Merged>> {

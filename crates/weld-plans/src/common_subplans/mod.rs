@@ -50,6 +50,7 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 
 pub use self::exec::{CommonSubplansExec, without_common_subplans};
+pub use self::lift::kept_columns;
 pub use self::same::{is_datafusions_reader, is_same_partitioning};
 pub use self::scan::CommonSubplanScanExec;
 pub use self::source::with_projection;

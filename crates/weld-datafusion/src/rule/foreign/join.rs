@@ -11,14 +11,15 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use weld_plans::kept_columns;
 
 use super::{EvaluateExec, Made};
 use crate::lower::foreign::{Foreign, lowers, may_fail};
@@ -27,17 +28,20 @@ use crate::lower::size;
 pub(super) fn below_hash_join(join: &HashJoinExec) -> Made {
     let Some(filter) = join.filter() else { return Ok(None) };
     let Some(apart) = Apart::of(filter, [join.left(), join.right()])? else { return Ok(None) };
-    let kept = apart.kept(*join.join_type(), join.projection.as_deref());
-    let made = join.builder().with_new_children(apart.inputs()?)?.with_filter(Some(apart.filter));
-    Ok(Some(made.with_projection(Some(kept)).build_exec()?))
+    let [left, right] = apart.inputs()?;
+    let before = [join.left(), join.right()];
+    let kept = kept_columns(*join.join_type(), join.projection.as_deref(), before, [&left, &right]);
+    let made = join.builder().with_new_children(vec![left, right])?.with_filter(Some(apart.filter));
+    kept.map(|kept| made.with_projection(Some(kept)).build_exec()).transpose()
 }
 
 pub(super) fn below_nested_loop_join(join: &NestedLoopJoinExec) -> Made {
     let Some(filter) = join.filter() else { return Ok(None) };
     let Some(apart) = Apart::of(filter, [join.left(), join.right()])? else { return Ok(None) };
-    let kept = apart.kept(*join.join_type(), join.projection().as_deref());
-    let mut inputs = apart.inputs()?.into_iter();
-    let (Some(left), Some(right)) = (inputs.next(), inputs.next()) else { return Ok(None) };
+    let [left, right] = apart.inputs()?;
+    let before = [join.left(), join.right()];
+    let kept = kept_columns(*join.join_type(), join.projection().as_deref(), before, [&left, &right]);
+    let Some(kept) = kept else { return Ok(None) };
     let made = NestedLoopJoinExec::try_new(left, right, Some(apart.filter), join.join_type(), Some(kept))?;
     Ok(Some(Arc::new(made)))
 }
@@ -84,23 +88,8 @@ impl Apart {
         Ok(Some(Apart { left, right, filter }))
     }
 
-    fn inputs(&self) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
-        [&self.left, &self.right].into_iter().map(Side::evaluated).collect()
-    }
-
-    /// Where the columns of the join are among those of the join over the new inputs.
-    fn kept(&self, join_type: JoinType, projection: Option<&[usize]>) -> Vec<usize> {
-        let columns = build_join_schema(&self.left.input.schema(), &self.right.input.schema(), &join_type).1;
-        let moved = |column: usize| match (&columns[column].side, join_type) {
-            (JoinSide::Left, _)
-            | (JoinSide::Right, JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark) => column,
-            (JoinSide::Right, _) | (JoinSide::None, JoinType::LeftMark) => column + self.left.exprs.len(),
-            (JoinSide::None, _) => column + self.right.exprs.len(),
-        };
-        match projection {
-            Some(projection) => projection.iter().map(|column| moved(*column)).collect(),
-            None => (0..columns.len()).map(moved).collect(),
-        }
+    fn inputs(&self) -> Result<[Arc<dyn ExecutionPlan>; 2]> {
+        Ok([self.left.evaluated()?, self.right.evaluated()?])
     }
 }
 
