@@ -607,6 +607,17 @@ mod tests {
     }
 
     #[test]
+    fn whether_a_table_has_a_key() {
+        let body = "let n = optlookup(u, r.$1); if(n.$0, if(keyexists(t, r), merge(b, n.$1), b), b)";
+        let tables = "t: dict[{i64,i64},vec[i64]], u: dict[i64,i64]";
+        let mut program = crate::parse_program(&probing(tables, body)).expect("a program");
+        split_stages::run(&mut program, &Config::default());
+        run(&mut program, &Config::default());
+        let text = program.to_string();
+        assert!(!text.contains("keyexists") && text.matches("find_row(").count() == 2, "{text}");
+    }
+
+    #[test]
     fn not_of_keys_of_matches() {
         let tables = "t: dict[i64,vec[i64]], u: dict[i64,i64]";
         let body = "let m = optlookup(t, r.$0); if(m.$0, for(m.$1, b, |b2, j, v|
