@@ -2,7 +2,7 @@
 //!
 //! Rows that are added make a new snapshot, which has the blocks of the one before: whoever reads that one goes on reading it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{BatchCoalescer, CastOptions, cast_with_options};
@@ -33,6 +33,8 @@ pub(crate) struct Snapshot {
     pub(crate) zones: Vec<ZonePlace>,
     zone_rows: usize,
     pub(crate) rows: usize,
+    /// Of all columns, once someone has asked: planning a query asks often, and sums up sketches and zones for it.
+    statistics: OnceLock<Vec<ColumnStatistics>>,
     /// The table's part of the pool; freed when nobody reads any snapshot of it.
     memory: Arc<MemoryReservation>,
 }
@@ -61,7 +63,9 @@ impl Snapshot {
 
     /// What is known of these columns.
     pub(crate) fn statistics(&self, columns: &[usize]) -> Statistics {
-        let columns: Vec<_> = columns.iter().map(|index| self.column_statistics(&self.columns[*index])).collect();
+        let of_all = || self.columns.iter().map(|column| self.column_statistics(column)).collect();
+        let known: &Vec<ColumnStatistics> = self.statistics.get_or_init(of_all);
+        let columns: Vec<_> = columns.iter().map(|index| known[*index].clone()).collect();
         let bytes = columns.iter().filter_map(|column| column.byte_size.get_value()).sum();
         Statistics {
             num_rows: Precision::Exact(self.rows),
@@ -227,6 +231,7 @@ impl SnapshotBuilder {
             columns,
             zone_rows: self.zone_rows,
             rows,
+            statistics: OnceLock::new(),
             memory: self.memory,
         })
     }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use datafusion::physical_expr::PhysicalExpr;
 
-use super::graph::{Attached, Graph, Kind, Member, Set, Tree};
+use super::graph::{Attached, Graph, Kind, Member, Relation, Set, Tree};
 use crate::estimate::{ColumnEstimate, Estimate, domain};
+use crate::key_filters::reaches_groups;
 use crate::selectivity::{column_of, selectivity};
 
 /// More pairs of sets are not looked at.
@@ -70,6 +71,9 @@ pub(super) struct Costs<'a> {
     estimates: Vec<Arc<Estimate>>,
     /// For each relation the rows of its largest table, before anything was filtered.
     table_rows: Vec<f64>,
+    /// For each attached relation the rows that the keys of the other side spare where that is built: its own, or those that
+    /// are grouped for it, which a filter by the keys reaches.
+    spared_rows: Vec<f64>,
     /// For each class the relations of its members.
     classes: Vec<Set>,
     /// For each class how many values it is over.
@@ -103,8 +107,15 @@ impl<'a> Costs<'a> {
         let of_largest = |estimate: &Arc<Estimate>| {
             estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
         };
-        let table_rows = estimates.iter().map(of_largest).collect();
-        let mut costs = Costs { graph, estimates, table_rows, classes, domains, shares, neighbours: Vec::new() };
+        let table_rows: Vec<f64> = estimates.iter().map(of_largest).collect();
+        let spared =
+            |((relation, estimate), table_rows): ((&Relation, &Arc<Estimate>), &f64)| match groups_by_key(relation) {
+                true => estimate.rows.max(*table_rows),
+                false => estimate.rows,
+            };
+        let spared_rows = graph.relations.iter().zip(&estimates).zip(&table_rows).map(spared).collect();
+        let mut costs =
+            Costs { graph, estimates, table_rows, spared_rows, classes, domains, shares, neighbours: Vec::new() };
         costs.neighbours = (0..graph.relations.len()).map(|relation| costs.neighbours_of(relation)).collect();
         costs
     }
@@ -145,14 +156,16 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// The joins as a tree has them, inner joins with the smaller side built; `None` if they are none of this graph's.
+    /// The joins as a tree has them with the cheaper side built; `None` if they are none of this graph's.
     pub(super) fn with_sides(&self, tree: &Tree) -> Option<Joined> {
         let (build, probe) = match tree {
             Tree::Relation(relation) => return Some(self.relation(*relation)),
             Tree::Join(build, probe) => (self.with_sides(build)?, self.with_sides(probe)?),
         };
-        let is_inner = self.attached(&build).is_none() && self.attached(&probe).is_none();
-        match is_inner && self.build_bytes(&probe) * SIDES_GAIN_MIN < self.build_bytes(&build) {
+        if self.attached(&build).is_some() || self.attached(&probe).is_some() {
+            return self.join_either(&build, &probe);
+        }
+        match self.build_bytes(&probe) * SIDES_GAIN_MIN < self.build_bytes(&build) {
             true => self.join(&probe, &build),
             false => self.join(&build, &probe),
         }
@@ -171,7 +184,8 @@ impl<'a> Costs<'a> {
             Tree::Relation(_) => KEPT_BUILD_RATIO,
             Tree::Join(..) => KEPT_JOIN_BUILD_RATIO,
         };
-        match kept.rows * ratio < attached.rows {
+        let Tree::Relation(relation) = *attached.tree else { return None };
+        match kept.rows * ratio < self.spared_rows[relation] {
             true => self.join(kept, attached),
             false => self.join(attached, kept),
         }
@@ -380,6 +394,13 @@ impl Search<'_> {
         }
         Some(())
     }
+}
+
+/// Whether a relation is attached by a key that rows below it are grouped by.
+fn groups_by_key(relation: &Relation) -> bool {
+    let Some(attached) = &relation.attached else { return false };
+    let mut columns = attached.keys.iter().filter_map(|(_, key)| column_of(key));
+    columns.any(|column| reaches_groups(&relation.plan, column - relation.first))
 }
 
 /// Relations before a number.

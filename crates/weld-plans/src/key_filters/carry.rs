@@ -130,6 +130,12 @@ pub(super) fn carried(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Vec<Carri
         .collect()
 }
 
+/// Whether a filter by a column of `plan` drops rows before they are grouped, or put into window partitions.
+pub(crate) fn reaches_groups(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
+    let reaches = |to: &Carried| to.in_groups || reaches_groups(plan.children()[to.child], to.column);
+    carried(plan, column).iter().any(reaches)
+}
+
 fn passes_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<RepartitionExec>()
         || plan.is::<CoalescePartitionsExec>()

@@ -48,7 +48,7 @@ pub use self::join::with_key_sets;
 pub use self::keys::{JoinKeys, KeySets, key_set};
 pub use self::source::{between, within};
 
-pub(crate) use self::carry::{Path, column_of};
+pub(crate) use self::carry::{Path, column_of, reaches_groups};
 use self::carry::{Saves, carried};
 pub(crate) use self::filter::PASSED_MAX;
 use self::source::SourceFilter;
