@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
-use datafusion::parquet::basic::Type;
+use datafusion::parquet::basic::{Encoding, Type};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use datafusion::physical_expr::expressions::Column;
 
@@ -34,6 +34,9 @@ const COMPRESSION_MAX: f64 = 4.0;
 
 /// Where so large a part of a row group's values are distinct, all of the table's are.
 const UNIQUE_SHARE: f64 = 0.9;
+
+/// Codes of more bits are values, at least in part: their dictionary became too large.
+const BITS_OF_CODE_MAX: f64 = 24.0;
 
 /// What was found of files, by where they are, their size and their time.
 #[derive(Debug, Default)]
@@ -89,9 +92,20 @@ fn in_chunk(chunk: &ColumnChunkMetaData) -> Option<f64> {
     }
     let dictionary = (stored * (size / compressed).clamp(1.0, COMPRESSION_MAX)).min(size);
     let bits_of_code = 8.0 * (size - dictionary) / values;
-    let by_codes = bits_of_code.min(52.0).exp2();
+    if bits_of_code > BITS_OF_CODE_MAX || has_plain_pages(chunk) {
+        // All that did not fit may be repetitions, or one of a kind.
+        let entries = (8.0 * dictionary / bits_of_code).clamp(1.0, values);
+        return Some((entries * values).sqrt());
+    }
+    let by_codes = bits_of_code.exp2();
     let entries = by_codes.max(dictionary / ENTRY_BYTES).min(dictionary / ENTRY_BYTES_MIN).max(1.0);
     Some(if entries >= UNIQUE_SHARE * values { f64::INFINITY } else { entries })
+}
+
+/// Whether some pages are known to have values instead of codes: writers go on so when a dictionary has become too large.
+fn has_plain_pages(chunk: &ColumnChunkMetaData) -> bool {
+    let is_code = |encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+    chunk.page_encoding_stats_mask().is_some_and(|pages| pages.encodings().any(|encoding| !is_code(encoding)))
 }
 
 #[cfg(test)]
@@ -146,5 +160,16 @@ mod tests {
         assert!(found(|_| None, WriterProperties::default()).is_none_or(|found| found < FEW));
         let plain = WriterProperties::builder().set_dictionary_enabled(false).build();
         assert_eq!(found(|row| Some(format!("{}", row % 5)), plain), None);
+    }
+
+    #[test]
+    fn of_a_dictionary_that_became_too_large_little_is_known() {
+        // Half of the rows have one of two texts, the others one of their own.
+        let texts = |row| Some(if row % 2 == 0 { format!("often {}", row % 4) } else { format!("once, in row {row}") });
+        for compression in [Compression::SNAPPY, Compression::UNCOMPRESSED] {
+            let properties = WriterProperties::builder().set_dictionary_page_size_limit(10_000);
+            let found = found(texts, properties.set_compression(compression).build()).expect("a dictionary");
+            assert!(found > 1000.0 && found < 0.5 * ROWS as f64, "{found}");
+        }
     }
 }

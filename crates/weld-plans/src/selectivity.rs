@@ -19,6 +19,10 @@ use crate::estimate::{ColumnEstimate, Estimate, position};
 const UNKNOWN: f64 = 0.2;
 /// Of an equality with one value of a column whose values are not counted.
 const EQUAL: f64 = 0.1;
+/// Of an equality with one text at least, unless each row has a text of its own: those that are asked for are frequent ones.
+const EQUAL_TEXT_MIN: f64 = 0.01;
+/// A column with so many values a row has one of its own in each.
+const UNIQUE_SHARE: f64 = 0.9;
 /// Of an inequality between two columns, or with a value that has no known place in the column's range.
 const LESS: f64 = 1.0 / 3.0;
 /// Of LIKE.
@@ -154,7 +158,10 @@ fn equal(column: &ColumnEstimate) -> f64 {
     if column.distinct.is_none() && column.table_range.is_none() {
         return EQUAL;
     }
-    1.0 / column.distinct_among(column.table_rows)
+    let distinct = column.distinct_among(column.table_rows);
+    // Other values than texts have ranges.
+    let is_spread = column.table_range.is_some() || distinct >= UNIQUE_SHARE * column.table_rows;
+    if is_spread { 1.0 / distinct } else { (1.0 / distinct).max(EQUAL_TEXT_MIN) }
 }
 
 /// The share of the column's values below a value.
