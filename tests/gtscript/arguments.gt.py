@@ -117,3 +117,29 @@ def f(a: Field[float64], b: Field[float64]):
 def f(a: Field[float64], b: Field[float64]):
     with computation(PARALLEL), interval(...):
         b = a
+---
+# call: {"a": [[[0]]]}
+# note: defaults are values of their types
+# domain: [1, 1, 1]
+# expect: {"a": {"data": [[[-2147483643.75]]]}}
+@gtscript.stencil
+def f(a: Field[float64], n: int32 = -2147483648, m: int64 = 2 * 2.0, w: float64 = 1 / 4, b: bool = True):
+    with computation(PARALLEL), interval(...):
+        a = w if not b else w + n + m
+---
+# call: {"a": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: the default value of `n` is int64, found 2.5
+# at: 2.5
+@gtscript.stencil
+def f(a: Field[float64], n: int64 = 2.5):
+    with computation(PARALLEL), interval(...):
+        a = n
+---
+# call: {"a": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: the default value of `n` is int32, found 3000000000
+@gtscript.stencil
+def f(a: Field[float64], n: int32 = 3000000000):
+    with computation(PARALLEL), interval(...):
+        a = n

@@ -59,3 +59,18 @@ def solve(a: Field[K, float64], b: Field[K, float64], c: Field[K, float64], d: F
 def f(a: Field[float64], b: Field[float64]):
     with computation(PARALLEL), interval(...):
         b = a[1, 0, 0]
+---
+# call: {"a": [[[1]]]}
+# note: imports of the language and of NumPy's dtypes
+# domain: [1, 1, 1]
+# expect: {"a": {"data": [[[2.0]]]}}
+from __future__ import annotations
+
+import numpy as np
+from gt4py.cartesian.gtscript import PARALLEL, Field, computation, interval
+
+@gtscript.stencil
+def f(a: Field[np.float64]):
+    from __gtscript__ import PARALLEL
+    with computation(PARALLEL), interval(...):
+        a += 1

@@ -217,3 +217,137 @@ def f(b: Field[float64]):
 def f(b: Field[float64]):
     with computation(PARALLEL), interval(...):
         b = sqrt(b, 2)
+---
+# call: {"a": [[[1, 2]], [[4, 8]]], "b": [[[0, 0]]]}
+# note: a function imports externals itself: constants, offsets, functions, under other names
+# domain: [1, 1, 2]
+# expect: {"b": {"data": [[[144.0, 576.0]]]}}
+@gtscript.function
+def square(x):
+    return x * x
+
+@gtscript.function
+def scaled(x):
+    from __externals__ import FACTOR as F, op, right
+    return op(x[right, 0, 0] * F)
+
+@gtscript.stencil(externals={"FACTOR": 3, "op": square, "right": 1})
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = scaled(a)
+---
+# call: {"b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: unknown name `FACTOR`
+# line: 8
+@gtscript.function
+def g(x):
+    from __externals__ import FACTOR
+    return x * FACTOR
+@gtscript.stencil(externals={"FACTOR": 3})
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b) + FACTOR
+---
+# call: {"b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: `nope` is no external of the stencil
+# at: nope
+@gtscript.function
+def g(x):
+    from __externals__ import nope
+    return x
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b)
+---
+# call: {"b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: unsupported: from math import
+# line: 3
+@gtscript.function
+def g(x):
+    from math import pi
+    return x
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b)
+---
+# call: {"b": [[[0]]]}
+# note: through an external
+# domain: [1, 1, 1]
+# error: type: `g` is recursive; functions cannot call themselves
+# at: op(x)
+@gtscript.function
+def g(x):
+    from __externals__ import op
+    return op(x) + 1
+@gtscript.stencil(externals={"op": g})
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b)
+---
+# call: {"b": [[[0]]]}
+# note: a parameter hides a function
+# domain: [1, 1, 1]
+# error: type: `g` is no function
+# line: 6
+@gtscript.function
+def g(x):
+    return x
+@gtscript.function
+def h(g):
+    return g(g)
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = h(b)
+---
+# call: {"b": [[[0]]]}
+# note: a parameter hides an external
+# domain: [1, 1, 1]
+# error: type: an offset must be a constant integer
+# line: 3
+@gtscript.function
+def g(x, n):
+    return x[n, 0, 0]
+@gtscript.stencil(externals={"n": 0})
+def f(b: Field[float64]):
+    from __externals__ import n
+    with computation(PARALLEL), interval(...):
+        b = g(b, 1)
+---
+# call: {"b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: the parameter `x` is declared twice
+@gtscript.function
+def g(x, x):
+    return x
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b, 1)
+---
+# call: {"b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: `**rest` is not supported: `g` has a fixed number of parameters
+@gtscript.function
+def g(x, **rest):
+    return x
+@gtscript.stencil
+def f(b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(b)
+---
+# call: {"a": [[[0]]], "b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: type: the sum of the offsets is too large
+@gtscript.function
+def g(x):
+    return x[1000000000, 0, 0]
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        b = g(g(a))

@@ -266,3 +266,13 @@ def f(a: Field[float64]):
 def f(a: Field[float64]):
     with computation(FORWARD), interval(...):
     a = 1
+---
+# call: {"a": [[[1]]]}
+# domain: [1, 1, 1]
+# error: type: unsupported: import math
+# line: 3
+@gtscript.stencil
+def f(a: Field[float64]):
+    import math
+    with computation(FORWARD), interval(...):
+        a = 1

@@ -203,3 +203,24 @@ def f(a: Field[int32], d: Field[int32], b: Field[int32], c: Field[int32]):
     with computation(PARALLEL), interval(...):
         b = a // d
         c = a // -1
+---
+# call: {"a": [[[1]]]}
+# note: in the condition of a loop, too
+# domain: [1, 1, 1]
+# error: type: the constant 9223372036854775808 does not fit into int64
+@gtscript.stencil
+def f(a: Field[int64]):
+    with computation(PARALLEL), interval(...):
+        while a < 9223372036854775808:
+            a += 1
+---
+# call: {"a": [[["inf"]]], "b": [[[0]]], "c": [[[0]]], "d": [[[0]]]}
+# note: floats beyond integers are the nearest integer, constants as well
+# domain: [1, 1, 1]
+# expect: {"b": {"data": [[[2147483647]]]}, "c": {"data": [[[2147483647]]]}, "d": {"data": [[[-9223372036854775808]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[int32], c: Field[int32], d: Field[int64]):
+    with computation(PARALLEL), interval(...):
+        b = a
+        c = 3e9
+        d = int(-1e30)

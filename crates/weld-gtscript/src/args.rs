@@ -258,11 +258,11 @@ fn same_type(given: &str, wanted: &str) -> bool {
 /// A constant in a type.
 pub(crate) fn literal(dtype: Dtype, value: Const) -> weld_core::ir::Literal {
     use weld_core::ir::Literal;
-    let int = || value.as_int().unwrap_or_else(|| value.as_float() as i128);
     match dtype {
         Dtype::Bool => Literal::Bool(value.is_true()),
-        Dtype::Int32 => Literal::I32(int() as i32),
-        Dtype::Int64 => Literal::I64(int() as i64),
+        // Integers were checked; floats are converted as those of fields, to the nearest that fits.
+        Dtype::Int32 => Literal::I32(value.as_int().map_or(value.as_float() as i32, |int| int as i32)),
+        Dtype::Int64 => Literal::I64(value.as_int().map_or(value.as_float() as i64, |int| int as i64)),
         Dtype::Float32 => Literal::F32(value.as_float() as f32),
         Dtype::Float64 => Literal::F64(value.as_float()),
     }

@@ -9,14 +9,26 @@ use weld_pysyntax::{self as py, CompareOp, ExprKind, StmtKind, UnaryOp};
 
 use crate::dtype::Dtype;
 use crate::fold;
+use crate::module::recursive;
 use crate::resolve::{Resolver, Symbol};
 use crate::tree::{Builtin, Const, Node, NodeKind, Offset, Op, Ref};
+
+/// Offsets are smaller, so that sums of them fit.
+const OFFSET_MAX: i32 = 1 << 30;
 
 /// What was told already.
 pub(crate) struct Told;
 
-/// The names of a function that is being inlined.
-type Locals = HashMap<String, Ref>;
+/// What a name of a function that is being inlined stands for.
+#[derive(Clone)]
+pub(crate) enum Local<'a> {
+    Value(Ref),
+    /// Imported from the externals.
+    Const(Const),
+    Function(&'a py::Function),
+}
+
+type Locals<'a> = HashMap<String, Local<'a>>;
 
 impl<'a> Resolver<'a> {
     pub(crate) fn node(&mut self, span: Span, kind: NodeKind) -> Result<Ref, Told> {
@@ -54,11 +66,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn expr_in(&mut self, expr: &py::Expr, locals: Option<&Locals>) -> Result<Ref, Told> {
+    fn expr_in(&mut self, expr: &py::Expr, locals: Option<&Locals<'a>>) -> Result<Ref, Told> {
         deep(|| self.expr_here(expr, locals))
     }
 
-    fn expr_here(&mut self, expr: &py::Expr, locals: Option<&Locals>) -> Result<Ref, Told> {
+    fn expr_here(&mut self, expr: &py::Expr, locals: Option<&Locals<'a>>) -> Result<Ref, Told> {
         let span = expr.span;
         match &expr.kind {
             ExprKind::Int(value) => self.constant(span, Const::Int(i128::from(*value))),
@@ -71,7 +83,7 @@ impl<'a> Resolver<'a> {
             ExprKind::Name(name) => self.name(span, name, None, locals),
             ExprKind::Index(of, index) => match of.as_name() {
                 Some(name) => {
-                    let offsets = self.offsets(index)?;
+                    let offsets = self.offsets(index, locals)?;
                     self.name(span, name, Some(&offsets), locals)
                 }
                 None => self.refuse(span, format!("only fields have offsets, found {}", of.described())),
@@ -116,10 +128,18 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn name(&mut self, span: Span, name: &str, offsets: Option<&[i32]>, locals: Option<&Locals>) -> Result<Ref, Told> {
+    fn name(
+        &mut self,
+        span: Span,
+        name: &str,
+        offsets: Option<&[i32]>,
+        locals: Option<&Locals<'a>>,
+    ) -> Result<Ref, Told> {
         if let Some(locals) = locals {
             match locals.get(name).cloned() {
-                Some(value) => return self.local(span, name, value, offsets),
+                Some(Local::Value(value)) => return self.local(span, name, value, offsets),
+                Some(Local::Const(value)) => return self.external(span, name, value, offsets),
+                Some(Local::Function(_)) => return self.uncalled(span, name),
                 None if matches!(self.names.get(name), Some(Symbol::Field(_) | Symbol::Scalar(_))) => {
                     let message = format!("unknown name `{name}`; a function sees its parameters and externals only");
                     return self.refuse(span, message);
@@ -142,14 +162,22 @@ impl<'a> Resolver<'a> {
             }
             Some(Symbol::Const(value)) => {
                 let value = *value;
-                match offsets {
-                    None => self.constant(span, value),
-                    Some(_) => self.refuse(span, format!("`{name}` is an external, which has no offsets")),
-                }
+                self.external(span, name, value, offsets)
             }
-            Some(Symbol::Function(_)) => self.refuse(span, format!("`{name}` is a function; it has to be called")),
+            Some(Symbol::Function(_)) => self.uncalled(span, name),
             None => self.unknown(span, name),
         }
+    }
+
+    fn external(&mut self, span: Span, name: &str, value: Const, offsets: Option<&[i32]>) -> Result<Ref, Told> {
+        match offsets {
+            None => self.constant(span, value),
+            Some(_) => self.refuse(span, format!("`{name}` is an external, which has no offsets")),
+        }
+    }
+
+    fn uncalled<T>(&mut self, span: Span, name: &str) -> Result<T, Told> {
+        self.refuse(span, format!("`{name}` is a function; it has to be called"))
     }
 
     fn unknown<T>(&mut self, span: Span, name: &str) -> Result<T, Told> {
@@ -165,7 +193,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The constant offsets between brackets.
-    fn offsets(&mut self, index: &py::Expr) -> Result<Vec<i32>, Told> {
+    fn offsets(&mut self, index: &py::Expr, locals: Option<&Locals<'a>>) -> Result<Vec<i32>, Told> {
         let parts = match &index.kind {
             ExprKind::Tuple(parts) => &parts[..],
             _ => std::slice::from_ref(index),
@@ -175,8 +203,8 @@ impl<'a> Resolver<'a> {
             if let ExprKind::Slice { .. } = part.kind {
                 return self.refuse(part.span, "an offset must be a constant integer, found a slice");
             }
-            let offset = match self.const_offset(part) {
-                Some(Const::Int(offset)) => i32::try_from(offset).ok().filter(|offset| offset.abs() < 1 << 30),
+            let offset = match self.const_offset(part, locals) {
+                Some(Const::Int(offset)) => i32::try_from(offset).ok().filter(|offset| offset.abs() < OFFSET_MAX),
                 Some(other) => {
                     return self.refuse(part.span, format!("an offset must be a constant integer, found {other}"));
                 }
@@ -191,19 +219,19 @@ impl<'a> Resolver<'a> {
     }
 
     /// Numbers and externals, and arithmetic of them.
-    fn const_offset(&mut self, expr: &py::Expr) -> Option<Const> {
+    fn const_offset(&self, expr: &py::Expr, locals: Option<&Locals<'a>>) -> Option<Const> {
         match &expr.kind {
             ExprKind::Int(value) => Some(Const::Int(i128::from(*value))),
             ExprKind::Float(value) => Some(Const::Float(*value)),
             ExprKind::Bool(value) => Some(Const::Bool(*value)),
-            ExprKind::Name(name) => match self.names.get(&**name) {
-                Some(Symbol::Const(value)) => Some(*value),
+            ExprKind::Name(name) => match (locals.and_then(|locals| locals.get(&**name)), self.names.get(&**name)) {
+                (Some(Local::Const(value)), _) | (None, Some(Symbol::Const(value))) => Some(*value),
                 _ => None,
             },
-            ExprKind::Unary(UnaryOp::Neg, value) => self.const_offset(value).map(fold::negate),
-            ExprKind::Unary(UnaryOp::Pos, value) => self.const_offset(value),
+            ExprKind::Unary(UnaryOp::Neg, value) => self.const_offset(value, locals).map(fold::negate),
+            ExprKind::Unary(UnaryOp::Pos, value) => self.const_offset(value, locals),
             ExprKind::Binary(op, a, b) => {
-                let (a, b) = (self.const_offset(a)?, self.const_offset(b)?);
+                let (a, b) = (self.const_offset(a, locals)?, self.const_offset(b, locals)?);
                 fold::binary(arithmetic(*op)?, a, b).ok()
             }
             _ => None,
@@ -267,6 +295,9 @@ impl<'a> Resolver<'a> {
                 let has = if self.fields[*field].external { self.fields[*field].axes } else { [true; 3] };
                 let mut sum = *offset;
                 (0..3).filter(|axis| has[*axis]).for_each(|axis| sum[axis] = sum[axis].saturating_add(by[axis]));
+                if sum.iter().any(|offset| offset.abs() >= OFFSET_MAX) {
+                    return self.refuse(node.span, "the sum of the offsets is too large");
+                }
                 NodeKind::Access { field: *field, offset: sum }
             }
             NodeKind::Neg(a) => NodeKind::Neg(shift(a)?),
@@ -324,7 +355,7 @@ impl<'a> Resolver<'a> {
         span: Span,
         first: &py::Expr,
         rest: &[(CompareOp, py::Expr)],
-        locals: Option<&Locals>,
+        locals: Option<&Locals<'a>>,
     ) -> Result<Ref, Told> {
         let mut left = self.expr_in(first, locals)?;
         let mut parts = Vec::with_capacity(rest.len());
@@ -362,7 +393,7 @@ impl<'a> Resolver<'a> {
         callee: &py::Expr,
         args: &[py::Expr],
         keywords: &[py::Keyword],
-        locals: Option<&Locals>,
+        locals: Option<&Locals<'a>>,
     ) -> Result<Ref, Told> {
         let name = match callee.as_path().as_deref() {
             Some(["gtscript", name] | [name]) => (*name).to_owned(),
@@ -377,13 +408,13 @@ impl<'a> Resolver<'a> {
             })
             .collect();
         let given = given.into_iter().collect::<Result<Vec<_>, Told>>()?;
-        if let Some(Symbol::Function(def)) = self.names.get(&name) {
-            let def = *def;
-            return self.inline(span, def, given, keywords, locals);
-        }
-        let is_known = self.names.contains_key(&name) || locals.is_some_and(|locals| locals.contains_key(&name));
-        if is_known {
-            return self.refuse(callee.span, format!("`{name}` is no function"));
+        match (locals.and_then(|locals| locals.get(&name)), self.names.get(&name)) {
+            (Some(Local::Function(def)), _) | (None, Some(Symbol::Function(def))) => {
+                let def = *def;
+                return self.inline(span, def, given, keywords, locals);
+            }
+            (None, None) => {}
+            _ => return self.refuse(callee.span, format!("`{name}` is no function")),
         }
         if let Some(keyword) = keywords.first() {
             return self.refuse(keyword.value.span, format!("`{name}` takes no arguments by name"));
@@ -468,7 +499,7 @@ impl<'a> Resolver<'a> {
         def: &'a py::Function,
         args: Vec<Ref>,
         keywords: &[py::Keyword],
-        outer: Option<&Locals>,
+        outer: Option<&Locals<'a>>,
     ) -> Result<Ref, Told> {
         self.instances += 1;
         if self.instances > self.limits.instances.max(100_000) {
@@ -481,7 +512,7 @@ impl<'a> Resolver<'a> {
             return self.refuse(span, format!("`{name}` takes {} arguments, found {}", params.len(), args.len()));
         }
         for (param, arg) in params.iter().zip(args) {
-            locals.insert(param.name.name.to_string(), arg);
+            locals.insert(param.name.name.to_string(), Local::Value(arg));
         }
         for keyword in keywords {
             let Some(key) = &keyword.name else {
@@ -491,7 +522,7 @@ impl<'a> Resolver<'a> {
                 return self.refuse(key.span, format!("`{name}` has no parameter `{}`", key.name));
             }
             let value = self.expr_in(&keyword.value, outer)?;
-            if locals.insert(key.name.to_string(), value).is_some() {
+            if locals.insert(key.name.to_string(), Local::Value(value)).is_some() {
                 return self.refuse(key.span, format!("`{}` is given twice", key.name));
             }
         }
@@ -503,7 +534,7 @@ impl<'a> Resolver<'a> {
                 Some(default) => {
                     let value = self.const_expr(default, "a default value")?;
                     let value = self.constant(default.span, value)?;
-                    locals.insert(param.name.name.to_string(), value);
+                    locals.insert(param.name.name.to_string(), Local::Value(value));
                 }
                 None => {
                     let message = format!("`{name}` needs an argument for `{}`", param.name.name);
@@ -511,11 +542,17 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        let value = deep(|| self.function_body(def, &mut locals))?;
-        Ok(value)
+        // Through an external it may be itself that it calls.
+        if self.inlining.contains(&def.name.span) {
+            return self.refuse(span, recursive(name));
+        }
+        self.inlining.push(def.name.span);
+        let value = deep(|| self.function_body(def, &mut locals));
+        self.inlining.pop();
+        value
     }
 
-    fn function_body(&mut self, def: &'a py::Function, locals: &mut Locals) -> Result<Ref, Told> {
+    fn function_body(&mut self, def: &'a py::Function, locals: &mut Locals<'a>) -> Result<Ref, Told> {
         let Some((last, rest)) = def.body.split_last() else {
             return self.refuse(def.name.span, "a function has no body");
         };
@@ -528,9 +565,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn function_stmt(&mut self, stmt: &'a py::Stmt, locals: &mut Locals) -> Result<(), Told> {
+    fn function_stmt(&mut self, stmt: &'a py::Stmt, locals: &mut Locals<'a>) -> Result<(), Told> {
         match &stmt.kind {
-            StmtKind::Pass | StmtKind::ImportFrom { .. } => Ok(()),
+            StmtKind::Pass => Ok(()),
+            StmtKind::ImportFrom { module: Some(module), names, .. } if &*module.name == "__externals__" => {
+                names.iter().try_for_each(|name| self.import_local(name, locals))
+            }
+            StmtKind::Import(_) | StmtKind::ImportFrom { .. } => self.import(stmt),
             StmtKind::Expr(expr) if matches!(expr.kind, ExprKind::Str(_)) => Ok(()),
             StmtKind::Assign { targets, value } => {
                 let value = self.expr_in(value, Some(locals))?;
@@ -557,11 +598,22 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn assign_local(&mut self, targets: &[py::Expr], value: Ref, locals: &mut Locals) -> Result<(), Told> {
+    fn import_local(&mut self, alias: &py::Alias, locals: &mut Locals<'a>) -> Result<(), Told> {
+        let local = match self.imported(alias)? {
+            Symbol::Function(def) => Local::Function(def),
+            Symbol::Const(value) => Local::Const(value),
+            Symbol::Field(_) | Symbol::Scalar(_) => return Ok(()),
+        };
+        let known = alias.alias.as_ref().unwrap_or(&alias.name);
+        locals.insert(known.name.to_string(), local);
+        Ok(())
+    }
+
+    fn assign_local(&mut self, targets: &[py::Expr], value: Ref, locals: &mut Locals<'a>) -> Result<(), Told> {
         match targets {
             [target] => match target.as_name() {
                 Some(name) => {
-                    locals.insert(name.to_owned(), value);
+                    locals.insert(name.to_owned(), Local::Value(value));
                     Ok(())
                 }
                 None => {
@@ -579,7 +631,7 @@ impl<'a> Resolver<'a> {
         span: Span,
         branches: &'a [py::Branch],
         orelse: &'a [py::Stmt],
-        locals: &mut Locals,
+        locals: &mut Locals<'a>,
     ) -> Result<(), Told> {
         let Some((first, rest)) = branches.split_first() else {
             return orelse.iter().try_for_each(|stmt| self.function_stmt(stmt, locals));
@@ -594,12 +646,12 @@ impl<'a> Resolver<'a> {
         names.dedup();
         for name in names {
             match (on_true.get(name), on_false.get(name)) {
-                (Some(a), Some(b)) if Rc::ptr_eq(a, b) => {
-                    locals.insert(name.clone(), a.clone());
-                }
-                (Some(a), Some(b)) => {
+                (Some(Local::Value(a)), Some(Local::Value(b))) if !Rc::ptr_eq(a, b) => {
                     let value = self.select(span, test.clone(), a.clone(), b.clone())?;
-                    locals.insert(name.clone(), value);
+                    locals.insert(name.clone(), Local::Value(value));
+                }
+                (Some(a), Some(_)) => {
+                    locals.insert(name.clone(), a.clone());
                 }
                 // Assigned in one branch only: not to be read after.
                 _ => {

@@ -3,13 +3,13 @@
 use weld_frontend::floored;
 use weld_pysyntax::CompareOp;
 
-use crate::dtype::Ty;
+use crate::dtype::{Dtype, Ty};
 use crate::tree::{Builtin, Const, Op};
 
 impl Const {
     pub fn ty(self) -> Ty {
         match self {
-            Const::Bool(_) => Ty::Is(crate::dtype::Dtype::Bool),
+            Const::Bool(_) => Ty::Is(Dtype::Bool),
             Const::Int(_) => Ty::WeakInt,
             Const::Float(_) => Ty::WeakFloat,
         }
@@ -29,6 +29,19 @@ impl Const {
             Const::Bool(value) => Some(i128::from(value)),
             Const::Int(value) => Some(value),
             Const::Float(_) => None,
+        }
+    }
+
+    /// Whether a scalar of a type can have the value: one of integers only a whole number that it holds.
+    pub fn fits(self, dtype: Dtype) -> bool {
+        let whole = match self {
+            Const::Float(value) => (value.fract() == 0.0).then_some(value as i128),
+            other => other.as_int(),
+        };
+        match dtype {
+            Dtype::Bool | Dtype::Float32 | Dtype::Float64 => true,
+            Dtype::Int32 => whole.is_some_and(|value| i32::try_from(value).is_ok()),
+            Dtype::Int64 => whole.is_some_and(|value| i64::try_from(value).is_ok()),
         }
     }
 

@@ -252,8 +252,15 @@ fn check_constants(stencil: &Stencil) -> Vec<Diagnostic> {
     let types = Types::new(stencil);
     let mut errors = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for (target, value) in types.each_assigned() {
-        check_int(&types, value, stencil.dtype(target), &mut errors);
+    let assigned = types.each_assigned().into_iter().map(|(target, value)| (stencil.dtype(target), value));
+    let mut values: Vec<(Dtype, &Ref)> = assigned.collect();
+    stencil.each_stmt(&mut |_, stmt| {
+        if let StmtKind::While { cond, .. } = &stmt.kind {
+            values.push((Dtype::Bool, cond));
+        }
+    });
+    for (dtype, value) in values {
+        check_int(&types, value, dtype, &mut errors);
         let mut open = vec![value];
         while let Some(node) = open.pop() {
             if !seen.insert(Rc::as_ptr(node)) {

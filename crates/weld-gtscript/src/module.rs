@@ -35,14 +35,9 @@ pub(crate) fn read(module: &py::Module) -> Result<Module<'_>, Vec<Diagnostic>> {
             },
             // A text of documentation.
             StmtKind::Expr(expr) if matches!(expr.kind, ExprKind::Str(_)) => {}
-            StmtKind::ImportFrom { module: Some(module), .. } if is_gtscript(&module.name) => {}
-            StmtKind::Import(names) if names.iter().all(|name| is_gtscript(&name.name.name)) => {}
+            StmtKind::Import(_) | StmtKind::ImportFrom { .. } if foreign_import(&stmt.kind).is_none() => {}
             other => {
-                let text = match other {
-                    StmtKind::Import(names) => format!("import {}", names[0].name.name),
-                    StmtKind::ImportFrom { module: Some(module), .. } => format!("from {} import", module.name),
-                    other => other.described().to_owned(),
-                };
+                let text = foreign_import(other).unwrap_or_else(|| other.described().to_owned());
                 let message = format!("unsupported: {text}; a module holds definitions of stencils and functions");
                 errors.push(Diagnostic::ty(stmt.span, message));
             }
@@ -52,8 +47,21 @@ pub(crate) fn read(module: &py::Module) -> Result<Module<'_>, Vec<Diagnostic>> {
     if errors.is_empty() { Ok(Module { defs }) } else { Err(errors) }
 }
 
-fn is_gtscript(module: &str) -> bool {
-    matches!(module.split('.').next(), Some("gt4py" | "gtscript" | "__gtscript__"))
+/// The text of an import of what is not known here. Those of the language itself and of NumPy, for its dtypes, are read over.
+pub(crate) fn foreign_import(stmt: &StmtKind) -> Option<String> {
+    let is_known = |module: &str| {
+        matches!(module.split('.').next(), Some("gt4py" | "gtscript" | "__gtscript__" | "__future__" | "numpy"))
+    };
+    match stmt {
+        StmtKind::Import(names) => {
+            let foreign = names.iter().find(|name| !is_known(&name.name.name))?;
+            Some(format!("import {}", foreign.name.name))
+        }
+        StmtKind::ImportFrom { module: Some(module), .. } if is_known(&module.name) => None,
+        StmtKind::ImportFrom { module: Some(module), .. } => Some(format!("from {} import", module.name)),
+        StmtKind::ImportFrom { module: None, .. } => Some("from . import".to_owned()),
+        _ => None,
+    }
 }
 
 /// What the decorator says: the options of a stencil, or `None` for a function.
@@ -101,6 +109,10 @@ fn kind(def: &py::Function) -> Result<Option<&[py::Keyword]>, Diagnostic> {
     Ok(Some(options))
 }
 
+pub(crate) fn recursive(name: &str) -> String {
+    format!("`{name}` is recursive; functions cannot call themselves")
+}
+
 /// The errors of functions that call themselves, directly or through others.
 fn recursion(defs: &[Def<'_>]) -> Vec<Diagnostic> {
     let functions: HashMap<&str, usize> = defs
@@ -139,8 +151,7 @@ fn recursion(defs: &[Def<'_>]) -> Vec<Diagnostic> {
                 }
                 1 => {
                     let name = &defs[callee].def.name.name;
-                    errors
-                        .push(Diagnostic::ty(span, format!("`{name}` is recursive; functions cannot call themselves")));
+                    errors.push(Diagnostic::ty(span, recursive(name)));
                 }
                 _ => {}
             }

@@ -9,7 +9,7 @@ use weld_pysyntax::{self as py, ExprKind, StmtKind as PyStmt};
 use crate::dtype::Dtype;
 use crate::expr::{Told, arithmetic};
 use crate::interval;
-use crate::module::{Def, Module};
+use crate::module::{self, Def, Module};
 use crate::tree::{
     Block, Bound, Const, Extent, Field, FieldId, Interval, Node, NodeKind, Param, ParamKind, Policy, Ref, Stencil,
     Stmt, StmtKind,
@@ -41,6 +41,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) library: &'a Library,
     pub(crate) nodes: usize,
     pub(crate) instances: usize,
+    /// The functions that are being inlined, by the places of their names.
+    pub(crate) inlining: Vec<Span>,
     params: Vec<Param>,
     functions: HashMap<&'a str, &'a py::Function>,
     blocks: Vec<Block>,
@@ -64,6 +66,7 @@ pub(crate) fn resolve<'a>(request: &Request<'a>, module: &Module<'a>) -> Result<
         library: request.library,
         nodes: 0,
         instances: 0,
+        inlining: Vec::new(),
         params: Vec::new(),
         functions: functions.collect(),
         blocks: Vec::new(),
@@ -138,16 +141,27 @@ impl<'a> Resolver<'a> {
     /// What holds of every function, called or not.
     fn check_function(&mut self, def: &py::Function) {
         let name = &def.name.name;
-        if let Some(rest) = def.params.rest.as_ref().or(def.params.keywords.as_ref()) {
-            self.error(
-                rest.span,
-                format!("`*{}` is not supported: `{name}` has a fixed number of parameters", rest.name),
-            );
+        self.no_rest(&def.params, &format!("`{name}`"));
+        for (i, param) in def.params.params.iter().enumerate() {
+            if def.params.params[..i].iter().any(|other| other.name.name == param.name.name) {
+                self.error(param.name.span, format!("the parameter `{}` is declared twice", param.name.name));
+            }
         }
         match def.body.last().map(|last| (&last.kind, last.span)) {
             Some((PyStmt::Return(Some(_)), _)) => {}
             Some((_, span)) => self.error(span, format!("`{name}` must end in `return` with a value")),
             None => {}
+        }
+    }
+
+    /// Refuses `*rest` and `**rest`.
+    fn no_rest(&mut self, params: &py::Params, what: &str) {
+        for (stars, rest) in [("*", &params.rest), ("**", &params.keywords)] {
+            if let Some(rest) = rest {
+                let message =
+                    format!("`{stars}{}` is not supported: {what} has a fixed number of parameters", rest.name);
+                self.error(rest.span, message);
+            }
         }
     }
 
@@ -179,18 +193,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn read_params(&mut self, params: &py::Params) {
-        if let Some(rest) = &params.rest {
-            self.error(
-                rest.span,
-                format!("`*{}` is not supported: a stencil has a fixed number of parameters", rest.name),
-            );
-        }
-        if let Some(rest) = &params.keywords {
-            self.error(
-                rest.span,
-                format!("`**{}` is not supported: a stencil has a fixed number of parameters", rest.name),
-            );
-        }
+        self.no_rest(params, "a stencil");
         for param in &params.params {
             let (name, span) = (param.name.name.to_string(), param.name.span);
             if self.params.iter().any(|other| other.name == name) {
@@ -224,7 +227,7 @@ impl<'a> Resolver<'a> {
             }
             let dtype = self.dtype(annotation)?;
             let default = match &param.default {
-                Some(default) => Some(self.const_expr(default, &format!("the default value of `{name}`"))?),
+                Some(default) => Some(self.default_value(name, dtype, default)?),
                 None => None,
             };
             return Ok(ParamKind::Scalar { dtype, default });
@@ -247,6 +250,16 @@ impl<'a> Resolver<'a> {
             mask: false,
         });
         Ok(ParamKind::Field(self.fields.len() - 1))
+    }
+
+    fn default_value(&mut self, name: &str, dtype: Dtype, default: &py::Expr) -> Result<Const, Told> {
+        let what = format!("the default value of `{name}`");
+        let value = self.const_expr(default, &what)?;
+        if !value.fits(dtype) {
+            self.error(default.span, format!("{what} is {}, found {value}", dtype.name()));
+            return Err(Told);
+        }
+        Ok(value)
     }
 
     /// What stands between the brackets of `Field[..]`.
@@ -307,9 +320,13 @@ impl<'a> Resolver<'a> {
             match &stmt.kind {
                 PyStmt::Expr(expr) if matches!(expr.kind, ExprKind::Str(_)) => {}
                 PyStmt::ImportFrom { module: Some(module), names, .. } if &*module.name == "__externals__" => {
-                    names.iter().for_each(|name| self.import(name));
+                    names.iter().for_each(|name| {
+                        let _ = self.import_external(name);
+                    });
                 }
-                PyStmt::ImportFrom { module: Some(module), .. } if &*module.name == "__gtscript__" => {}
+                PyStmt::Import(_) | PyStmt::ImportFrom { .. } => {
+                    let _ = self.import(stmt);
+                }
                 PyStmt::With { items, body } => {
                     computations += 1;
                     let _ = self.computation(stmt.span, computations, items, body);
@@ -329,20 +346,37 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn import(&mut self, alias: &py::Alias) {
-        let name = &*alias.name.name;
-        let symbol = match self.externals.get(name) {
-            Some(External::Const(value)) => Symbol::Const(*value),
-            Some(External::Function(function)) => Symbol::Function(self.functions[function.as_str()]),
-            None => return self.error(alias.name.span, format!("`{name}` is no external of the stencil")),
-        };
-        let known = alias.alias.as_ref().unwrap_or(&alias.name);
-        match self.names.get(&*known.name) {
-            Some(Symbol::Field(_) | Symbol::Scalar(_)) => {
-                self.error(known.span, format!("`{}` is a parameter already", known.name));
+    /// Imports of the language itself say nothing; others are refused.
+    pub(crate) fn import(&mut self, stmt: &py::Stmt) -> Result<(), Told> {
+        match module::foreign_import(&stmt.kind) {
+            Some(text) => {
+                self.error(stmt.span, format!("unsupported: {text}"));
+                Err(Told)
             }
-            _ => {
-                self.names.insert(known.name.to_string(), symbol);
+            None => Ok(()),
+        }
+    }
+
+    fn import_external(&mut self, alias: &py::Alias) -> Result<(), Told> {
+        let symbol = self.imported(alias)?;
+        let known = alias.alias.as_ref().unwrap_or(&alias.name);
+        if let Some(Symbol::Field(_) | Symbol::Scalar(_)) = self.names.get(&*known.name) {
+            self.error(known.span, format!("`{}` is a parameter already", known.name));
+            return Err(Told);
+        }
+        self.names.insert(known.name.to_string(), symbol);
+        Ok(())
+    }
+
+    /// What a name stands for that is imported from the externals.
+    pub(crate) fn imported(&mut self, alias: &py::Alias) -> Result<Symbol<'a>, Told> {
+        let name = &*alias.name.name;
+        match self.externals.get(name) {
+            Some(External::Const(value)) => Ok(Symbol::Const(*value)),
+            Some(External::Function(function)) => Ok(Symbol::Function(self.functions[function.as_str()])),
+            None => {
+                self.error(alias.name.span, format!("`{name}` is no external of the stencil"));
+                Err(Told)
             }
         }
     }
