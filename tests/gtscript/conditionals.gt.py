@@ -183,3 +183,18 @@ def f(a: Field[float64], k: Field[K, float64]):
     with computation(PARALLEL), interval(...):
         if k > 0:
             a = 0
+---
+# call: {"a": [[[1, 2, 3]], [[4, 5, 6]]], "b": [[[0, 0, 0]]], "c": [[[0, 0, 0]]]}
+# note: a loop that is needed on fewer columns than other statements of its block: there is nothing that would end it on the others
+# domain: [1, 1, 3]
+# expect: {"b": {"data": [[[0.0, 4.0, 8.0]]]}, "c": {"data": [[[0.0, 5.0, 6.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(FORWARD), interval(1, None):
+        t = a
+        w = a
+        while w < 4:
+            w += 1
+        b = w + b[0, 0, -1]
+    with computation(PARALLEL), interval(...):
+        c = t[1, 0, 0]

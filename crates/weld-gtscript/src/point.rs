@@ -148,12 +148,42 @@ impl<'s> Lower<'s> {
         value
     }
 
-    /// Passes at this point until the condition fails.
     fn while_loop(&mut self, stmt: &Stmt, cond: &Ref, body: &[Stmt], column: &mut Column, point: &mut Point) {
         let carried: Vec<FieldId> =
             stmt.targets().into_iter().filter(|field| !self.stencil.fields[*field].mask).collect();
+        let done = match stmt.extent == point.extent {
+            true => self.passes(stmt, cond, body, &carried, column, point),
+            // Elsewhere the fields may not be there, and the condition need not end.
+            false => {
+                let inside = self.inside(stmt.extent, &column.at);
+                let done =
+                    self.in_branch(point, |lower, point| lower.passes(stmt, cond, body, &carried, column, point));
+                let otherwise = carried.iter().map(|field| match point.values.get(field) {
+                    Some(value) => value.clone(),
+                    None => build::zero(&self.stencil.dtype(*field).ty()),
+                });
+                let otherwise = build::strct(std::iter::once(build::i64(0)).chain(otherwise));
+                self.flow.keep("looped", build::if_(inside, done, otherwise).at(stmt.span))
+            }
+        };
+        for (position, field) in carried.into_iter().enumerate() {
+            let value = self.flow.bind("after", build::field(done.clone(), 1 + position));
+            point.values.insert(field, value);
+        }
+    }
+
+    /// Passes at this point until the condition fails: their number, and the fields that are carried.
+    fn passes(
+        &mut self,
+        stmt: &Stmt,
+        cond: &Ref,
+        body: &[Stmt],
+        carried: &[FieldId],
+        column: &mut Column,
+        point: &mut Point,
+    ) -> Expr {
         let mut before: Vec<Expr> = Vec::new();
-        for field in &carried {
+        for field in carried {
             before.push(self.old_value(column, point, *field));
         }
         let mask = self.mask(stmt, column, point);
@@ -192,11 +222,7 @@ impl<'s> Lower<'s> {
         let step = Func { params: vec![(sym, ty.clone())], body: Box::new(body) };
         let iterate = ExprKind::Iterate { init: Box::new(init.clone()), step };
         let looped = build::node(iterate, Type::structure([])).at(stmt.span);
-        let done = self.flow.keep("looped", build::if_(first, looped, init).at(stmt.span));
-        for (position, field) in carried.into_iter().enumerate() {
-            let value = self.flow.bind("after", build::field(done.clone(), 1 + position));
-            point.values.insert(field, value);
-        }
+        self.flow.keep("looped", build::if_(first, looped, init).at(stmt.span))
     }
 
     // Expressions.
