@@ -143,3 +143,11 @@ def f(a: Field[float64], n: int64 = 2.5):
 def f(a: Field[float64], n: int32 = 3000000000):
     with computation(PARALLEL), interval(...):
         a = n
+---
+# call: {}
+# domain: [1, 1, 1]
+# error: type: `a`, `w` are missing: expected 2 arguments, found 0
+@gtscript.stencil
+def f(a: Field[float64], w: float64):
+    with computation(PARALLEL), interval(...):
+        a = w

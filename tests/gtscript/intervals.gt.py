@@ -152,3 +152,12 @@ def f(a: Field[K, float64], b: Field[K, float64]):
 def f(b: Field[float64]):
     with computation(FORWARD), interval(1, -1):
         b = 7
+---
+# call: {"a": [1, 2], "n": 1}
+# domain: [1, 1, 2]
+# error: type: `n` is no constant; expected numbers and externals
+# line: 3
+@gtscript.stencil
+def f(a: Field[K, float64], n: int64):
+    with computation(FORWARD), interval(0, n):
+        a = 1

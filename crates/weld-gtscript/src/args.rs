@@ -198,10 +198,8 @@ impl Binder<'_> {
         if !missing.is_empty() {
             let (expected, found) = (self.stencil.params.len(), bound.len());
             let plural = if expected == 1 { "" } else { "s" };
-            self.error(format!(
-                "`{}` is missing: expected {expected} argument{plural}, found {found}",
-                missing.join("`, `")
-            ));
+            let (names, are) = (missing.join("`, `"), if missing.len() == 1 { "is" } else { "are" });
+            self.error(format!("`{names}` {are} missing: expected {expected} argument{plural}, found {found}"));
         }
     }
 }

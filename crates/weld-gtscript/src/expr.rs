@@ -141,7 +141,10 @@ impl<'a> Resolver<'a> {
                 Some(Local::Const(value)) => return self.external(span, name, value, offsets),
                 Some(Local::Function(_)) => return self.uncalled(span, name),
                 None if matches!(self.names.get(name), Some(Symbol::Field(_) | Symbol::Scalar(_))) => {
-                    let message = format!("unknown name `{name}`; a function sees its parameters and externals only");
+                    let message = match self.inlining.is_empty() {
+                        true => format!("`{name}` is no constant; expected numbers and externals"),
+                        false => format!("unknown name `{name}`; a function sees its parameters and externals only"),
+                    };
                     return self.refuse(span, message);
                 }
                 None => {}
