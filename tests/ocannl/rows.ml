@@ -150,9 +150,16 @@ let%cd f x = "c" =: x + x; "d" =: c + c
 let%cd _ = 3
 ---
 (* O36: a configuration is a record with `label` *)
-(* error: parse: expected `label`, found `}` *)
+(* error: parse: a configuration has a field `label`, found none *)
+(* at: {} *)
 let%op layer ~config x = "w" * x
 let%op net x = layer ~config:{} x
+---
+(* and other fields as the program likes *)
+(* call: net {"x": [2], "w_a": {"batch": [], "output": [1], "input": [1], "data": [[3]]}} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [6]} *)
+let%op layer ~config x = "w" * x
+let%op net x = layer ~config:{depth = 3; label = ["a"];} x
 ---
 (* error: parse: expected `[`, found `3` *)
 let%op layer ~config x = "w" * x

@@ -288,6 +288,39 @@ let%op f x = x + x
 (* grads: {"x": {"batch": [], "output": [2], "input": [], "data": [7, 11]}} *)
 let%op f x = x *. let y = x + 1 in y *. 2 + 1
 ---
+(* call: f {"x": [3], "w": [2]} *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [9]} *)
+let%op f x = x + let%op y = "w" *. x in y
+---
+(* call: f {"x": [1, 2]} *)
+(* error: type: their output axes differ: 2 and 3 *)
+let%op f x = let%op _ = x + [1; 2; 3] in x
+---
+(* call: f {"x": [1, 2]} *)
+(* error: parse: `let%cd` is code, found inside of an expression *)
+let%op f x = let%cd y = x =+ 1 in x
+---
+(* exponents that numbers give *)
+(* call: f {"x": [4, 9]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [6, 8]} *)
+let%op half = 0.5
+let%op f x = x **. (1.0 /. 2.0) + x **. half + x **. 0.0 **. 2.0 + 1
+---
+(* `-. 4` is no number *)
+(* error: parse: expected a float behind `-.`, found `4` *)
+(* at: 4 *)
+let%op f () = -.4
+---
+(* error: parse: expected a float behind `-.`, found `4` *)
+let%op f () = [1.5; -.4]
+---
+(* a number says nothing of the kinds of axes *)
+(* call: f {"w": [[1, 2, 3], [4, 5, 6]], "x": [1, 1, 1]} *)
+(* expect: {"batch": [], "output": [2], "input": [], "data": [9, 18]} *)
+let%op f w x = (w + 1) * x
+---
+(* a wildcard of the text constrains shapes, code too *)
 (* call: f {"x": [1]} *)
-(* error: parse: `let%` stands in a `%cd` code or begins a definition *)
-let%op f x = x + let%op y = x in y
+(* error: type: their output axes differ: 2 and 3 *)
+let%cd _ = "d" =: [1; 2] + [1; 2; 3]
+let%op f x = x

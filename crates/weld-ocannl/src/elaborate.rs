@@ -41,9 +41,9 @@ pub(crate) fn elaborate(
         inline: HashMap::new(),
         values: HashMap::new(),
         arguments: Vec::new(),
-        declared: HashSet::new(),
+        declared: HashMap::new(),
+        calls: 0,
         current: entry,
-        calls: Vec::new(),
         in_op: false,
         used_by_op: HashSet::new(),
         gradients,
@@ -54,28 +54,57 @@ pub(crate) fn elaborate(
     elaborator.entry(entry).map_err(|error| vec![error])
 }
 
+/// A tensor that is declared on a left side: its scope is the whole definition.
+#[derive(Clone, Copy)]
+struct Declared {
+    span: Span,
+    definition: usize,
+    id: NodeId,
+}
+
 /// What a name stands for.
 #[derive(Clone, Debug)]
 enum Bound<'a> {
     Tensor(NodeId),
-    /// A code of this definition.
-    Code(&'a [Item]),
+    Fun(&'a Lambda, Scope<'a>),
+    /// A code of this definition, with its parameters.
+    Code(&'a [Param], &'a [Item], Scope<'a>),
+}
+
+/// The names at some place, the innermost last.
+type Env<'a> = HashMap<Arc<str>, Vec<Bound<'a>>>;
+
+/// Where a function or a code stands, and so what its names mean.
+#[derive(Clone, Debug)]
+struct Scope<'a> {
+    env: Arc<Env<'a>>,
+    definition: usize,
+    in_op: bool,
+}
+
+/// A call of a definition, a function or a code.
+struct Callee<'a, 'c> {
+    /// The name that is called, with its place.
+    name: &'c Name,
+    params: &'a [Param],
+    scope: Scope<'a>,
+    config: Option<&'c [String]>,
 }
 
 struct Elaborator<'a> {
     module: &'a Module,
     graph: Graph,
-    env: HashMap<Arc<str>, Vec<Bound<'a>>>,
+    env: Env<'a>,
     /// Tensors that strings in `%op` declare, by the name that the caller binds.
     inline: HashMap<Arc<str>, NodeId>,
     /// Definitions without parameters that were used.
     values: HashMap<usize, NodeId>,
     arguments: Vec<NodeId>,
-    /// Names declared on left sides.
-    declared: HashSet<Arc<str>>,
-    /// The definition that is elaborated, and those that called it.
+    declared: HashMap<Arc<str>, Declared>,
+    /// Calls so far.
+    calls: usize,
+    /// The definition that is elaborated.
     current: usize,
-    calls: Vec<usize>,
     /// Inside of `%op`, where strings declare.
     in_op: bool,
     /// Arguments that tensors of `%op` depend on.
@@ -103,7 +132,7 @@ impl<'a> Elaborator<'a> {
         match &definition.body {
             Body::Tensor(body) => {
                 self.in_op = true;
-                self.declare_strings(*body, definition)?;
+                self.declare_strings(*body, &definition.params)?;
                 root = Some(self.expr(*body)?);
             }
             Body::Code(items) => self.code(items)?,
@@ -119,12 +148,20 @@ impl<'a> Elaborator<'a> {
             if &*definition.name.text != "_" || index == entry || !definition.params.is_empty() {
                 continue;
             }
-            let Body::Tensor(body) = &definition.body else { continue };
             // Only names of the module are in scope there.
             let outer = std::mem::take(&mut self.env);
-            let before = (std::mem::replace(&mut self.current, index), std::mem::replace(&mut self.in_op, true));
-            self.declare_strings(*body, definition)?;
-            self.expr(*body)?;
+            let before = (std::mem::replace(&mut self.current, index), self.in_op);
+            match &definition.body {
+                Body::Tensor(body) => {
+                    self.in_op = true;
+                    self.declare_strings(*body, &[])?;
+                    self.expr(*body)?;
+                }
+                Body::Code(items) => {
+                    self.in_op = false;
+                    self.constraints(items)?;
+                }
+            }
             (self.current, self.in_op) = before;
             self.env = outer;
         }
@@ -137,19 +174,29 @@ impl<'a> Elaborator<'a> {
                 format!("the program has more than {} tensors once its definitions are applied", self.nodes_max);
             return Err(Diagnostic::ty(span, message));
         }
-        Ok(self.graph.add(op, span, name))
+        let is_computed = matches!(op, Op::Apply(_) | Op::Foreign { .. });
+        let id = self.graph.add(op, span, name);
+        // `%cd` makes tensors without gradients.
+        if is_computed && !self.in_op {
+            self.graph.nodes[id.0 as usize].differentiable = false;
+        }
+        Ok(id)
     }
 
     fn bind(&mut self, name: Arc<str>, bound: Bound<'a>) {
-        self.env.entry(name).or_default().push(bound);
+        if &*name != "_" {
+            self.env.entry(name).or_default().push(bound);
+        }
     }
 
     fn unbind(&mut self, name: &str) {
         self.env.get_mut(name).and_then(Vec::pop);
     }
 
-    fn lookup(&self, name: &str) -> Option<&Bound<'a>> {
-        self.env.get(name).and_then(|bounds| bounds.last())
+    fn lookup(&self, name: &str) -> Option<Bound<'a>> {
+        let declared = || self.declared.get(name).filter(|known| known.definition == self.current);
+        let bound = self.env.get(name).and_then(|bounds| bounds.last()).cloned();
+        bound.or_else(|| declared().map(|known| Bound::Tensor(known.id)))
     }
 
     // Gradients.
@@ -249,12 +296,18 @@ impl<'a> Elaborator<'a> {
                 self.add(Op::Apply(apply), expr.op, None)
             }
             Kind::Call { name, args, config } => self.call(name, args, config.as_deref()),
-            Kind::Let { name, value, body } => {
-                let value = self.expr(*value)?;
-                self.bind(name.text.clone(), Bound::Tensor(value));
+            Kind::Let { name, value, body, tensor } => {
+                match tensor {
+                    true => self.local_tensor(name, *value)?,
+                    false => self.local(name, *value)?,
+                }
                 let body = self.expr(*body);
                 self.unbind(&name.text);
                 body
+            }
+            Kind::Fun(_) => {
+                let error = Diagnostic::ty(expr.op, "a function is found, expected a tensor");
+                Err(error.with_hint("a function has a name, `let f x = .. in ..`, and is called with all arguments"))
             }
         }
     }
@@ -279,7 +332,7 @@ impl<'a> Elaborator<'a> {
             Operator::PowDot => {
                 let base = self.expr(a)?;
                 let exponent = self.expr(b)?;
-                let Op::Number { value, .. } = self.graph.node(exponent).op else {
+                let Some(value) = self.graph.node(exponent).constant else {
                     let found = self.graph.called(exponent, "right");
                     return Err(Diagnostic::ty(span, format!("`**.` needs a constant exponent, found {found}")));
                 };
@@ -292,8 +345,8 @@ impl<'a> Elaborator<'a> {
 
     fn name(&mut self, name: &Arc<str>, span: Span) -> Done<NodeId> {
         match self.lookup(name) {
-            Some(Bound::Tensor(id)) => return Ok(*id),
-            Some(Bound::Code(_)) => return Err(Diagnostic::ty(span, format!("`{name}` is a code, no tensor"))),
+            Some(Bound::Tensor(id)) => return Ok(id),
+            Some(other) => return Err(no_tensor(name, &other, span)),
             None => {}
         }
         match self.definition(name) {
@@ -303,7 +356,7 @@ impl<'a> Elaborator<'a> {
                 if let Some(id) = self.values.get(&index) {
                     return Ok(*id);
                 }
-                let id = self.instance(index, Vec::new(), None, span)?;
+                let id = self.instance(index, Vec::new(), None, &Name { text: name.clone(), span })?;
                 self.values.insert(index, id);
                 Ok(id)
             }
@@ -318,20 +371,32 @@ impl<'a> Elaborator<'a> {
     }
 
     fn call(&mut self, name: &Name, args: &[ExprId], config: Option<&[String]>) -> Done<NodeId> {
-        if let Some(Bound::Tensor(_)) = self.lookup(&name.text) {
-            return Err(Diagnostic::ty(
-                name.span,
-                format!("`{}` is a tensor, no function: an operator is missing", name.text),
-            ));
+        match self.lookup(&name.text) {
+            Some(Bound::Fun(function, scope)) => {
+                count_args(name, function.params.len(), args.len())?;
+                check_config(name, config, function.config)?;
+                let args = args.iter().map(|arg| self.expr(*arg)).collect::<Done<Vec<_>>>()?;
+                let callee = Callee { name, params: &function.params, scope, config };
+                return self.inside(callee, args, |this| {
+                    if function.config.is_some() {
+                        this.declare_strings(function.body, &function.params)?;
+                    }
+                    this.expr(function.body)
+                });
+            }
+            Some(Bound::Tensor(_)) => {
+                let message = format!("`{}` is a tensor, no function: an operator is missing", name.text);
+                return Err(Diagnostic::ty(name.span, message));
+            }
+            Some(other) => return Err(no_tensor(&name.text, &other, name.span)),
+            None => {}
         }
         if let Some(index) = self.definition(&name.text) {
             let definition = &self.module.definitions[index];
             count_args(name, definition.params.len(), args.len())?;
-            if config.is_some() && definition.config.is_none() {
-                return Err(Diagnostic::ty(name.span, format!("`{}` has no parameter `~config`", name.text)));
-            }
+            check_config(name, config, definition.config)?;
             let args = args.iter().map(|arg| self.expr(*arg)).collect::<Done<Vec<_>>>()?;
-            return self.instance(index, args, config, name.span);
+            return self.instance(index, args, config, name);
         }
         if let Some(unary) = unary_named(&name.text) {
             count_args(name, 1, args.len())?;
@@ -360,29 +425,86 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The value of an earlier definition with these arguments.
-    fn instance(&mut self, index: usize, args: Vec<NodeId>, config: Option<&[String]>, span: Span) -> Done<NodeId> {
+    fn instance(&mut self, index: usize, args: Vec<NodeId>, config: Option<&[String]>, name: &Name) -> Done<NodeId> {
         let definition = &self.module.definitions[index];
         let Body::Tensor(body) = definition.body else {
-            return Err(Diagnostic::ty(span, format!("`{}` is a `%cd` code, no tensor", definition.name.text)));
+            return Err(Diagnostic::ty(name.span, format!("`{}` is a `%cd` code, no tensor", definition.name.text)));
         };
-        let outer = std::mem::take(&mut self.env);
+        let scope = Scope { env: Arc::default(), definition: index, in_op: true };
+        let callee = Callee { name, params: &definition.params, scope, config };
+        self.inside(callee, args, |this| {
+            this.declare_strings(body, &definition.params)?;
+            this.expr(body)
+        })
+    }
+
+    /// What a call comes to: `body` is elaborated with the names that the callee sees.
+    fn inside<T>(
+        &mut self,
+        callee: Callee<'a, '_>,
+        args: Vec<NodeId>,
+        body: impl FnOnce(&mut Self) -> Done<T>,
+    ) -> Done<T> {
+        self.calls += 1;
+        if self.calls > self.nodes_max {
+            let message = format!("more than {} definitions are applied", self.nodes_max);
+            return Err(Diagnostic::ty(callee.name.span, message));
+        }
+        let Scope { env, definition, in_op } = callee.scope;
+        let outer = std::mem::replace(&mut self.env, Env::clone(&env));
         let before = (self.current, self.in_op, self.labels.len());
-        (self.current, self.in_op) = (index, true);
-        self.calls.push(before.0);
-        self.labels.extend(config.unwrap_or_default().iter().cloned());
-        for (param, arg) in definition.params.iter().zip(args) {
+        (self.current, self.in_op) = (definition, in_op);
+        self.labels.extend(callee.config.unwrap_or_default().iter().cloned());
+        for (param, arg) in callee.params.iter().zip(args) {
             if let Some(shape) = &param.shape {
                 self.graph.annotated.push((arg, shape.clone(), param.name.clone()));
             }
             self.bind(param.name.text.clone(), Bound::Tensor(arg));
         }
-        self.declare_strings(body, definition)?;
-        let value = self.expr(body)?;
-        self.calls.pop();
+        let result = body(self)?;
         self.labels.truncate(before.2);
         (self.current, self.in_op) = (before.0, before.1);
         self.env = outer;
-        Ok(value)
+        Ok(result)
+    }
+
+    /// `let name = value in`, of a tensor or a function.
+    fn local(&mut self, name: &Name, value: ExprId) -> Done<()> {
+        let bound = match self.function(value) {
+            Some(function) => Bound::Fun(function, self.scope()),
+            None => Bound::Tensor(self.expr(value)?),
+        };
+        self.bind(name.text.clone(), bound);
+        Ok(())
+    }
+
+    /// The function that an expression is, in parentheses or not.
+    fn function(&self, mut id: ExprId) -> Option<&'a Lambda> {
+        loop {
+            match &self.module.expr(id).kind {
+                Kind::Paren(inner) => id = *inner,
+                Kind::Fun(function) => return Some(function),
+                _ => return None,
+            }
+        }
+    }
+
+    /// The names that are known here.
+    fn scope(&self) -> Scope<'a> {
+        Scope { env: Arc::new(self.env.clone()), definition: self.current, in_op: self.in_op }
+    }
+}
+
+/// What a name stands for where a tensor is wanted.
+fn no_tensor(name: &str, bound: &Bound<'_>, span: Span) -> Diagnostic {
+    let what = if matches!(bound, Bound::Fun(..)) { "function" } else { "code" };
+    Diagnostic::ty(span, format!("`{name}` is a {what}, no tensor"))
+}
+
+fn check_config(name: &Name, given: Option<&[String]>, wanted: Option<Span>) -> Done<()> {
+    match given.is_some() && wanted.is_none() {
+        true => Err(Diagnostic::ty(name.span, format!("`{}` has no parameter `~config`", name.text))),
+        false => Ok(()),
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) span: Span,
     /// What messages call it.
     pub(crate) name: Option<Arc<str>>,
+    /// The number that it is, where the text says it.
+    pub(crate) constant: Option<f64>,
     /// Has a gradient: it is a parameter or depends on one.
     pub(crate) differentiable: bool,
 }
@@ -130,8 +132,34 @@ impl Graph {
     pub(crate) fn add(&mut self, op: Op, span: Span, name: Option<Arc<str>>) -> NodeId {
         let is_argument = matches!(op, Op::Argument(_));
         let differentiable = is_argument || op.args().iter().any(|arg| self.node(*arg).differentiable);
-        self.nodes.push(Node { op, span, name, differentiable });
+        let constant = match &op {
+            Op::Number { value, .. } => Some(*value),
+            Op::Apply(apply) => self.folded(apply),
+            _ => None,
+        };
+        self.nodes.push(Node { op, span, name, constant, differentiable });
         NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// The number that an operation point by point over numbers gives.
+    fn folded(&self, apply: &Apply) -> Option<f64> {
+        if !matches!(apply.logic, Logic::Pointwise) {
+            return None;
+        }
+        let operand = |which: usize| self.node(*apply.args.get(which)?).constant;
+        let a = operand(0)?;
+        match apply.fun {
+            Fun::Power(exponent) => Some(a.powf(exponent)),
+            Fun::Unary(Unary::Identity) => Some(a),
+            Fun::Unary(Unary::Neg) => Some(-a),
+            Fun::Unary(Unary::Recip) => Some(1.0 / a),
+            Fun::Unary(Unary::Sqrt) => Some(a.sqrt()),
+            Fun::Binary(Binary::Add) => Some(a + operand(1)?),
+            Fun::Binary(Binary::Sub) => Some(a - operand(1)?),
+            Fun::Binary(Binary::Mul) => Some(a * operand(1)?),
+            Fun::Binary(Binary::Div) => Some(a / operand(1)?),
+            Fun::Unary(_) | Fun::Binary(_) => None,
+        }
     }
 
     /// What a message calls a tensor, with `side` for one that has no name.

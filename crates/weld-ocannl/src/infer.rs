@@ -259,8 +259,10 @@ impl Inference<'_> {
                 }
                 Op::Apply(apply) => {
                     let pointwise = matches!(apply.logic, Logic::Pointwise);
-                    // One operand's kinds are those of the other, if it has as many axes.
-                    let like = apply.args.iter().find_map(|arg| self.inferred.shape(*arg));
+                    // One operand's kinds are those of the other, if it has as many axes; a number says nothing of them.
+                    let dims = &self.inferred.dims;
+                    let says = |shape: &&Shape| shape.rows.iter().flatten().any(|dim| !dims.is_one(*dim));
+                    let like = apply.args.iter().filter_map(|arg| self.inferred.shape(*arg)).find(says);
                     let like = like
                         .filter(|_| pointwise)
                         .map(|shape| Want::Counts([0, 1, 2].map(|kind| shape.rows[kind].len())));

@@ -47,6 +47,13 @@ pub(crate) struct Parser<'a> {
     depth_max: usize,
 }
 
+/// What stands between a function's name and its body.
+#[derive(Default)]
+struct Params {
+    params: Vec<Param>,
+    config: Option<Span>,
+}
+
 /// Words of OCaml that are no names.
 const KEYWORDS: [&str; 27] = [
     "and",
@@ -100,6 +107,11 @@ impl<'a> Parser<'a> {
 
     fn mark(&self, text: &str) -> bool {
         self.is(Token::Mark, text)
+    }
+
+    /// Whether the token behind the current one begins so.
+    fn next_begins(&self, text: &str) -> bool {
+        self.source[self.current.span.end as usize..].trim_start().starts_with(text)
     }
 
     fn take(&mut self, token: Token, text: &str) -> Parsed<bool> {
@@ -213,25 +225,34 @@ impl<'a> Parser<'a> {
     fn definition(&mut self) -> Parsed<Definition> {
         let is_code = self.extension()?;
         let name = self.name("a name")?;
-        let mut params: Vec<Param> = Vec::new();
-        let mut config = None;
-        while !self.is(Token::Op, "=") {
+        let mut params = Params::default();
+        self.params(&mut params, "=")?;
+        // `let%op f = fun x -> ..` is `let%op f x = ..`.
+        while self.take(Token::Word, "fun")? {
+            self.params(&mut params, "->")?;
+        }
+        let Params { params, config } = params;
+        let body = if is_code { Body::Code(self.code()?) } else { Body::Tensor(self.expr()?) };
+        Ok(Definition { name, params, config, body })
+    }
+
+    /// Parameters up to and with `end`.
+    fn params(&mut self, params: &mut Params, end: &str) -> Parsed<()> {
+        while !self.take(Token::Op, end)? {
             if self.is(Token::Op, "~") {
                 let start = self.advance()?.span;
                 self.label(start, "config")?;
-                config = Some(start);
-            } else if let Some(param) = self.param()? {
-                if let Some(twice) = params.iter().find(|known| known.name.text == param.name.text) {
+                params.config = Some(start);
+            } else if let Some(param) = self.param(end)? {
+                if let Some(twice) = params.params.iter().find(|known| known.name.text == param.name.text) {
                     let message = format!("the parameter `{}` is there twice", param.name.text);
                     let error = Diagnostic::ty(param.name.span, message);
                     return Err(error.with_label(twice.name.span, "here first"));
                 }
-                params.push(param);
+                params.params.push(param);
             }
         }
-        self.advance()?;
-        let body = if is_code { Body::Code(self.code()?) } else { Body::Tensor(self.expr()?) };
-        Ok(Definition { name, params, config, body })
+        Ok(())
     }
 
     /// The word after `~`.
@@ -244,9 +265,9 @@ impl<'a> Parser<'a> {
         Err(unknown_label(start.to(self.current.span), &found, wanted))
     }
 
-    fn param(&mut self) -> Parsed<Option<Param>> {
+    fn param(&mut self, end: &str) -> Parsed<Option<Param>> {
         if !self.take(Token::Mark, "(")? {
-            return Ok(Some(Param { name: self.name("a parameter or `=`")?, shape: None }));
+            return Ok(Some(Param { name: self.name(&format!("a parameter or `{end}`"))?, shape: None }));
         }
         if self.take(Token::Mark, ")")? {
             return Ok(None);

@@ -49,12 +49,21 @@ impl Emitter<'_> {
                     let held = if assignment.grad { &mut self.grads } else { &mut self.values };
                     held.insert(id, value);
                     if !assigned.iter().any(|(_, known, grad)| (*known, *grad) == (id, assignment.grad)) {
-                        assigned.push((assignment.target_name.to_string(), id, assignment.grad));
+                        assigned.push((self.answered(assignment), id, assignment.grad));
                     }
                 }
             }
         }
         Ok(assigned)
+    }
+
+    /// What the answer calls an assigned tensor: a code's parameter stands for one that has a name.
+    fn answered(&self, assignment: &Assignment) -> String {
+        match &self.graph.node(assignment.target).name {
+            Some(name) if assignment.grad => format!("{name}.grad"),
+            Some(name) => name.to_string(),
+            None => assignment.target_name.to_string(),
+        }
     }
 
     /// With a colon the left side is filled before the operation reads it. Operands that are tensors of their own are computed

@@ -74,13 +74,22 @@ pub(crate) enum Item {
         name: Name,
         value: ExprId,
     },
-    /// `let%cd name = code in`
+    /// `let name = value in`: without a gradient.
+    Plain {
+        name: Name,
+        value: ExprId,
+    },
+    /// `let%cd name params = code in`
     Code {
         name: Name,
+        params: Vec<Param>,
         code: Vec<Item>,
     },
-    /// The code that is bound to a name.
-    Run(Name),
+    /// The code that is bound to a name, or a definition's, with arguments for its parameters.
+    Run {
+        name: Name,
+        args: Vec<ExprId>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,11 +210,23 @@ pub(crate) enum Kind {
         args: Vec<ExprId>,
         config: Option<Vec<String>>,
     },
+    /// `let name = value in body`; `tensor` where it is `let%op`.
     Let {
         name: Name,
         value: ExprId,
         body: ExprId,
+        tensor: bool,
     },
+    /// `fun x y -> body`; `let f x y = body in` binds one.
+    Fun(Lambda),
+}
+
+/// A function inside of an expression.
+#[derive(Debug)]
+pub(crate) struct Lambda {
+    pub(crate) params: Vec<Param>,
+    pub(crate) config: Option<Span>,
+    pub(crate) body: ExprId,
 }
 
 /// Operators of two operands as they are written.
@@ -297,6 +318,7 @@ pub(crate) fn unary_named(name: &str) -> Option<Unary> {
         "tanh" => Unary::Tanh,
         "sin" => Unary::Sin,
         "cos" => Unary::Cos,
+        "id" | "identity" => Unary::Identity,
         "neg" => Unary::Neg,
         "recip" => Unary::Recip,
         _ => return None,

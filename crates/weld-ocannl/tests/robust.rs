@@ -41,7 +41,28 @@ fn definitions_that_double() {
     for i in 1..64 {
         text.push_str(&format!("let%op f{i} x = f{} (f{} x)\n", i - 1, i - 1));
     }
-    assert!(error(&text, &json!({"x": 1})).contains("more than 10000 tensors"));
+    assert!(error(&text, &json!({"x": 1})).contains("more than 10000"));
+}
+
+/// Calls that leave nothing behind are counted, too.
+#[test]
+fn calls_that_double() {
+    let doubled = |first: &str, next: fn(usize) -> String| (1..64).fold(first.to_owned(), |text, i| text + &next(i));
+    let text = doubled("let%op f0 x = x\n", |i| format!("let%op f{i} x = f{} (f{} x)\n", i - 1, i - 1));
+    assert!(error(&text, &json!({"x": 1})).contains("more than 10000 definitions are applied"));
+    let text = doubled("let%op f x = let g0 y = y in ", |i| format!("let g{i} y = g{} (g{} y) in ", i - 1, i - 1));
+    assert!(error(&(text + "g63 x"), &json!({"x": 1})).contains("more than 10000 definitions are applied"));
+    let first = "let%cd f x = let%op y = x *. x in let%cd a0 = y.forward in ";
+    let text = doubled(first, |i| format!("let%cd a{i} = a{}; a{} in ", i - 1, i - 1));
+    assert!(error(&(text + "a63"), &json!({"x": 1})).contains("more than 10000"));
+    let text = doubled("let%op f x = let a0 = 2.0 in ", |i| format!("let a{i} = a{} /. a{} in ", i - 1, i - 1));
+    assert_eq!(error(&(text + "x **. a63"), &json!({"x": 1})), "accepted");
+}
+
+#[test]
+fn many_bindings_in_a_row() {
+    let lets: String = (1..900).map(|i| format!("let x{i} = x{} + 1 in ", i - 1)).collect();
+    assert_eq!(error(&format!("let%op f x0 = {lets} x899"), &json!({"x0": 1})), "accepted");
 }
 
 #[test]

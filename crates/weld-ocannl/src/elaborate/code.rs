@@ -9,27 +9,47 @@ impl<'a> Elaborator<'a> {
                 Item::Assign(assign) => self.assign(assign)?,
                 Item::Command { tensor, command, span } => self.command(tensor, *command, *span)?,
                 Item::Tensor { name, value } => self.local_tensor(name, *value)?,
-                Item::Code { name, code } => {
+                Item::Plain { name, value } => self.local(name, *value)?,
+                Item::Code { name, params, code } => {
                     if &*name.text == "_" {
                         // For its shapes only: the steps are checked, and taken away again by what runs them.
                         self.constraints(code)?;
-                    } else if mentions(&items[index + 1..], &name.text) {
-                        self.bind(name.text.clone(), Bound::Code(code));
+                    } else if !params.is_empty() || mentions(&items[index + 1..], &name.text) {
+                        self.bind(name.text.clone(), Bound::Code(params, code, self.scope()));
                     } else {
                         deep(|| self.code(code))?;
                     }
                 }
-                Item::Run(name) => match self.lookup(&name.text).cloned() {
-                    Some(Bound::Code(code)) => deep(|| self.code(code))?,
-                    Some(Bound::Tensor(_)) => {
-                        let message = format!("expected an assignment to `{}`, found only its name", name.text);
-                        return Err(Diagnostic::ty(name.span, message).with_hint("`name.forward` computes a tensor"));
-                    }
-                    None => return Err(self.unknown(&name.text, name.span)),
-                },
+                Item::Run { name, args } => deep(|| self.run(name, args))?,
             }
         }
         Ok(())
+    }
+
+    /// Runs the code that a name is bound to, or that of an earlier definition.
+    fn run(&mut self, name: &Name, args: &[ExprId]) -> Done<()> {
+        let (params, code, scope) = match self.lookup(&name.text) {
+            Some(Bound::Code(params, code, scope)) => (params, code, scope),
+            Some(Bound::Tensor(_)) => {
+                let message = format!("expected an assignment to `{}`, found only its name", name.text);
+                return Err(Diagnostic::ty(name.span, message).with_hint("`name.forward` computes a tensor"));
+            }
+            Some(Bound::Fun(..)) => {
+                return Err(Diagnostic::ty(name.span, format!("`{}` is a function, no code", name.text)));
+            }
+            None => {
+                let index = self.definition(&name.text).ok_or_else(|| self.unknown(&name.text, name.span))?;
+                let definition = &self.module.definitions[index];
+                let Body::Code(code) = &definition.body else {
+                    return Err(Diagnostic::ty(name.span, format!("`{}` is a `%op` tensor, no code", name.text)));
+                };
+                (&definition.params[..], &code[..], Scope { env: Arc::default(), definition: index, in_op: false })
+            }
+        };
+        count_args(name, params.len(), args.len())?;
+        let args = args.iter().map(|arg| self.expr(*arg)).collect::<Done<Vec<_>>>()?;
+        let callee = Callee { name, params, scope, config: None };
+        self.inside(callee, args, |this| this.code(code))
     }
 
     /// `let%cd _ = code in`: its assignments are checked but not run.
@@ -48,9 +68,14 @@ impl<'a> Elaborator<'a> {
 
     /// `let%op name = value in`
     pub(super) fn local_tensor(&mut self, name: &Name, value: ExprId) -> Done<()> {
-        let definition = &self.module.definitions[self.current];
+        let params = &self.module.definitions[self.current].params;
         let before = std::mem::replace(&mut self.in_op, true);
-        self.declare_strings(value, definition)?;
+        self.declare_strings(value, params)?;
+        if let Some(function) = self.function(value) {
+            self.bind(name.text.clone(), Bound::Fun(function, self.scope()));
+            self.in_op = before;
+            return Ok(());
+        }
         let id = self.expr(value)?;
         self.in_op = before;
         for node in self.graph.reachable([id]) {
@@ -58,13 +83,11 @@ impl<'a> Elaborator<'a> {
                 self.used_by_op.insert(node);
             }
         }
-        if &*name.text != "_" {
-            let node = &mut self.graph.nodes[id.0 as usize];
-            if node.name.is_none() {
-                node.name = Some(name.text.clone());
-            }
-            self.bind(name.text.clone(), Bound::Tensor(id));
+        let node = &mut self.graph.nodes[id.0 as usize];
+        if node.name.is_none() && &*name.text != "_" {
+            node.name = Some(name.text.clone());
         }
+        self.bind(name.text.clone(), Bound::Tensor(id));
         Ok(())
     }
 
@@ -80,7 +103,7 @@ impl<'a> Elaborator<'a> {
                 format!("`{}.{what}`: `{}` is non-differentiable, it has no gradient", tensor.text, tensor.text);
             return Err(Diagnostic::ty(span, message));
         }
-        self.graph.steps.push(match command {
+        let step = match command {
             Command::Forward => Step::Forward(id),
             Command::Backprop => {
                 for node in self.graph.reachable([id]) {
@@ -91,15 +114,24 @@ impl<'a> Elaborator<'a> {
                 Step::Backprop(id)
             }
             Command::ZeroGrads => Step::ZeroGrads(id),
-        });
+        };
+        self.step(step, span)
+    }
+
+    /// A step more.
+    fn step(&mut self, step: Step, span: Span) -> Done<()> {
+        if self.graph.steps.len() >= self.nodes_max {
+            return Err(Diagnostic::ty(span, format!("the code has more than {} steps", self.nodes_max)));
+        }
+        self.graph.steps.push(step);
         Ok(())
     }
 
     /// The tensor of a name in code.
     pub(super) fn tensor(&mut self, name: &Name) -> Done<NodeId> {
         match self.lookup(&name.text) {
-            Some(Bound::Tensor(id)) => Ok(*id),
-            Some(Bound::Code(_)) => Err(Diagnostic::ty(name.span, format!("`{}` is a code, no tensor", name.text))),
+            Some(Bound::Tensor(id)) => Ok(id),
+            Some(other) => Err(no_tensor(&name.text, &other, name.span)),
             None => Err(self.unknown(&name.text, name.span)),
         }
     }
@@ -121,7 +153,7 @@ impl<'a> Elaborator<'a> {
                 (id, false, declare.name.span, declare.name.text.clone())
             }
         };
-        self.graph.steps.push(Step::Assign(Assignment {
+        let assignment = Assignment {
             target,
             grad,
             accum: assign.accum,
@@ -133,8 +165,8 @@ impl<'a> Elaborator<'a> {
             sign,
             target_name,
             constraint: false,
-        }));
-        Ok(())
+        };
+        self.step(Step::Assign(assignment), assign.span)
     }
 
     pub(super) fn declare(&mut self, declare: &Declare, step: usize) -> Done<NodeId> {
@@ -142,12 +174,17 @@ impl<'a> Elaborator<'a> {
         if self.module.definitions[self.current].params.iter().any(|param| param.name.text == *text) {
             return Err(Diagnostic::ty(*span, format!("`{text}` is declared, but it is a parameter already")));
         }
-        if self.lookup(text).is_some() || !self.declared.insert(text.clone()) {
-            return Err(Diagnostic::ty(*span, format!("`{text}` is declared twice"))
-                .with_hint(format!("write it without quotes to assign to it again: `{text} =: ..`")));
+        match self.declared.get(text) {
+            // The same string: the code that it stands in runs again.
+            Some(known) if known.span == *span => return Ok(known.id),
+            None if self.lookup(text).is_none() => {}
+            _ => {
+                return Err(Diagnostic::ty(*span, format!("`{text}` is declared twice"))
+                    .with_hint(format!("write it without quotes to assign to it again: `{text} =: ..`")));
+            }
         }
         let id = self.add(Op::Declared { axes: declare.axes.clone(), step }, *span, Some(text.clone()))?;
-        self.bind(text.clone(), Bound::Tensor(id));
+        self.declared.insert(text.clone(), Declared { span: *span, definition: self.current, id });
         Ok(id)
     }
 
@@ -195,7 +232,7 @@ impl<'a> Elaborator<'a> {
 /// Whether one of the items runs the code that is called so.
 pub(super) fn mentions(items: &[Item], name: &str) -> bool {
     items.iter().any(|item| match item {
-        Item::Run(run) => &*run.text == name,
+        Item::Run { name: run, .. } => &*run.text == name,
         Item::Code { code, .. } => mentions(code, name),
         _ => false,
     })

@@ -3,8 +3,9 @@
 use super::*;
 
 impl<'a> Elaborator<'a> {
-    /// Declares the tensors of all strings in an expression: their scope is the whole definition.
-    pub(super) fn declare_strings(&mut self, body: ExprId, definition: &Definition) -> Done<()> {
+    /// Declares the tensors of all strings in an expression: their scope is the whole definition. Those in a function with
+    /// `~config` are of each of its calls. `params` are those around the expression.
+    pub(super) fn declare_strings(&mut self, body: ExprId, params: &[Param]) -> Done<()> {
         let mut open = vec![body];
         let mut strings = Vec::new();
         while let Some(id) = open.pop() {
@@ -12,31 +13,26 @@ impl<'a> Elaborator<'a> {
                 Kind::Declare { declare, init } => strings.push((id, declare, *init)),
                 Kind::Paren(a) | Kind::Unary(_, a) => open.push(*a),
                 Kind::Binary(_, a, b) | Kind::Let { value: a, body: b, .. } => open.extend([*a, *b]),
+                Kind::Fun(function) if function.config.is_none() => open.push(function.body),
+                Kind::Fun(_) => {}
                 Kind::Einsum { args, .. } | Kind::Call { args, .. } => open.extend(args),
                 Kind::Number { .. } | Kind::Literal(_) | Kind::Name(_) | Kind::Grad(_) => {}
             }
         }
         strings.sort_by_key(|(id, ..)| self.module.expr(*id).span.start);
         for (_, declare, init) in strings {
-            self.declare_string(declare, init, definition)?;
+            self.declare_string(declare, init, params)?;
         }
         Ok(())
     }
 
-    pub(super) fn declare_string(
-        &mut self,
-        declare: &Declare,
-        init: Option<ExprId>,
-        definition: &Definition,
-    ) -> Done<()> {
+    pub(super) fn declare_string(&mut self, declare: &Declare, init: Option<ExprId>, params: &[Param]) -> Done<()> {
         let Name { text, span } = &declare.name;
-        if definition.params.iter().any(|param| param.name.text == *text) {
-            return Err(Diagnostic::ty(
-                *span,
-                format!("`{text}` is declared, but it is a parameter of `{}`", definition.name.text),
-            ));
+        if params.iter().any(|param| param.name.text == *text) {
+            let owner = &self.module.definitions[self.current].name.text;
+            return Err(Diagnostic::ty(*span, format!("`{text}` is declared, but it is a parameter of `{owner}`")));
         }
-        if self.declared.contains(text) {
+        if self.declared.contains_key(text) {
             return Err(Diagnostic::ty(*span, format!("`{text}` is declared twice: on a left side, and here")));
         }
         let number = |id: ExprId| match &self.module.expr(id).kind {
@@ -68,7 +64,7 @@ impl<'a> Elaborator<'a> {
             argument.init = argument.init.or(init);
             argument.shape = argument.shape.take().or_else(|| declare.axes.clone());
         }
-        if !matches!(self.lookup(text), Some(Bound::Tensor(bound)) if *bound == id) {
+        if !matches!(self.lookup(text), Some(Bound::Tensor(bound)) if bound == id) {
             self.bind(text.clone(), Bound::Tensor(id));
         }
         Ok(())

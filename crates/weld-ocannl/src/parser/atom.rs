@@ -69,6 +69,15 @@ impl Parser<'_> {
         }
     }
 
+    /// `-.4` is `-. 4`, which OCaml takes for no number, and whoever wrote it for -0.4.
+    pub(super) fn float_behind(&self, prefix: Lexeme) -> Parsed<()> {
+        if self.current.token == Token::Int && matches!(self.text(prefix.span), "-." | "+.") {
+            let error = self.wrong(&format!("a float behind `{}`", self.text(prefix.span)));
+            return Err(error.with_hint("a number has a digit before its point, such as `-0.4`"));
+        }
+        Ok(())
+    }
+
     pub(super) fn number(&mut self) -> Parsed<f64> {
         let span = self.current.span;
         let text = self.word().replace('_', "");
@@ -138,7 +147,8 @@ impl Parser<'_> {
             (Token::Int | Token::Float, _) => Ok(Element::number(self.number()?, start)),
             (Token::Op, "-" | "-." | "!." | "!..") => {
                 let sign = if self.word().starts_with('-') { -1.0 } else { 1.0 };
-                self.advance()?;
+                let prefix = self.advance()?;
+                self.float_behind(prefix)?;
                 if !matches!(self.current.token, Token::Int | Token::Float) {
                     return Err(no_element(self.current.span));
                 }

@@ -5,40 +5,53 @@ use super::*;
 impl<'a> Parser<'a> {
     pub(super) fn code(&mut self) -> Parsed<Vec<Item>> {
         let mut items = Vec::new();
+        self.items(&mut items)?;
+        Ok(items)
+    }
+
+    fn items(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
         loop {
             if self.is(Token::Word, "let") {
                 // A binding takes the rest of the code.
-                self.binding(&mut items)?;
+                self.nested(|parser| parser.binding(items))?;
                 continue;
             }
-            items.push(self.item()?);
+            if self.take(Token::Mark, "(")? {
+                self.nested(|parser| parser.items(items))?;
+                self.expect(Token::Mark, ")")?;
+            } else {
+                items.push(self.item()?);
+            }
             if !self.take(Token::Mark, ";")? {
-                return Ok(items);
+                return Ok(());
             }
             if self.current.token == Token::End || self.is(Token::Word, "in") || self.mark(")") {
-                return Ok(items);
+                return Ok(());
             }
-            // `; let%cd f = ..` without an `in` is a definition that follows: the `;` before it is stray.
         }
     }
 
-    /// `let%op name = expr in`, `let%cd name = code in`
-    pub(super) fn binding(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
-        self.nested(|parser| {
-            let is_code = parser.extension()?;
-            let name = parser.name("a name")?;
-            if !parser.is(Token::Op, "=") {
-                let error = parser.wrong("`=`");
-                return Err(error.with_hint("a binding inside of a code has no parameters"));
+    /// `let%op name = expr in`, `let%cd name params = code in`, `let name = expr in`
+    fn binding(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
+        let is_plain = !self.next_begins("%");
+        let is_code = if is_plain { self.advance().map(|_| false)? } else { self.extension()? };
+        let name = self.name("a name")?;
+        let mut params = Params::default();
+        let has_params = !self.is(Token::Op, "=");
+        self.params(&mut params, "=")?;
+        let item = match is_code {
+            true => Item::Code { name, params: params.params, code: self.code()? },
+            false => {
+                let mut value = self.expr()?;
+                if has_params {
+                    value = self.lambda(params, value, name.span)?;
+                }
+                if is_plain { Item::Plain { name, value } } else { Item::Tensor { name, value } }
             }
-            parser.advance()?;
-            items.push(match is_code {
-                true => Item::Code { name, code: parser.code()? },
-                false => Item::Tensor { name, value: parser.expr()? },
-            });
-            parser.expect(Token::Word, "in")?;
-            Ok(())
-        })
+        };
+        items.push(item);
+        self.expect(Token::Word, "in")?;
+        Ok(())
     }
 
     pub(super) fn item(&mut self) -> Parsed<Item> {
@@ -81,11 +94,24 @@ impl<'a> Parser<'a> {
         self.assignment(target)
     }
 
-    /// A name alone: code that was bound to it.
+    /// A name, which code is bound to, with arguments or without.
     pub(super) fn run(&mut self, name: Name) -> Parsed<Item> {
-        let ends = matches!(self.current.token, Token::End) || self.mark(";") || self.mark(";;");
+        let mut args = Vec::new();
+        loop {
+            // `()` for a code without parameters.
+            let is_unit = self.mark("(") && self.next_begins(")");
+            if is_unit {
+                self.advance()?;
+                self.advance()?;
+            } else if self.starts_atom() {
+                args.push(self.atom()?);
+            } else {
+                break;
+            }
+        }
+        let ends = matches!(self.current.token, Token::End) || self.mark(";") || self.mark(";;") || self.mark(")");
         if ends || matches!(self.word(), "in" | "let") {
-            return Ok(Item::Run(name));
+            return Ok(Item::Run { name, args });
         }
         Err(self.wrong("an assignment operator such as `=:+`"))
     }

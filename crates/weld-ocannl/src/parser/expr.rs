@@ -7,20 +7,63 @@ impl Parser<'_> {
         self.nested(|parser| parser.binary(1))
     }
 
+    /// `let name = value in body`, `let f x = value in body`, `let%op name = value in body`
     pub(super) fn let_in(&mut self) -> Parsed<ExprId> {
-        let start = self.advance()?.span;
-        if self.is(Token::Op, "%") {
-            let error =
-                Diagnostic::parse(start.to(self.current.span), "`let%` stands in a `%cd` code or begins a definition");
-            return Err(error.with_hint("inside of an expression it is `let name = .. in ..`"));
+        let start = self.current.span;
+        let tensor = self.next_begins("%");
+        if tensor {
+            if self.extension()? {
+                let error = Diagnostic::parse(self.since(start), "`let%cd` is code, found inside of an expression");
+                return Err(error.with_hint("inside of an expression it is `let name = .. in ..`"));
+            }
+        } else {
+            self.advance()?;
         }
         let name = self.name("a name")?;
-        self.expect(Token::Op, "=")?;
-        let value = self.expr()?;
+        let mut params = Params::default();
+        let is_function = !self.is(Token::Op, "=");
+        self.params(&mut params, "=")?;
+        let mut value = self.expr()?;
+        if is_function {
+            value = self.lambda(params, value, name.span)?;
+        }
         self.expect(Token::Word, "in")?;
-        let body = self.expr()?;
+        // The body of a `let` is no level of its own, so that many may stand in a row.
+        let body = self.binary(1)?;
         let span = start.to(self.expr_ref(body).span);
-        self.push(Kind::Let { name: name.clone(), value, body }, span, name.span)
+        self.push(Kind::Let { name: name.clone(), value, body, tensor }, span, name.span)
+    }
+
+    /// `fun x y -> body`
+    pub(super) fn fun(&mut self) -> Parsed<ExprId> {
+        let start = self.advance()?.span;
+        let mut params = Params::default();
+        self.params(&mut params, "->")?;
+        let body = self.expr()?;
+        self.lambda(params, body, start)
+    }
+
+    pub(super) fn lambda(
+        &mut self,
+        Params { mut params, mut config }: Params,
+        body: ExprId,
+        start: Span,
+    ) -> Parsed<ExprId> {
+        let span = start.to(self.expr_ref(body).span);
+        // `fun x -> fun y -> e` is `fun x y -> e`.
+        let inner = match &mut self.exprs[body.0 as usize].kind {
+            Kind::Fun(inner) => Some((std::mem::take(&mut inner.params), inner.config, inner.body)),
+            _ => None,
+        };
+        let body = match inner {
+            Some((more, inner, body)) => {
+                params.extend(more);
+                config = config.or(inner);
+                body
+            }
+            None => body,
+        };
+        self.push(Kind::Fun(Lambda { params, config, body }), span, start)
     }
 
     /// Operators of a level or tighter: 1 comparisons, 2 `@`, 3 `+`, 4 `*`, 5 `**`.
@@ -77,7 +120,8 @@ impl Parser<'_> {
         let start = self.current.span;
         match (self.current.token, self.word()) {
             (Token::Op, "-" | "-.") => {
-                self.advance()?;
+                let minus = self.advance()?;
+                self.float_behind(minus)?;
                 let operand = self.nested(Self::prefix)?;
                 let span = start.to(self.expr_ref(operand).span);
                 if let Kind::Number { value, .. } = &mut self.exprs[operand.0 as usize].kind {
@@ -93,6 +137,7 @@ impl Parser<'_> {
             }
             // It reaches as far to the right as it can.
             (Token::Word, "let") => self.nested(Self::let_in),
+            (Token::Word, "fun") => self.nested(Self::fun),
             _ => self.application(),
         }
     }
@@ -139,32 +184,56 @@ impl Parser<'_> {
     }
 
     pub(super) fn config_follows(&self) -> bool {
-        self.source[self.current.span.end as usize..].trim_start().starts_with("config")
+        self.next_begins("config")
     }
 
     /// `~config` or `~config:{label=["a"; "b"]}`
     pub(super) fn config(&mut self) -> Parsed<Vec<String>> {
         self.advance()?;
         self.advance()?;
-        let mut labels = Vec::new();
         if !self.take(Token::Op, ":")? {
-            return Ok(labels);
+            return Ok(Vec::new());
         }
         if self.is_name() {
             self.advance()?;
-            return Ok(labels);
+            return Ok(Vec::new());
         }
-        self.expect(Token::Mark, "{")?;
-        self.expect(Token::Word, "label")?;
-        self.expect(Token::Op, "=")?;
+        self.record()
+    }
+
+    /// `{label=["a"; "b"]; ..}`: of a configuration only the label is looked at.
+    fn record(&mut self) -> Parsed<Vec<String>> {
+        let start = self.expect(Token::Mark, "{")?.span;
+        let mut labels = None;
+        while !self.mark("}") {
+            let field = self.name("a field such as `label`")?;
+            self.expect(Token::Op, "=")?;
+            if &*field.text == "label" {
+                labels = Some(self.label_strings()?);
+            } else {
+                self.expr()?;
+            }
+            if !self.take(Token::Mark, ";")? {
+                break;
+            }
+        }
+        self.expect(Token::Mark, "}")?;
+        let missing = || Diagnostic::parse(self.since(start), "a configuration has a field `label`, found none");
+        labels.ok_or_else(|| missing().with_hint("such as `~config:{label=[\"layer\"]}`"))
+    }
+
+    /// `["a"; "b"]`
+    fn label_strings(&mut self) -> Parsed<Vec<String>> {
+        let mut labels = Vec::new();
         self.expect(Token::Mark, "[")?;
         while self.current.token == Token::Text {
             labels.push(self.string().to_owned());
             self.advance()?;
-            self.take(Token::Mark, ";")?;
+            if !self.take(Token::Mark, ";")? {
+                break;
+            }
         }
         self.expect(Token::Mark, "]")?;
-        self.expect(Token::Mark, "}")?;
         Ok(labels)
     }
 
