@@ -173,3 +173,8 @@ let%cd f a = c := a
 (* call: f {"a": [[1, 2], [3, 4]]} *)
 (* error: type: `=:` only sets, but an axis of size 2 is reduced *)
 let%cd f a = "c" =: a ~logic:"ij=>i"
+---
+(* A logic of two operands is that of the operation, in parentheses or not *)
+(* call: f {"a": {"batch": [], "output": [2], "input": [2], "data": [[1, 2], [3, 4]]}, "b": [1, -1]} *)
+(* expect: {"c": {"batch": [], "output": [2], "input": [], "data": [-1, -1]}, "d": {"batch": [], "output": [2], "input": [2], "data": [[1, -2], [3, -4]]}} *)
+let%cd f a b = "c" =:+ (a * b) ~logic:"@"; "d" =:+ (a * b) ~logic:"i->o; i => i->o"

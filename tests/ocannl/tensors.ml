@@ -324,3 +324,14 @@ let%op f w x = (w + 1) * x
 (* error: type: their output axes differ: 2 and 3 *)
 let%cd _ = "d" =: [1; 2] + [1; 2; 3]
 let%op f x = x
+---
+(* what stands behind a definition with `in` uses it *)
+(* call: {"hey": {"batch": [], "output": [1], "input": [1], "data": [[3]]}} *)
+(* wrt: ["hey"] *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [14], "labels": {"output": ["p"]}} *)
+(* grads: {"hey": {"batch": [], "output": [1], "input": [1], "data": [[4]], "labels": {"output": ["p"], "input": ["q"]}}} *)
+let%op y = ("hey" * 'q' 2.0) + 'p' 1.0 in
+y + y
+---
+(* error: type: unknown name `z` *)
+let%op y = [1; 2] in z

@@ -190,9 +190,11 @@ impl<'a> Parser<'a> {
         let mut definitions = Vec::new();
         while self.current.token != Token::End {
             definitions.push(self.definition()?);
-            while self.mark(";;") || (!definitions.is_empty() && self.is(Token::Word, "in")) {
-                self.advance()?;
+            let is_bound = self.take(Token::Word, "in")?;
+            if is_bound && self.current.token != Token::End && !self.is(Token::Word, "let") {
+                definitions.push(self.unnamed()?);
             }
+            while self.take(Token::Mark, ";;")? {}
         }
         if definitions.is_empty() {
             return Err(Diagnostic::parse(
@@ -234,6 +236,14 @@ impl<'a> Parser<'a> {
         let Params { params, config } = params;
         let body = if is_code { Body::Code(self.code()?) } else { Body::Tensor(self.expr()?) };
         Ok(Definition { name, params, config, body })
+    }
+
+    /// `a` behind `let%op y = .. in`: a tensor that uses it.
+    fn unnamed(&mut self) -> Parsed<Definition> {
+        let start = self.current.span;
+        let body = Body::Tensor(self.expr()?);
+        let name = Name { text: "tensor".into(), span: start };
+        Ok(Definition { name, params: Vec::new(), config: None, body })
     }
 
     /// Parameters up to and with `end`.

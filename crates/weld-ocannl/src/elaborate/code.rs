@@ -191,7 +191,13 @@ impl<'a> Elaborator<'a> {
     /// The operation of an assignment: the outermost one where it is built in, else the tensor itself.
     pub(super) fn right_side(&mut self, assign: &'a Assign) -> Done<(Apply, Span)> {
         let logic = assign.logic.as_ref().map_or(Logic::Pointwise, |(logic, _)| logic.clone());
-        let expr = self.module.expr(assign.value);
+        let mut expr = self.module.expr(assign.value);
+        // A logic of two operands is that of the operation in parentheses: `(a * b) ~logic:"@"`.
+        let is_of_two =
+            matches!(&logic, Logic::Compose) || matches!(&logic, Logic::Einsum(spec) if spec.args.len() == 2);
+        while let (true, Kind::Paren(inner)) = (is_of_two, &expr.kind) {
+            expr = self.module.expr(*inner);
+        }
         let (fun, sign, operands): (Fun, Arc<str>, Vec<ExprId>) = match &expr.kind {
             Kind::Binary(operator, a, b) if operator.built_in().is_some() => {
                 let binary = operator.built_in().unwrap_or(Binary::Mul);
