@@ -88,3 +88,10 @@ let%op f () = 0b12
 ---
 (* error: parse: `0xg` is no number *)
 let%op f () = 0xg
+---
+(* negative numbers with a label *)
+(* expect: {"batch": [], "output": [1], "input": [], "data": [-5], "labels": {"output": ["q"]}} *)
+let%op f () = 'q' (-2.0) + - 'q' 3
+---
+(* error: parse: expected a number behind the label 'q', found `(` *)
+let%op f x = 'q' (x + 1)

@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         self.params(&mut params, "=")?;
         // `let%op f = fun x -> ..` is `let%op f x = ..`.
         while self.take(Token::Word, "fun")? {
-            self.params(&mut params, "->")?;
+            self.fun_params(&mut params)?;
         }
         let Params { params, config } = params;
         let body = if is_code { Body::Code(self.code()?) } else { Body::Tensor(self.expr()?) };
@@ -263,6 +263,14 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Parameters behind `fun`, with the arrow. There is one at least.
+    fn fun_params(&mut self, params: &mut Params) -> Parsed<()> {
+        if self.is(Token::Op, "->") {
+            return Err(self.wrong("a parameter"));
+        }
+        self.params(params, "->")
     }
 
     /// The word after `~`.

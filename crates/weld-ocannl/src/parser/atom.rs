@@ -14,12 +14,17 @@ impl Parser<'_> {
             (Token::Char, text) => {
                 let label = text.chars().nth(1);
                 self.advance()?;
-                if !matches!(self.current.token, Token::Int | Token::Float) {
-                    return Err(self.wrong(&format!("a number behind the label {text}")));
+                let wrong = self.wrong(&format!("a number behind the label {text}"));
+                // A negative number is in parentheses.
+                if !matches!(self.current.token, Token::Int | Token::Float) && !self.mark("(") {
+                    return Err(wrong);
                 }
-                let span = start.to(self.current.span);
-                let value = self.number()?;
-                self.push(Kind::Number { value, label }, span, start)
+                let mut number = self.nested(Self::atom)?;
+                while let Kind::Paren(inner) = self.expr_ref(number).kind {
+                    number = inner;
+                }
+                let Kind::Number { value, label: None } = self.expr_ref(number).kind else { return Err(wrong) };
+                self.push(Kind::Number { value, label }, self.since(start), start)
             }
             (Token::Text, _) | (Token::Mark, "{") => {
                 let declare = self.declare()?;

@@ -38,7 +38,7 @@ impl Parser<'_> {
     pub(super) fn fun(&mut self) -> Parsed<ExprId> {
         let start = self.advance()?.span;
         let mut params = Params::default();
-        self.params(&mut params, "->")?;
+        self.fun_params(&mut params)?;
         let body = self.expr()?;
         self.lambda(params, body, start)
     }
