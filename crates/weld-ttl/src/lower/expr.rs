@@ -41,11 +41,8 @@ impl<'a> Lower<'a> {
 
     /// An `int` as a position or size.
     pub(super) fn index(&mut self, e: &'a typed::Expr) -> Expr {
-        if let Some(value) = typed::constant(e) {
-            // What a size is asked of may fail.
-            if !matches!(e.kind, ExprKind::Size { .. }) {
-                return build::i64(value.into());
-            }
+        if let Some(value) = typed::constant(e).filter(|_| asks_variables(e)) {
+            return build::i64(value.into());
         }
         let value = self.scalar(e);
         match value.kind {
@@ -200,6 +197,14 @@ fn comparison(op: BinaryOp) -> Option<Compare> {
         BinaryOp::Eq => build::eq,
         BinaryOp::Ne => build::ne,
         _ => return None,
+    })
+}
+
+/// Whether sizes are asked of variables only. Other matrices are evaluated, which may fail.
+fn asks_variables(e: &typed::Expr) -> bool {
+    weld_core::ir::deep(|| match &e.kind {
+        ExprKind::Size { data, .. } => matches!(data.kind, ExprKind::Var(_)),
+        _ => e.children().into_iter().all(asks_variables),
     })
 }
 

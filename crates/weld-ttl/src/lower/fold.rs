@@ -156,26 +156,27 @@ impl<'a> Lower<'a> {
     ) -> (Vec<(usize, usize)>, Vec<(Var, &'a [typed::Expr])>) {
         let mut assigned = BTreeSet::new();
         assigned_in(body, &mut assigned);
+        let is_kept = |var: &Var| self.vars.contains_key(var) && !assigned.contains(var);
         let is_filled =
             |var: Var| targets.iter().any(|(target, _, role)| *target == var && matches!(role, Role::Fill { .. }));
+        let plain = |index: &typed::Expr| match &index.kind {
+            ExprKind::Int(_) => true,
+            ExprKind::Var(var) => *var != counter && is_kept(var),
+            _ => false,
+        };
         let (mut found, mut vectors) = (Vec::new(), Vec::<(Var, &'a [typed::Expr])>::new());
-        each_expr(body, &mut |e| {
+        let mut visit = |e: &'a typed::Expr, always: bool| {
             let Some((of, before)) = access(e, counter) else { return };
-            let is_kept = |var: &Var| self.vars.contains_key(var) && !assigned.contains(var);
             let fits = match before {
                 [] => (is_kept(&of) || is_filled(of)) && self.is_as_long(of, count),
                 _ => {
-                    let plain = |index: &typed::Expr| match &index.kind {
-                        ExprKind::Int(_) => true,
-                        ExprKind::Var(var) => *var != counter && is_kept(var),
-                        _ => false,
-                    };
                     let last = match self.vars.get(&of) {
                         Some(Value::Matrix(matrix)) => matrix.sizes.last().and_then(Size::as_known),
                         _ => None,
                     };
-                    // Without elements nothing may fail.
-                    is_kept(&of)
+                    // The row is looked up before the loop, which may fail only where each step would.
+                    always
+                        && is_kept(&of)
                         && before.iter().all(plain)
                         && last.is_some_and(|last| last > 0)
                         && last == count.as_known()
@@ -189,7 +190,11 @@ impl<'a> Lower<'a> {
                 });
                 found.push((address(e), number));
             }
-        });
+        };
+        for stmt in body {
+            stmt.exprs().into_iter().for_each(|e| each_part(e, &mut |e| visit(e, true)));
+            each_expr(stmt.stmts(), &mut |e| visit(e, false));
+        }
         (found, vectors)
     }
 
