@@ -9,6 +9,7 @@
 //! ways: a float `s = s + e`, `s - e` or `s * e`, where `s` is read nowhere else; a vector as long as the loop `y[i] = e`, where `y` is
 //! read as `y{i}` before. A vector as long as the loop that is read as `v{i}` becomes data of the loop, and so does a row `m{j, i}`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use weld_core::diag::Span;
@@ -52,16 +53,17 @@ impl<'a> Lower<'a> {
         };
         let Some(targets) = self.targets(var, &count, body) else { return false };
         let (b, i, x) = (self.names().fresh("b"), self.names().fresh("i"), self.names().fresh("x"));
-        let iter = self.data(var, &count, end, body, &targets);
+        let (accesses, vectors) = self.accesses(var, &count, body, &targets);
+        let iter = self.data(&vectors, end);
         let element = iter.element_type();
-        let named = self.name_elements(var, &count, body, &targets, &build::var(x, element.clone()));
+        self.name_elements(&accesses, vectors.len(), &build::var(x, element.clone()));
         let builders: Vec<Expr> = targets.iter().map(|(target, _, role)| self.builder(*target, role, &count)).collect();
         let builder = one_or_all(builders);
         let counter = build::var(i, IrType::I64);
         self.counters.push([counter.clone(), start.clone(), end.clone()]);
         let update = self.update(var, body, &targets, build::var(b, builder.ty.clone()), counter);
         self.counters.pop();
-        named.iter().for_each(|access| drop(self.elements.remove(access)));
+        accesses.iter().for_each(|(access, _)| drop(self.elements.remove(access)));
         let params = vec![(b, builder.ty.clone()), (i, IrType::I64), (x, element)];
         let mut looped = build::for_func(iter, builder, Func { params, body: Box::new(update) }).at(span);
         if targets.iter().any(|(_, _, role)| matches!(role, Role::Reduce { .. })) {
@@ -165,8 +167,13 @@ impl<'a> Lower<'a> {
             _ => false,
         };
         let (mut found, mut vectors) = (Vec::new(), Vec::<(Var, &'a [typed::Expr])>::new());
+        // Whether a step may fail before it comes to the expression.
+        let failed = Cell::new(false);
         let mut visit = |e: &'a typed::Expr, always: bool| {
-            let Some((of, before)) = access(e, counter) else { return };
+            let Some((of, before)) = access(e, counter) else {
+                failed.set(failed.get() || may_fail(e));
+                return;
+            };
             let fits = match before {
                 [] => (is_kept(&of) || is_filled(of)) && self.is_as_long(of, count),
                 _ => {
@@ -174,10 +181,11 @@ impl<'a> Lower<'a> {
                         Some(Value::Matrix(matrix)) => matrix.sizes.last().and_then(Size::as_known),
                         _ => None,
                     };
-                    // The row is looked up before the loop, which may fail only where each step would.
+                    // The row is looked up before the loop, which may fail only with the error of the first step.
                     always
                         && is_kept(&of)
                         && before.iter().all(plain)
+                        && (!failed.get() || self.has_row(of, before))
                         && last.is_some_and(|last| last > 0)
                         && last == count.as_known()
                 }
@@ -190,26 +198,43 @@ impl<'a> Lower<'a> {
                 });
                 found.push((address(e), number));
             }
+            failed.set(failed.get() || !fits);
         };
         for stmt in body {
             stmt.exprs().into_iter().for_each(|e| each_part(e, &mut |e| visit(e, true)));
             each_expr(stmt.stmts(), &mut |e| visit(e, false));
+            failed.set(failed.get() || !matches!(stmt, Stmt::Set { .. } | Stmt::If { .. }));
         }
         (found, vectors)
     }
 
-    fn data(&mut self, counter: Var, count: &Size, end: &Expr, body: &'a [Stmt], targets: &[Target<'a>]) -> Iter {
-        let (_, vectors) = self.accesses(counter, count, body, targets);
+    fn data(&mut self, vectors: &[(Var, &'a [typed::Expr])], end: &Expr) -> Iter {
         let mut iters = Vec::new();
         for (var, before) in vectors {
-            let Some(Value::Matrix(matrix)) = self.vars.get(&var).cloned() else { continue };
-            iters.push(Iter::Vector(self.row(var, matrix, before)));
+            let Some(Value::Matrix(matrix)) = self.vars.get(var).cloned() else { continue };
+            iters.push(Iter::Vector(self.row(*var, matrix, before)));
         }
         match iters.len() {
             0 => Iter::Range { start: build::i64(0), end: end.clone(), stride: build::i64(1) },
             1 => iters.remove(0),
             _ => Iter::Zip(iters),
         }
+    }
+
+    /// Whether the indices before the last stay inside of the matrix, whatever the arguments.
+    fn has_row(&self, of: Var, before: &[typed::Expr]) -> bool {
+        let Some(Value::Matrix(matrix)) = self.vars.get(&of) else { return false };
+        before.iter().zip(&matrix.sizes).all(|(index, size)| {
+            let index = match &index.kind {
+                ExprKind::Int(value) => Some(build::i64((*value).into())),
+                ExprKind::Var(var) => match self.vars.get(var) {
+                    Some(Value::Scalar(int)) => self.widened(int),
+                    _ => None,
+                },
+                _ => None,
+            };
+            index.is_some_and(|index| self.stays_inside(&index, size))
+        })
     }
 
     /// The last dimension of a matrix at these indices of the others.
@@ -227,21 +252,12 @@ impl<'a> Lower<'a> {
         self.bind("row", row)
     }
 
-    /// Lets the accesses give the elements that the loop is at; gives the accesses.
-    fn name_elements(
-        &mut self,
-        counter: Var,
-        count: &Size,
-        body: &'a [Stmt],
-        targets: &[Target<'a>],
-        x: &Expr,
-    ) -> Vec<usize> {
-        let (found, vectors) = self.accesses(counter, count, body, targets);
-        for (access, number) in &found {
-            let element = if vectors.len() == 1 { x.clone() } else { build::field(x.clone(), *number) };
+    /// Lets the accesses give the elements that the loop over so many vectors is at.
+    fn name_elements(&mut self, accesses: &[(usize, usize)], vectors: usize, x: &Expr) {
+        for (access, number) in accesses {
+            let element = if vectors == 1 { x.clone() } else { build::field(x.clone(), *number) };
             self.elements.insert(*access, element);
         }
-        found.into_iter().map(|(access, _)| access).collect()
     }
 
     // Builders.
@@ -338,7 +354,20 @@ fn is_var(e: &typed::Expr, var: Var) -> bool {
     matches!(e.kind, ExprKind::Var(found) if found == var)
 }
 
-/// Calls `f` with every expression in the statements.
+/// Whether the expression may fail where its parts do not.
+fn may_fail(e: &typed::Expr) -> bool {
+    match &e.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) | ExprKind::Not(_) => false,
+        ExprKind::Neg(_) => e.ty != Type::Float,
+        ExprKind::Binary(op, ..) => match op {
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div => e.ty != Type::Float,
+            op => *op == BinaryOp::MatMul,
+        },
+        _ => true,
+    }
+}
+
+/// Calls `f` with every expression in the statements, in the order of their evaluation.
 fn each_expr<'a>(stmts: impl IntoIterator<Item = &'a Stmt>, f: &mut dyn FnMut(&'a typed::Expr)) {
     for stmt in stmts {
         stmt.exprs().into_iter().for_each(|e| each_part(e, f));
@@ -347,8 +376,8 @@ fn each_expr<'a>(stmts: impl IntoIterator<Item = &'a Stmt>, f: &mut dyn FnMut(&'
 }
 
 fn each_part<'a>(e: &'a typed::Expr, f: &mut dyn FnMut(&'a typed::Expr)) {
-    f(e);
     weld_core::ir::deep(|| e.children().into_iter().for_each(|child| each_part(child, f)));
+    f(e);
 }
 
 fn one_or_all(mut builders: Vec<Expr>) -> Expr {

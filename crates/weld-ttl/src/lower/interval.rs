@@ -40,7 +40,7 @@ impl Lower<'_> {
     }
 
     /// The `i64` of an `int`, where there is one.
-    fn widened(&self, int: &Expr) -> Option<Expr> {
+    pub(super) fn widened(&self, int: &Expr) -> Option<Expr> {
         match int.kind {
             ExprKind::Literal(Literal::I32(value)) => Some(build::i64(value.into())),
             ExprKind::Var(sym) => self.wide.get(&sym).cloned(),
