@@ -177,12 +177,11 @@ impl<'a> Checker<'a> {
         if let Some((var, ..)) = self.here.scope.get(name).and_then(|known| known.last()) {
             return Some((*var, self.here.vars[var.0 as usize].ty.clone()));
         }
-        let mut error = Diagnostic::ty(span, format!("the variable `{name}` is not declared"));
-        error.hint = Some(match self.names.contains_key(name) {
+        let hint = match self.names.contains_key(name) {
             true => format!("`{name}` is a function: a call is written `{name}(..)`"),
             false => format!("a variable is declared before its use: `var int {name};`"),
-        });
-        self.report(error);
+        };
+        self.report(Diagnostic::ty(span, format!("the variable `{name}` is not declared")).with_hint(hint));
         None
     }
 

@@ -54,7 +54,7 @@ fn entry(module: &typed::Module, request: &Request<'_>) -> Result<usize, Vec<Dia
             let error = Diagnostic::ty(Span::new(0, 0), format!("the function `{name}` is not defined"));
             let hint = match name {
                 "main" => "a program is entered at `function int main()` or `function void main()`".to_owned(),
-                _ => weld_core::diag::shortened(format!("the functions are `{}`", names.join("`, `"))),
+                _ => format!("the functions are `{}`", names.join("`, `")),
             };
             Err(vec![error.with_hint(hint)])
         }

@@ -105,7 +105,7 @@ impl Diagnostic {
 
     /// Says what to do about it; the last hint stays.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
-        self.hint = Some(hint.into());
+        self.hint = Some(shortened(hint.into()));
         self
     }
 }
