@@ -204,7 +204,7 @@ impl Analysis {
                 }
                 a.meet(b)
             }
-            ExprKind::Struct(fields) => Owned::Fields(self.parts(&fields.iter().collect::<Vec<_>>(), later)),
+            ExprKind::Struct(fields) => Owned::Fields(self.fields(fields, later)),
             ExprKind::Update { data, index, value } => self.update(e, data, [&**index, &**value], later),
             ExprKind::Len(data) | ExprKind::Lookup { data, .. } if path_of(data).is_some() => {
                 // The element is read after the index is known.
@@ -258,6 +258,18 @@ impl Analysis {
             inner.now = at;
             owned.push(self.value(part, &inner));
         }
+        owned
+    }
+
+    /// The fields of a struct. Names are taken last: what the other fields read of a vector does not keep it, and none of them
+    /// changes a vector that is still to be taken.
+    fn fields(&mut self, fields: &[Expr], later: &Later<'_>) -> Vec<Owned> {
+        let (names, others): (Vec<usize>, Vec<usize>) =
+            (0..fields.len()).partition(|at| path_of(&fields[*at]).is_some());
+        let order = [others, names].concat();
+        let found = self.parts(&order.iter().map(|at| &fields[*at]).collect::<Vec<_>>(), later);
+        let mut owned = vec![Owned::No; fields.len()];
+        order.into_iter().zip(found).for_each(|(at, found)| owned[at] = found);
         owned
     }
 
