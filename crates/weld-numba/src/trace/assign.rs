@@ -7,6 +7,7 @@ use weld_core::ir::build;
 use weld_pysyntax::{self as py, BinaryOp, ExprKind};
 
 use super::{Completion, Res, Tracer, error};
+use crate::types::Ty;
 use crate::value::Value;
 
 impl<'a> Tracer<'a> {
@@ -82,6 +83,9 @@ impl<'a> Tracer<'a> {
                 let length = self.bind("n", build::len(elements.clone()));
                 let holds = build::eq(length.clone(), build::i64(count as i64));
                 let message = format!("expected {count} values to unpack, found {{0}}");
+                if ty == Ty::Unknown && count > 0 {
+                    return self.no_element("ValueError", &message, vec![length], span);
+                }
                 let holds = self.require(holds, "ValueError", &message, vec![length], span);
                 let mut parts = Vec::new();
                 for index in 0..count {

@@ -53,6 +53,9 @@ impl<'a> Tracer<'a> {
     /// The elements of a list. Where what takes them changes the list, each is read from it when its turn comes.
     fn drive_list(&mut self, cell: CellId, span: Span, sink: &Sink<'a>) -> Res<Completion> {
         let (elements, ty) = self.elements(cell, span)?;
+        if ty == Ty::Unknown {
+            return Ok(Completion::normal());
+        }
         let before = (self.flow.depth(), self.store.depth());
         self.flow.open();
         self.store.enter();

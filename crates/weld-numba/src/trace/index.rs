@@ -85,6 +85,10 @@ impl<'a> Tracer<'a> {
             (Value::List(cell), Index::At(index)) => {
                 let (elements, length, ty) = self.buffer(*cell, span)?;
                 let index = self.index_of(index, span)?;
+                if ty == Ty::Unknown {
+                    let values = vec![index, build::i64(0)];
+                    return self.no_element("IndexError", "list index out of range: index {0} of {1}", values, span);
+                }
                 let (index, holds) = self.position(index, length, "list index out of range", span)?;
                 let element = build::lookup(elements, index).at(span);
                 let element = self.under(holds, element, "element");

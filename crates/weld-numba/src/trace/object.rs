@@ -332,6 +332,9 @@ impl<'a> Tracer<'a> {
         use weld_core::ir::build;
         self.check_change(cell, span)?;
         let (elements, length, ty) = self.buffer(cell, span)?;
+        if ty == crate::types::Ty::Unknown {
+            return self.no_element("IndexError", "pop from empty list", Vec::new(), span);
+        }
         let length = self.bind("length", length);
         let holds = build::gt(length.clone(), build::i64(0));
         let holds = self.require(holds, "IndexError", "pop from empty list", Vec::new(), span);

@@ -64,6 +64,10 @@ impl<'a> Tracer<'a> {
         match of {
             Value::List(cell) => {
                 let (elements, ty) = self.elements(*cell, span)?;
+                if ty == Ty::Unknown {
+                    // The list is empty: the run does not come here.
+                    return Err(Stop::Exit(Completion::default()));
+                }
                 let element = self.bind("element", build::lookup(elements, index).at(span));
                 Ok(self.value_of(element, &ty))
             }

@@ -129,6 +129,12 @@ impl<'a> Tracer<'a> {
         }
     }
 
+    /// The error of an element of a list that nothing was put into so far: the list is empty whenever the run comes here.
+    pub(super) fn no_element<T>(&mut self, class: &str, text: &str, values: Vec<Expr>, span: Span) -> Res<T> {
+        let done = self.guarded(span, |tracer| tracer.raise(class, text, values, span))?;
+        Err(Stop::Exit(done))
+    }
+
     pub(super) fn raise_statement(&mut self, exception: Option<&'a py::Expr>, span: Span) -> Res<Completion> {
         let Some(e) = exception else {
             return match self.place.caught.last().cloned() {

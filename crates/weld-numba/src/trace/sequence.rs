@@ -282,6 +282,9 @@ impl<'a> Tracer<'a> {
         self.check_change(cell, span)?;
         let (elements, length, ty) = self.buffer(cell, span)?;
         let at = self.index_of(at, span)?;
+        if ty == Ty::Unknown {
+            return self.no_element("IndexError", "pop from empty list", Vec::new(), span);
+        }
         let (at, holds) = self.position(at, length.clone(), "pop index out of range", span)?;
         let element = build::lookup(elements, at.clone()).at(span);
         let element = self.under(holds.clone(), element, "element");
