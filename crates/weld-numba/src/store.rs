@@ -4,6 +4,7 @@
 //! cells hold what they held before, so that the other branch starts from there.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,6 +18,10 @@ pub(crate) type FrameId = usize;
 pub(crate) const TAKEN: &str = "it was taken out of a list, which would have to change, too";
 /// Why those that became elements may not be.
 pub(crate) const STORED: &str = "it is an element of a list, which would have to change, too";
+/// Why those may not be that are one of two which others hold, too.
+pub(crate) const DEPENDS: &str = "which list or object it is depends on the run";
+/// Why those of the caller may not be.
+pub(crate) const ARGUMENT: &str = "it is an argument";
 
 #[derive(Debug)]
 struct Cell<'a> {
@@ -25,8 +30,8 @@ struct Cell<'a> {
     name: Arc<str>,
     /// The frame whose variable it is.
     owner: Option<FrameId>,
-    /// Why what it holds may not be changed.
-    frozen: Option<&'static str>,
+    /// Why the list or object whose cell it is may not be changed, and since which freeze.
+    frozen: Option<(&'static str, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +42,9 @@ pub(crate) struct Store<'a> {
     scopes: Vec<Scope<'a>>,
     /// The streams by the cells of their states.
     streams: HashMap<CellId, Rc<Stream<'a>>>,
+    /// The new lists and objects that may be an old one.
+    aliases: HashMap<CellId, Vec<CellId>>,
+    freezes: usize,
 }
 
 #[derive(Debug)]
@@ -79,21 +87,71 @@ impl<'a> Store<'a> {
     }
 
     pub(crate) fn frozen(&self, cell: CellId) -> Option<&'static str> {
-        self.cells[cell].frozen
+        self.cells[cell].frozen.map(|(why, _)| why)
+    }
+
+    /// The same on a path that has not seen some of the freezes.
+    pub(crate) fn frozen_but(&self, cell: CellId, unseen: &[Range<usize>]) -> Option<&'static str> {
+        let is_seen = |(_, at): &(&str, usize)| !unseen.iter().any(|unseen| unseen.contains(at));
+        self.cells[cell].frozen.filter(is_seen).map(|(why, _)| why)
     }
 
     /// From here on it may not be changed.
     pub(crate) fn freeze(&mut self, cell: CellId, why: &'static str) {
-        self.cells[cell].frozen = Some(why);
+        let since = self.cells[cell].frozen.map_or(self.freezes, |(_, since)| since);
+        self.cells[cell].frozen = Some((why, since));
+        self.freezes += 1;
     }
 
-    /// Whether a variable holds a list that may be an element of another.
-    pub(crate) fn holds_frozen_list(&self) -> bool {
-        let is_element = |cell: &CellId| matches!(self.cells[*cell].frozen, Some(TAKEN | STORED));
-        self.cells.iter().any(|cell| match &cell.value {
-            Value::List(list) => cell.owner.is_some() && is_element(list),
-            _ => false,
-        })
+    /// How many freezes there were.
+    pub(crate) fn freezes(&self) -> usize {
+        self.freezes
+    }
+
+    /// Of a new list or object: it may be one of these, which others hold.
+    pub(crate) fn alias(&mut self, new: CellId, of: &[CellId]) {
+        of.iter().for_each(|old| self.aliases.entry(*old).or_default().push(new));
+    }
+
+    /// The lists or objects that may be this one, or one of those.
+    pub(crate) fn aliases(&self, cell: CellId) -> Vec<CellId> {
+        let mut found = vec![cell];
+        let mut at = 0;
+        while at < found.len() {
+            for new in self.aliases.get(&found[at]).into_iter().flatten() {
+                if !found.contains(new) {
+                    found.push(*new);
+                }
+            }
+            at += 1;
+        }
+        found.split_off(1)
+    }
+
+    /// Whether a variable for which `is_read` holds has a value that is, or holds, a list or object for which `is_wanted` does.
+    /// What is held by way of the cell `except` does not count.
+    pub(crate) fn is_held(
+        &self,
+        side: &Changes<'a>,
+        except: Option<CellId>,
+        is_read: &dyn Fn(FrameId, &str) -> bool,
+        is_wanted: &dyn Fn(CellId) -> bool,
+    ) -> bool {
+        let view = View { store: self, side, except, is_wanted };
+        let holds = |(frame, names): (FrameId, &HashMap<Arc<str>, CellId>)| {
+            names.iter().any(|(name, cell)| is_read(frame, name) && view.cell_holds(*cell))
+        };
+        self.names.iter().enumerate().any(holds)
+    }
+
+    /// Whether a value is, or holds, a list or object for which `is_wanted` holds.
+    pub(crate) fn holds(&self, value: &Value<'a>, is_wanted: &dyn Fn(CellId) -> bool) -> bool {
+        View { store: self, side: &BTreeMap::new(), except: None, is_wanted }.holds(value)
+    }
+
+    /// Whether a list may be an element of another.
+    pub(crate) fn is_element(&self, cell: CellId) -> bool {
+        matches!(self.frozen(cell), Some(TAKEN | STORED))
     }
 
     /// How many cells there are: those that follow have higher numbers.
@@ -171,22 +229,32 @@ impl<'a> Store<'a> {
             self.leave();
         }
     }
-
-    /// Whether a cell from before `mark`, other than those of `except`, holds the list or object.
-    pub(crate) fn is_shared(&self, cell: CellId, mark: CellId, except: &Changes<'a>) -> bool {
-        let holds = |(id, other): (usize, &Cell<'a>)| !except.contains_key(&id) && mentions(&other.value, cell);
-        self.cells[..mark.min(self.cells.len())].iter().enumerate().any(holds)
-    }
 }
 
-/// Whether a value is the list or object, or holds it.
-pub(crate) fn mentions(value: &Value<'_>, cell: CellId) -> bool {
-    match value {
-        Value::List(other) | Value::Object(other, _) => *other == cell,
-        Value::Tuple(parts) | Value::Fields(parts) => parts.iter().any(|part| mentions(part, cell)),
-        Value::Maybe(_, inner) => mentions(inner, cell),
-        Value::Stream(stream) => stream.mentions(cell),
-        Value::Callable(crate::value::Callable::Method(of, _)) => mentions(of, cell),
-        _ => false,
+/// What cells hold on a side of a branch.
+struct View<'v, 'a> {
+    store: &'v Store<'a>,
+    side: &'v Changes<'a>,
+    except: Option<CellId>,
+    is_wanted: &'v dyn Fn(CellId) -> bool,
+}
+
+impl<'a> View<'_, 'a> {
+    fn cell_holds(&self, cell: CellId) -> bool {
+        self.except != Some(cell) && self.holds(self.side.get(&cell).unwrap_or_else(|| self.store.get(cell)))
+    }
+
+    fn holds(&self, value: &Value<'a>) -> bool {
+        match value {
+            Value::List(cell) => (self.is_wanted)(*cell),
+            Value::Object(cell, _) => (self.is_wanted)(*cell) || self.cell_holds(*cell),
+            Value::Tuple(parts) | Value::Fields(parts) => parts.iter().any(|part| self.holds(part)),
+            Value::Maybe(_, inner) => self.holds(inner),
+            Value::Callable(crate::value::Callable::Method(of, _)) => self.holds(of),
+            Value::Stream(stream) => {
+                stream.parts().iter().any(|part| self.holds(part)) || self.holds(self.store.get(stream.state))
+            }
+            _ => false,
+        }
     }
 }

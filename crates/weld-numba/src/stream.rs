@@ -7,7 +7,7 @@ use weld_core::ir::Expr;
 use weld_pysyntax as py;
 
 use crate::module::Def;
-use crate::store::{CellId, FrameId, mentions};
+use crate::store::{CellId, FrameId};
 use crate::value::Value;
 
 #[derive(Debug)]
@@ -43,13 +43,14 @@ pub(crate) enum Source<'a> {
     },
 }
 
-impl Stream<'_> {
-    pub(crate) fn mentions(&self, cell: CellId) -> bool {
+impl<'a> Stream<'a> {
+    /// The values that it takes its own from.
+    pub(crate) fn parts(&self) -> &[Value<'a>] {
         match &self.source {
-            Source::Iter(of) | Source::Filter(_, of) | Source::Enumerate(of, _) => mentions(of, cell),
-            Source::Map(_, of) | Source::Zip(of) => of.iter().any(|of| mentions(of, cell)),
-            Source::Comprehension { first, .. } => mentions(first, cell),
-            Source::Range { .. } | Source::Call(..) => false,
+            Source::Iter(of) | Source::Filter(_, of) | Source::Enumerate(of, _) => std::slice::from_ref(of),
+            Source::Map(_, of) | Source::Zip(of) => of,
+            Source::Comprehension { first, .. } => std::slice::from_ref(first),
+            Source::Range { .. } | Source::Call(..) => &[],
         }
     }
 }

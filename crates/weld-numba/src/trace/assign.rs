@@ -59,7 +59,7 @@ impl<'a> Tracer<'a> {
             }
             ExprKind::Tuple(targets) | ExprKind::List(targets) => {
                 let parts = self.unpack(&value, targets.len(), target.span)?;
-                targets.iter().zip(parts).try_for_each(|(target, part)| self.assign(target, part))
+                self.assign_all(targets, parts)
             }
             ExprKind::Attribute(of, name) => {
                 let of = self.expr(of)?;
@@ -71,6 +71,22 @@ impl<'a> Tracer<'a> {
             }
             _ => error(target.span, format!("{} cannot be assigned to", target.described())),
         }
+    }
+
+    /// One target after the other: a part that waits for its turn is held.
+    fn assign_all(&mut self, targets: &'a [py::Expr], parts: Vec<Value<'a>>) -> Res<()> {
+        let held = self.place.driven.len();
+        if !self.rows.are_swapped {
+            self.place.driven.extend(parts.iter().rev().cloned());
+        }
+        let assigned = targets.iter().zip(parts).try_for_each(|(target, part)| {
+            if self.place.driven.len() > held {
+                self.place.driven.pop();
+            }
+            self.assign(target, part)
+        });
+        self.place.driven.truncate(held);
+        assigned
     }
 
     /// The parts of a tuple or list, so many.

@@ -1,6 +1,7 @@
 //! Branches: both sides are compiled, and what they changed is merged.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, build};
@@ -20,12 +21,21 @@ pub(super) struct Side<'a> {
     pub(super) value: Option<Value<'a>>,
     /// Cells from this one on are of this or a later side.
     pub(super) mark: CellId,
+    /// The freezes that it made.
+    pub(super) freezes: Vec<Range<usize>>,
 }
 
 impl<'a> Side<'a> {
     /// A side that does nothing.
     pub(super) fn empty(done: Completion) -> Side<'a> {
-        Side { block: Block::default(), changes: BTreeMap::new(), done, value: None, mark: CellId::MAX }
+        Side {
+            block: Block::default(),
+            changes: BTreeMap::new(),
+            done,
+            value: None,
+            mark: CellId::MAX,
+            freezes: Vec::new(),
+        }
     }
 }
 
@@ -42,6 +52,7 @@ impl<'a> Tracer<'a> {
         f: impl FnOnce(&mut Self) -> Res<(Completion, Option<Value<'a>>)>,
     ) -> Res<Side<'a>> {
         let mark = side.mark.min(self.store.len());
+        let (mut freezes, before) = (side.freezes, self.store.freezes());
         self.flow.resume(side.block);
         self.store.enter();
         self.store.apply(&side.changes);
@@ -55,7 +66,8 @@ impl<'a> Tracer<'a> {
         };
         done.add(&raised);
         let changes = self.store.leave();
-        Ok(Side { block: self.flow.suspend(), changes, done, value, mark })
+        freezes.push(before..self.store.freezes());
+        Ok(Side { block: self.flow.suspend(), changes, done, value, mark, freezes })
     }
 
     /// Statements under a condition, and others where it does not hold.
@@ -154,14 +166,13 @@ impl<'a> Tracer<'a> {
         let mut taken = Vec::new();
         if !is_empty {
             let [a, b] = sides;
-            let aliases = self.aliases(&plans, [&a.changes, &b.changes]);
             let a = self.close_side(a, &plans, value_plan.as_ref(), 0, span)?;
             let b = self.close_side(b, &plans, value_plan.as_ref(), 1, span)?;
             taken = self.flow.branch(cond, a, b, types.len(), span);
-            let value = self.taken(plans, value_plan, taken.drain(..), &aliases);
+            let value = self.taken(plans, value_plan, taken.drain(..));
             return Ok((done, value));
         }
-        let value = self.taken(plans, value_plan, taken.into_iter(), &BTreeSet::new());
+        let value = self.taken(plans, value_plan, taken.into_iter());
         Ok((done, value))
     }
 
@@ -171,14 +182,10 @@ impl<'a> Tracer<'a> {
         plans: Vec<(CellId, Plan<'a>, [bool; 2])>,
         value: Option<Plan<'a>>,
         mut from: impl Iterator<Item = Expr>,
-        aliases: &BTreeSet<CellId>,
     ) -> Option<Value<'a>> {
         for (cell, plan, _) in plans {
             let name = self.store.name(cell).clone();
             let taken = self.take(&plan, &name, &mut from);
-            if let (true, Value::List(new) | Value::Object(new, _)) = (aliases.contains(&cell), &taken) {
-                self.store.freeze(*new, "which list or object it is depends on the run");
-            }
             self.store.set(cell, taken);
         }
         value.map(|plan| self.take(&plan, "the value", &mut from))
@@ -200,14 +207,16 @@ impl<'a> Tracer<'a> {
             // On a side that ends, the builder is handed on all the same.
             let matters = if matches!(a, Value::Builder(..)) { [true, true] } else { matters };
             let name = self.store.name(cell).clone();
-            let changes = match matters {
-                [true, false] => [&sides[0].changes, &sides[0].changes],
-                [false, true] => [&sides[1].changes, &sides[1].changes],
-                _ => [&sides[0].changes, &sides[1].changes],
+            let paths = match matters {
+                [true, false] => [0, 0],
+                [false, true] => [1, 1],
+                _ => [0, 1],
             };
+            let changes = paths.map(|path: usize| &sides[path].changes);
+            let unseen = paths.map(|path: usize| &sides[1 - path].freezes[..]);
             let is_inner = !(matters[0] && matters[1]);
             let mark = sides[0].mark.min(sides[1].mark);
-            let join = Join { sides: changes, is_inner, mark, name: &name, span };
+            let join = Join { sides: changes, unseen, is_inner, mark, cell: Some(cell), name: &name, span };
             plans.push((cell, self.join(&join, &a, &b)?, matters));
         }
         Ok(plans)
@@ -224,42 +233,17 @@ impl<'a> Tracer<'a> {
     }
 
     fn value_plan(&mut self, sides: &[Side<'a>; 2], span: Span) -> Res<Option<Plan<'a>>> {
-        let changes = [&sides[0].changes, &sides[1].changes];
-        let (a, b, changes) = match (&sides[0].value, &sides[1].value) {
-            (Some(a), Some(b)) => (a, b, changes),
-            (Some(a), None) => (a, a, [changes[0], changes[0]]),
-            (None, Some(b)) => (b, b, [changes[1], changes[1]]),
+        let (a, b, paths) = match (&sides[0].value, &sides[1].value) {
+            (Some(a), Some(b)) => (a, b, [0, 1]),
+            (Some(a), None) => (a, a, [0, 0]),
+            (None, Some(b)) => (b, b, [1, 1]),
             (None, None) => return Ok(None),
         };
+        let changes = paths.map(|path: usize| &sides[path].changes);
+        let unseen = paths.map(|path: usize| &sides[1 - path].freezes[..]);
         let is_inner = sides[0].value.is_none() || sides[1].value.is_none();
         let mark = sides[0].mark.min(sides[1].mark);
-        self.join(&Join { sides: changes, is_inner, mark, name: "the value", span }, a, b).map(Some)
-    }
-
-    /// The cells whose new lists and objects have other names, too: what happens to one would have to happen to the other.
-    fn aliases(&self, plans: &[(CellId, Plan<'a>, [bool; 2])], sides: [&Changes<'a>; 2]) -> BTreeSet<CellId> {
-        let plans = plans.iter().map(|(cell, plan, _)| (*cell, plan));
-        self.aliased(plans.collect(), sides)
-    }
-
-    /// The same of any plans.
-    pub(super) fn aliased(&self, plans: Vec<(CellId, &Plan<'a>)>, sides: [&Changes<'a>; 2]) -> BTreeSet<CellId> {
-        let new = |plan: &Plan<'a>| matches!(plan, Plan::List(_) | Plan::Object(..));
-        let mut holders: BTreeMap<CellId, BTreeSet<CellId>> = BTreeMap::new();
-        for (cell, _) in plans.iter().filter(|(_, plan)| new(plan)) {
-            for side in sides {
-                let value = side.get(cell).unwrap_or_else(|| self.store.get(*cell));
-                if let Value::List(old) | Value::Object(old, _) = value {
-                    holders.entry(*old).or_default().insert(*cell);
-                }
-            }
-        }
-        let mark = self.store.len();
-        let is_shared = |(old, cells): &(&CellId, &BTreeSet<CellId>)| {
-            cells.len() > 1
-                || self.store.is_shared(**old, mark, sides[0]) && self.store.is_shared(**old, mark, sides[1])
-        };
-        holders.iter().filter(is_shared).flat_map(|(_, cells)| cells.iter().copied()).collect()
+        self.join(&Join { sides: changes, unseen, is_inner, mark, cell: None, name: "the value", span }, a, b).map(Some)
     }
 
     /// The expression of a side: its statements, and what it passes on.

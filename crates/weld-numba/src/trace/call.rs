@@ -508,8 +508,12 @@ impl<'a> Tracer<'a> {
             tracer.fall_off(done, span)
         })?;
         let done = self.land(self.frames[frame].label, done);
-        self.forget(frame);
         let value = self.store.get(self.frames[frame].result).clone();
+        // No function from inside is in a value of the run.
+        if !done.normal || self.try_type(&value).is_some() {
+            self.frames[frame].is_captured = false;
+        }
+        self.forget(frame);
         if !done.normal {
             return Err(Stop::Exit(done));
         }

@@ -6,7 +6,7 @@ use weld_core::op::ReduceOp;
 use weld_core::ty::{BuilderType, Type};
 
 use super::{Res, Tracer, error};
-use crate::store::TAKEN;
+use crate::store::{ARGUMENT, CellId, TAKEN};
 use crate::types::Ty;
 use crate::value::{Const, Value};
 
@@ -38,6 +38,15 @@ impl<'a> Tracer<'a> {
                 Value::Object(cell, object.clone())
             }
         }
+    }
+
+    /// An element of a list: those of an argument are the caller's, too.
+    pub(super) fn element_of(&mut self, list: CellId, e: Expr, ty: &Ty) -> Value<'a> {
+        let value = self.value_of(e, ty);
+        if self.store.frozen(list) == Some(ARGUMENT) {
+            self.freeze_argument(&value);
+        }
+        value
     }
 
     /// The expression of a value, in its own type.

@@ -31,7 +31,10 @@ impl<'a> Tracer<'a> {
 
     /// Gives each value of an iterable to the sink.
     pub(super) fn drive(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
-        super::deep(|| self.drive_here(data, span, sink))
+        self.place.driven.push(data.clone());
+        let done = super::deep(|| self.drive_here(data, span, sink));
+        self.place.driven.pop();
+        done
     }
 
     fn drive_here(&mut self, data: &Value<'a>, span: Span, sink: &Sink<'a>) -> Res<Completion> {
@@ -59,7 +62,7 @@ impl<'a> Tracer<'a> {
         let before = (self.flow.depth(), self.store.depth());
         self.flow.open();
         self.store.enter();
-        let done = match self.each_element(elements, &ty, span, sink) {
+        let done = match self.each_element((cell, elements), &ty, span, sink) {
             Ok(done) => done,
             Err(stop) => {
                 self.flow.discard(before.0);

@@ -268,12 +268,11 @@ impl<'a> Tracer<'a> {
         Ok((self.pack(&value, place)?, ty))
     }
 
-    fn freeze_argument(&mut self, value: &Value<'a>) {
-        const ARGUMENT: &str = "it is an argument";
+    pub(super) fn freeze_argument(&mut self, value: &Value<'a>) {
         match value {
-            Value::List(cell) => self.store.freeze(*cell, ARGUMENT),
+            Value::List(cell) => self.store.freeze(*cell, crate::store::ARGUMENT),
             Value::Object(cell, _) => {
-                self.store.freeze(*cell, ARGUMENT);
+                self.store.freeze(*cell, crate::store::ARGUMENT);
                 if let Value::Fields(fields) = self.store.get(*cell).clone() {
                     fields.iter().for_each(|field| self.freeze_argument(field));
                 }

@@ -8,6 +8,7 @@ use weld_pysyntax::{self as py, ExprKind};
 use super::repeat::Over;
 use super::{Completion, Res, Sink, Tracer, error};
 use crate::class::written_type;
+use crate::store::CellId;
 use crate::types::{Ty, TyArg};
 use crate::value::{Callable, Value};
 
@@ -92,7 +93,7 @@ impl<'a> Tracer<'a> {
                 let (index, holds) = self.position(index, length, "list index out of range", span)?;
                 let element = build::lookup(elements, index).at(span);
                 let element = self.under(holds, element, "element");
-                Ok(self.value_of(element, &ty))
+                Ok(self.element_of(*cell, element, &ty))
             }
             (Value::List(cell), Index::Slice(parts)) => {
                 let (elements, ty) = self.elements(*cell, span)?;
@@ -317,7 +318,7 @@ impl<'a> Tracer<'a> {
         value: Value<'a>,
         span: Span,
     ) -> Res<()> {
-        if self.store.holds_frozen_list() {
+        if self.is_in_use(&|cell| self.store.is_element(cell)) {
             return error(span, "this cannot be changed: a variable may hold this list, too");
         }
         self.check_rows(span)?;
@@ -329,10 +330,16 @@ impl<'a> Tracer<'a> {
     }
 
     /// Gives the elements of a vector one after the other.
-    pub(super) fn each_element(&mut self, elements: Expr, ty: &Ty, span: Span, sink: &Sink<'a>) -> Res<Completion> {
+    pub(super) fn each_element(
+        &mut self,
+        (list, elements): (CellId, Expr),
+        ty: &Ty,
+        span: Span,
+        sink: &Sink<'a>,
+    ) -> Res<Completion> {
         let ty = ty.clone();
         self.repeat(&Over::Elements(elements), span, &|tracer, step| {
-            let value = tracer.value_of(step.element, &ty);
+            let value = tracer.element_of(list, step.element, &ty);
             sink(tracer, value)
         })
     }

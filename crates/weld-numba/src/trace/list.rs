@@ -160,8 +160,22 @@ impl<'a> Tracer<'a> {
         }
         match self.store.frozen(cell) {
             Some(why) => error(span, format!("this cannot be changed: {why}")),
-            None => Ok(()),
+            None => {
+                let aliases = self.store.aliases(cell);
+                match !aliases.is_empty() && self.is_in_use(&|cell| aliases.contains(&cell)) {
+                    true => error(span, format!("this cannot be changed: {}", crate::store::DEPENDS)),
+                    false => Ok(()),
+                }
+            }
         }
+    }
+
+    /// Whether a variable that is read later, or what is being iterated over, holds a list or object for which `is_wanted` holds.
+    pub(super) fn is_in_use(&self, is_wanted: &dyn Fn(CellId) -> bool) -> bool {
+        let none = Default::default();
+        let is_read = |frame, name: &str| self.is_read_later(frame, name);
+        self.store.is_held(&none, None, &is_read, is_wanted)
+            || self.place.driven.iter().any(|data| self.store.holds(data, is_wanted))
     }
 
     pub(super) fn append(&mut self, cell: CellId, value: &Value<'a>, span: Span) -> Res<()> {

@@ -104,6 +104,8 @@ struct Place<'a> {
     loops: Vec<CellId>,
     /// The exceptions that are being handled, innermost last.
     caught: Vec<Value<'a>>,
+    /// What is being iterated over, or waits to be assigned.
+    driven: Vec<Value<'a>>,
     /// The conversions of the program that are being made.
     converting: Vec<*const weld_pysyntax::Function>,
     /// A typing rule is run: what it raises is an error of types.
@@ -371,6 +373,26 @@ impl<'a> Tracer<'a> {
                 || cursor.also.as_ref().is_some_and(|also| also.exposed.contains(name))
         };
         is_captured || frame.cursors.iter().any(reads)
+    }
+
+    /// Whether a variable may be read from the statement on that is being run in its frame.
+    fn may_be_read(&self, frame: FrameId, name: &str) -> bool {
+        let frame = &self.frames[frame];
+        // What is no function's is read by expressions, a generator reads when it is consumed.
+        let Some(def) = frame.def.as_ref().filter(|def| !def.is_generator) else { return true };
+        let reads = |cursor: &Cursor<'a>| {
+            cursor.last.get(name).is_some_and(|last| *last >= cursor.at)
+                || cursor.also.as_ref().is_some_and(|also| also.exposed.contains(name))
+        };
+        def.captured.contains(name) || frame.cursors.iter().any(reads)
+    }
+
+    /// Whether a variable may be read after the assignment that is being run, whose values are known.
+    fn is_read_later(&self, frame: FrameId, name: &str) -> bool {
+        match frame == self.place.frame && self.frames[frame].def.is_some() {
+            true => self.is_live(name),
+            false => self.may_be_read(frame, name),
+        }
     }
 
     /// Before statements whose variables are merged afterwards: those that live on have cells from here, others are new inside.

@@ -208,9 +208,7 @@ impl<'a> Tracer<'a> {
         if self.class_of(ty).fields[index].is_immutable && !is_new {
             return error(span, format!("the field `{name}` of `{}` is immutable", ty.name));
         }
-        if let Some(why) = self.store.frozen(*cell) {
-            return error(span, format!("this cannot be changed: {why}"));
-        }
+        self.check_change(*cell, span)?;
         let value = self.field_value(&value, &ty.fields[index].1, name, &ty.name, span)?;
         let mut fields = fields.to_vec();
         fields[index] = value;

@@ -1,12 +1,13 @@
 //! How the values of two paths become one: what of them is passed on when the program runs, and the value that stands for both.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use weld_core::ir::{Expr, build};
 use weld_core::ty::Type;
 
 use super::{Res, Stop, Tracer, error};
-use crate::store::{CellId, Changes};
+use crate::store::{ARGUMENT, CellId, Changes, DEPENDS, FrameId, STORED, TAKEN};
 use crate::types::{ObjectTy, Ty};
 use crate::value::Value;
 use weld_core::diag::Span;
@@ -20,9 +21,9 @@ pub(super) enum Plan<'a> {
     Slot(Ty),
     Tuple(Vec<Plan<'a>>),
     /// The elements of a list, which becomes a new one.
-    List(Ty),
+    List(Ty, Option<Shared>),
     /// The fields of an object, which becomes a new one.
-    Object(Rc<ObjectTy>, Vec<Plan<'a>>),
+    Object(Rc<ObjectTy>, Vec<Plan<'a>>, Option<Shared>),
     Maybe(Box<Plan<'a>>),
     /// What a list's cell holds.
     Elements(Ty),
@@ -33,15 +34,24 @@ pub(super) enum Plan<'a> {
     Nothing,
 }
 
+/// A new list or object that stands for others which somebody else holds, too: a change of it would have to be one of theirs.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    /// Why it may not be changed.
+    why: &'static str,
+    /// Those that it may be.
+    of: [CellId; 2],
+}
+
 impl<'a> Plan<'a> {
     /// The types of what is passed on.
     pub(super) fn types(&self, types: &mut Vec<Type>) {
         match self {
             Plan::Same(_) | Plan::Nothing => {}
             Plan::Slot(ty) => types.push(ty.weld()),
-            Plan::Elements(ty) | Plan::List(ty) => types.push(Type::vec(ty.weld())),
+            Plan::Elements(ty) | Plan::List(ty, _) => types.push(Type::vec(ty.weld())),
             Plan::Buffer(ty) => types.extend([Type::vec(ty.weld()), Type::I64]),
-            Plan::Tuple(parts) | Plan::Fields(parts) | Plan::Object(_, parts) => {
+            Plan::Tuple(parts) | Plan::Fields(parts) | Plan::Object(_, parts, _) => {
                 parts.iter().for_each(|part| part.types(types));
             }
             Plan::Maybe(inner) => {
@@ -54,16 +64,17 @@ impl<'a> Plan<'a> {
 
     /// Whether two plans pass the same on.
     pub(super) fn agrees(&self, other: &Plan<'a>) -> bool {
+        let why = |shared: &Option<Shared>| shared.as_ref().map(|shared| shared.why);
         let all = |a: &[Plan<'a>], b: &[Plan<'a>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.agrees(b));
         match (self, other) {
             (Plan::Same(a), Plan::Same(b)) => a.is_same(b),
+            (Plan::List(a, s), Plan::List(b, t)) => a == b && why(s) == why(t),
             (Plan::Slot(a), Plan::Slot(b))
-            | (Plan::List(a), Plan::List(b))
             | (Plan::Elements(a), Plan::Elements(b))
             | (Plan::Buffer(a), Plan::Buffer(b)) => a == b,
             (Plan::Builder(a, t), Plan::Builder(b, u)) => a == b && t == u,
             (Plan::Tuple(a), Plan::Tuple(b)) | (Plan::Fields(a), Plan::Fields(b)) => all(a, b),
-            (Plan::Object(a, p), Plan::Object(b, q)) => a == b && all(p, q),
+            (Plan::Object(a, p, s), Plan::Object(b, q, t)) => a == b && all(p, q) && why(s) == why(t),
             (Plan::Maybe(a), Plan::Maybe(b)) => a.agrees(b),
             (Plan::Nothing, Plan::Nothing) => true,
             _ => false,
@@ -75,13 +86,25 @@ impl<'a> Plan<'a> {
 pub(super) struct Join<'j, 'a> {
     /// What the cells hold on each path, where that differs from what they hold now.
     pub(super) sides: [&'j Changes<'a>; 2],
+    /// The freezes that each path has not seen.
+    pub(super) unseen: [&'j [Range<usize>]; 2],
     /// Scalars are passed on even if both are the same: they are known on the path only, or differ in the next step of a loop.
     pub(super) is_inner: bool,
     /// Cells from this one on are the paths' own.
     pub(super) mark: CellId,
+    /// The cell that holds the values, if one does.
+    pub(super) cell: Option<CellId>,
     /// Of what, for messages.
     pub(super) name: &'j str,
     pub(super) span: Span,
+}
+
+impl Join<'_, '_> {
+    /// Whether the variables of a frame outlive the paths: those of a function do not outlive its result.
+    fn is_read(&self, tracer: &Tracer<'_>, frame: FrameId) -> bool {
+        let of = &tracer.frames[frame];
+        self.cell != Some(of.result) || of.def.as_ref().is_none_or(|def| !def.captured.is_empty())
+    }
 }
 
 impl<'a> Tracer<'a> {
@@ -118,15 +141,17 @@ impl<'a> Tracer<'a> {
             }
             (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => Plan::Tuple(self.join_all(join, a, b)?),
             (Value::Fields(a), Value::Fields(b)) if a.len() == b.len() => Plan::Fields(self.join_all(join, a, b)?),
-            (Value::List(a), Value::List(b)) => {
-                let (a, b) = (self.element_on(join.sides[0], *a), self.element_on(join.sides[1], *b));
-                Plan::List(self.unified(join, a.as_ref(), b.as_ref(), Ty::list)?)
+            (Value::List(x), Value::List(y)) => {
+                let (a, b) = (self.element_on(join.sides[0], *x), self.element_on(join.sides[1], *y));
+                let ty = self.unified(join, a.as_ref(), b.as_ref(), Ty::list)?;
+                Plan::List(ty, self.shared(join, [*x, *y]))
             }
             (Value::Object(x, a), Value::Object(y, b)) if a == b => {
+                let shared = self.shared(join, [*x, *y]);
                 let (x, y) = (self.on(join.sides[0], *x).clone(), self.on(join.sides[1], *y).clone());
                 match (&x, &y) {
-                    (Value::Fields(x), Value::Fields(y)) => Plan::Object(a.clone(), self.join_all(join, x, y)?),
-                    _ => Plan::Object(a.clone(), Vec::new()),
+                    (Value::Fields(x), Value::Fields(y)) => Plan::Object(a.clone(), self.join_all(join, x, y)?, shared),
+                    _ => Plan::Object(a.clone(), Vec::new(), shared),
                 }
             }
             (Value::Elements(_, a), Value::Elements(_, b)) => Plan::Elements(self.widest(join, a, b)?),
@@ -147,6 +172,22 @@ impl<'a> Tracer<'a> {
 
     fn join_all(&mut self, join: &Join<'_, 'a>, a: &[Value<'a>], b: &[Value<'a>]) -> Res<Vec<Plan<'a>>> {
         a.iter().zip(b).map(|(a, b)| self.join(join, a, b)).collect()
+    }
+
+    /// Whether one of two lists or objects that become one may not be changed, or is held by somebody else.
+    fn shared(&self, join: &Join<'_, 'a>, of: [CellId; 2]) -> Option<Shared> {
+        let frozen = [0, 1].map(|side: usize| self.store.frozen_but(of[side], join.unseen[side]));
+        let is_held = |side: usize| {
+            let is_read = |frame, name: &str| join.is_read(self, frame) && self.may_be_read(frame, name);
+            self.store.is_held(join.sides[side], join.cell, &is_read, &|cell| cell == of[side])
+        };
+        let element = frozen.iter().flatten().find(|why| matches!(**why, TAKEN | STORED));
+        let why = match element.or_else(|| frozen.iter().flatten().find(|why| **why != ARGUMENT)) {
+            Some(why) => why,
+            None if (0..2).any(|side| frozen[side].is_none() && is_held(side)) => DEPENDS,
+            None => frozen.iter().flatten().next()?,
+        };
+        Some(Shared { why, of })
     }
 
     /// What a cell holds on a path.
@@ -238,7 +279,7 @@ impl<'a> Tracer<'a> {
                     self.emit(part, plan, span, out)?;
                 }
             }
-            (Plan::List(element), _) => out.push(self.coerced(value, &Ty::list(element.clone()), span)?),
+            (Plan::List(element, _), _) => out.push(self.coerced(value, &Ty::list(element.clone()), span)?),
             (Plan::Elements(element), Value::Elements(e, ty)) => {
                 let value = self.convert_elements(e.clone(), ty, element, span)?;
                 out.push(value);
@@ -257,7 +298,7 @@ impl<'a> Tracer<'a> {
                 out.push(self.convert_elements(buffer.clone(), ty, element, span)?);
                 out.push(length.clone());
             }
-            (Plan::Object(_, plans), Value::Object(cell, _)) => {
+            (Plan::Object(_, plans, _), Value::Object(cell, _)) => {
                 let content = self.store.get(*cell).clone();
                 self.emit(&content, &Plan::Fields(plans.clone()), span, out)?;
             }
@@ -289,9 +330,9 @@ impl<'a> Tracer<'a> {
                 Value::Buffer(buffer, next(), ty.clone())
             }
             Plan::Builder(_, element) => Value::Builder(next(), element.clone()),
-            Plan::List(element) => {
+            Plan::List(element, shared) => {
                 let elements = Value::Elements(next(), element.clone());
-                Value::List(self.store.cell(name, None, elements))
+                Value::List(self.new_one(name, elements, shared))
             }
             Plan::Maybe(inner) => {
                 let flag = next();
@@ -299,11 +340,20 @@ impl<'a> Tracer<'a> {
             }
             Plan::Tuple(plans) => Value::tuple(self.take_all(plans, name, from)),
             Plan::Fields(plans) => Value::Fields(self.take_all(plans, name, from).into()),
-            Plan::Object(ty, plans) => {
+            Plan::Object(ty, plans, shared) => {
                 let fields = Value::Fields(self.take_all(plans, name, from).into());
-                Value::Object(self.store.cell(name, None, fields), ty.clone())
+                Value::Object(self.new_one(name, fields, shared), ty.clone())
             }
         }
+    }
+
+    fn new_one(&mut self, name: &str, content: Value<'a>, shared: &Option<Shared>) -> CellId {
+        let cell = self.store.cell(name, None, content);
+        if let Some(Shared { why, of }) = shared {
+            self.store.freeze(cell, why);
+            self.store.alias(cell, of);
+        }
+        cell
     }
 
     fn take_all(&mut self, plans: &[Plan<'a>], name: &str, from: &mut impl Iterator<Item = Expr>) -> Vec<Value<'a>> {

@@ -69,7 +69,7 @@ impl<'a> Tracer<'a> {
                     return Err(Stop::Exit(Completion::default()));
                 }
                 let element = self.bind("element", build::lookup(elements, index).at(span));
-                Ok(self.value_of(element, &ty))
+                Ok(self.element_of(*cell, element, &ty))
             }
             Value::Stream(stream) => match &stream.source {
                 Source::Range { start, step, .. } => {

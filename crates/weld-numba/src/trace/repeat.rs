@@ -56,6 +56,8 @@ struct Round<'a> {
     side: Side<'a>,
     /// What is carried into the body.
     heads: BTreeMap<CellId, Value<'a>>,
+    /// How many freezes there were before the body.
+    freezes: usize,
     reads: Vec<CellId>,
     appends: Vec<CellId>,
 }
@@ -69,6 +71,7 @@ impl<'a> Tracer<'a> {
         body: &dyn Fn(&mut Tracer<'a>, Step) -> Res<Completion>,
     ) -> Res<Completion> {
         let mut plans: Plans<'a> = BTreeMap::new();
+        let before = self.store.freezes();
         for _ in 0..ROUNDS_MAX {
             let round = match self.round(over, &plans, body) {
                 Ok(round) => round,
@@ -78,7 +81,7 @@ impl<'a> Tracer<'a> {
                 }
                 Err(stop) => return Err(stop),
             };
-            match self.widened(&plans, &round, span)? {
+            match self.widened(&plans, &round, before, span)? {
                 Some(wider) => plans = wider,
                 None => return self.finish_loop(over, plans, round, span),
             }
@@ -103,6 +106,7 @@ impl<'a> Tracer<'a> {
         self.place.loops.push(self.store.len());
         let outer = (std::mem::take(&mut self.reads), std::mem::take(&mut self.appends));
         let mut heads = BTreeMap::new();
+        let mut freezes = 0;
         let side = self.side(|tracer| {
             let ty = Type::structure(parts.types.iter().cloned());
             let state = build::var(parts.state, ty);
@@ -115,6 +119,7 @@ impl<'a> Tracer<'a> {
                 tracer.store.set(*cell, head);
             }
             tracer.store.set(EXIT, Value::int(0));
+            freezes = tracer.store.freezes();
             let index = build::var(parts.index, Type::I64);
             let element = build::var(parts.element.0, parts.element.1.clone());
             Ok((body(tracer, Step { index, element })?, None))
@@ -127,7 +132,7 @@ impl<'a> Tracer<'a> {
         self.reads.extend(inner.0);
         self.appends.extend(inner.1);
         match side {
-            Ok(side) => Ok(Round { parts, side, heads, reads, appends }),
+            Ok(side) => Ok(Round { parts, side, heads, freezes, reads, appends }),
             Err(stop) => {
                 self.flow.discard(before.0);
                 self.store.discard(before.1);
@@ -154,7 +159,9 @@ impl<'a> Tracer<'a> {
     }
 
     /// What has to be carried beside or in another type than it was; `None` if all is as it has to be.
-    fn widened(&mut self, plans: &Plans<'a>, round: &Round<'a>, span: Span) -> Res<Option<Plans<'a>>> {
+    ///
+    /// What the body freezes was not frozen when the first step began, after `before` freezes, nor when a later one did.
+    fn widened(&mut self, plans: &Plans<'a>, round: &Round<'a>, before: usize, span: Span) -> Res<Option<Plans<'a>>> {
         let mut wider: Plans<'a> = BTreeMap::new();
         let mut is_wider = false;
         let none = BTreeMap::new();
@@ -169,7 +176,10 @@ impl<'a> Tracer<'a> {
             let name = self.store.name(*cell).clone();
             // What a list holds at the beginning of a step is in the head's new cell.
             let sides = [&none, &round.side.changes];
-            let join = Join { sides, is_inner: true, mark: round.side.mark, name: &name, span };
+            let frozen = [if round.heads.contains_key(cell) { round.freezes } else { before }..usize::MAX];
+            let unseen = [&frozen[..], &[]];
+            let join =
+                Join { sides, unseen, is_inner: true, mark: round.side.mark, cell: Some(*cell), name: &name, span };
             let plan = match round.side.done.diverges() {
                 true => self.join(&Join { sides: [&none, &none], ..join }, &start, &start)?,
                 false => self.join(&join, &start, end)?,
@@ -216,10 +226,6 @@ impl<'a> Tracer<'a> {
         if is_idle && done.exits.is_empty() && !matches!(over, Over::Forever) {
             return Ok(done);
         }
-        let aliases = {
-            let none = BTreeMap::new();
-            self.aliased(plans.iter().map(|(cell, plan)| (*cell, plan)).collect(), [&none, &side.changes])
-        };
         let is_built = |cell: &CellId| matches!(self.store.get(*cell), Value::Builder(..) | Value::Buffer(..));
         let ended: Vec<CellId> = plans.keys().filter(|cell| !is_built(cell)).copied().collect();
         let mut start = Vec::new();
@@ -239,9 +245,6 @@ impl<'a> Tracer<'a> {
         for (cell, plan) in &plans {
             let name = self.store.name(*cell).clone();
             let taken = self.take(plan, &name, &mut fields);
-            if let (true, Value::List(new) | Value::Object(new, _)) = (aliases.contains(cell), &taken) {
-                self.store.freeze(*new, "which list or object it is depends on the run");
-            }
             self.store.set(*cell, taken);
         }
         // What was built in this loop only is vectors again.

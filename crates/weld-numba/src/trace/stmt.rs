@@ -316,7 +316,11 @@ impl<'a> Tracer<'a> {
                 false => b = follow(self, b)?,
             }
         }
-        Ok((self.merge(cond, [a, b], span)?.0, is_whole))
+        // What the statement reads is read.
+        self.frame_mut().cursors.last_mut().into_iter().for_each(|cursor| cursor.at += 1);
+        let merged = self.merge(cond, [a, b], span);
+        self.frame_mut().cursors.last_mut().into_iter().for_each(|cursor| cursor.at -= 1);
+        Ok((merged?.0, is_whole))
     }
 
     // Loops.
