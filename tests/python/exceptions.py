@@ -264,3 +264,61 @@ def f(s):
 # error: type: RuntimeError: no exception is being handled
 def f(n):
     raise
+---
+# Exceptions of the program.
+# call: f [1]
+# types: ["Int"]
+# expect: "low 1"
+# call: f [2]
+# types: ["Int"]
+# expect: "bad"
+# call: f [3]
+# types: ["Int"]
+# expect: "value"
+# call: f [4]
+# types: ["Int"]
+# error: runtime: check, line 21: TooHigh: 4 is too high
+# call: f [0]
+# types: ["Int"]
+# expect: "fine"
+class Bad(Exception):
+    """What is wrong."""
+
+class TooLow(Bad):
+    pass
+
+class Odd(ValueError):
+    ...
+
+class TooHigh(Exception):
+    pass
+
+def check(n):
+    if n == 1:
+        raise TooLow("low 1")
+    if n == 2:
+        raise Bad
+    if n == 3:
+        raise Odd()
+    if n == 4:
+        raise TooHigh(f"{n} is too high")
+    return "fine"
+
+def f(n):
+    try:
+        return check(n)
+    except TooLow as e:
+        return str(e)
+    except Bad:
+        return "bad"
+    except ValueError:
+        return "value"
+---
+# error: type: unsupported: def in the exception `Bad`
+# line: 3
+class Bad(Exception):
+    def __init__(self):
+        pass
+
+def f():
+    return 1

@@ -10,15 +10,21 @@ use weld_pysyntax::{self as py, ExprKind, StmtKind};
 use crate::decorator::{Decorators, Target};
 use crate::module::{Class, Field, Module, Overloads, Trait, define, is_docstring, with_overload};
 use crate::signature::{SigTy, parse_class, parse_type};
+use crate::trace::is_exception;
 
 pub(crate) enum Read<'a> {
     Class(Class<'a>),
     Trait(Trait<'a>),
+    /// An exception, and the one that it extends.
+    Exception(Arc<str>),
 }
 
 /// A class; one without a layout that extends a trait is a trait.
 pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<Read<'a>, Diagnostic> {
     let decorators = Decorators::read(&class.decorators, Target::Class)?;
+    if let Some(extended) = extended_exception(class, module)? {
+        return Ok(Read::Exception(extended));
+    }
     let (traits, is_trait) = bases(class, module)?;
     let params = params(class, &decorators)?;
     let is_param = |name: &str| params.iter().any(|(param, _)| &**param == name);
@@ -79,6 +85,26 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
     }
     let aggregate = decorators.aggregate;
     Ok(Read::Class(Class { name, span: class.name.span, params, fields, methods, constants, traits, aggregate }))
+}
+
+/// The exception that a class extends, which is then one itself: it has a name and a text, and nothing else.
+fn extended_exception(class: &py::Class, module: &Module<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
+    let [base] = &class.bases[..] else { return Ok(None) };
+    let Some(name) = base.as_name().filter(|name| is_exception(name) || module.exceptions.contains_key(*name)) else {
+        return Ok(None);
+    };
+    let is_idle = |stmt: &py::Stmt| match &stmt.kind {
+        StmtKind::Pass => true,
+        StmtKind::Expr(e) => e.kind == ExprKind::Ellipsis || is_docstring(stmt),
+        _ => false,
+    };
+    match class.body.iter().find(|stmt| !is_idle(stmt)) {
+        Some(stmt) => {
+            let message = format!("unsupported: {} in the exception `{}`", stmt.kind.described(), class.name.name);
+            Err(Diagnostic::ty(stmt.span, message).with_hint("an exception has a name and a text"))
+        }
+        None => Ok(Some(name.into())),
+    }
 }
 
 /// Whether an expression is a number, a string or a truth.

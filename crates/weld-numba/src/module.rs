@@ -99,6 +99,8 @@ pub(crate) struct Module<'a> {
     pub(crate) classes: Vec<Rc<Class<'a>>>,
     pub(crate) traits: Vec<Rc<Trait<'a>>>,
     pub(crate) aliases: HashMap<Arc<str>, SigTy>,
+    /// The exceptions of the program, with the one that each extends.
+    pub(crate) exceptions: HashMap<Arc<str>, Arc<str>>,
     pub(crate) unify: Vec<Rule<'a>>,
     pub(crate) distance: Vec<Rule<'a>>,
     /// Names of functions and classes in the order of their last definitions.
@@ -109,6 +111,11 @@ pub(crate) struct Module<'a> {
 impl<'a> Module<'a> {
     pub(crate) fn class(&self, name: &str) -> Option<usize> {
         self.classes.iter().position(|class| &*class.name == name)
+    }
+
+    /// Whether an exception is another, or one of the program that extends it.
+    pub(crate) fn extends(&self, exception: &str, other: &str) -> bool {
+        exception == other || self.exceptions.get(exception).is_some_and(|extended| self.extends(extended, other))
     }
 
     pub(crate) fn trait_(&self, name: &str) -> Option<&Rc<Trait<'a>>> {
@@ -318,7 +325,8 @@ impl<'a> Collect<'a> {
     /// The error of a name that a class, trait or alias has.
     fn taken(&self, name: &str, span: Span) -> Result<(), Diagnostic> {
         let module = &self.module;
-        match module.class(name).is_some() || module.trait_(name).is_some() || module.aliases.contains_key(name) {
+        let is_class = module.class(name).is_some() || module.trait_(name).is_some();
+        match is_class || module.exceptions.contains_key(name) || module.aliases.contains_key(name) {
             true => Err(Diagnostic::ty(span, format!("`{name}` is defined twice"))),
             false => Ok(()),
         }
@@ -335,6 +343,9 @@ impl<'a> Collect<'a> {
                 self.module.classes.push(Rc::new(class));
             }
             class::Read::Trait(read) => self.module.traits.push(Rc::new(read)),
+            class::Read::Exception(extended) => {
+                self.module.exceptions.insert(class.name.name.clone(), extended);
+            }
         }
         Ok(())
     }

@@ -48,6 +48,7 @@ use crate::value::{Raised, Value};
 pub(crate) use aggregate::Maker;
 pub(crate) use entry::{Entry, function};
 pub(crate) use pattern::is_builtin_trait;
+pub(crate) use raise::is_exception;
 
 /// The cell of the jump that is under way.
 const EXIT: CellId = 0;

@@ -27,15 +27,17 @@ pub(super) const EXCEPTIONS: [&str; 12] = [
     "ZeroDivisionError",
 ];
 
-pub(super) fn is_exception(name: &str) -> bool {
+pub(crate) fn is_exception(name: &str) -> bool {
     EXCEPTIONS.contains(&name) || name.ends_with("Error") || name.ends_with("Exception")
 }
 
 impl<'a> Tracer<'a> {
     /// The handler of an exception of a class: the innermost that names it.
     pub(super) fn handler(&self, class: &str) -> Option<Handler> {
-        let catches =
-            |handler: &&Handler| handler.class.as_deref().is_none_or(|caught| caught == class || caught == "Exception");
+        let catches = |handler: &&Handler| {
+            let is_caught = |caught: &str| caught == "Exception" || self.module.extends(class, caught);
+            handler.class.as_deref().is_none_or(is_caught)
+        };
         self.place.handlers.iter().rev().find_map(|clauses| clauses.iter().find(catches)).cloned()
     }
 
@@ -144,12 +146,14 @@ impl<'a> Tracer<'a> {
         };
         if let ExprKind::Call { callee, args, keywords } = &e.kind
             && let ([text], true, Some(class)) = (&args[..], keywords.is_empty(), callee.as_name())
-            && is_exception(class)
-            && is_composed(text)
+            && (is_exception(class) && is_composed(text) || self.module.exceptions.contains_key(class))
         {
             let (text, values) = self.message(text)?;
             let place = e.span;
             return self.guarded(span, |tracer| tracer.raise(class, &text, values, place));
+        }
+        if let Some(class) = self.exception_of_program(e) {
+            return self.guarded(span, |tracer| tracer.raise(class, "", Vec::new(), e.span));
         }
         let value = self.expr(e)?;
         let (class, text) = match value {
@@ -164,6 +168,15 @@ impl<'a> Tracer<'a> {
         let place = e.span;
         let text = without_braces(&text);
         self.guarded(span, |tracer| tracer.raise(&class, &text, Vec::new(), place))
+    }
+
+    /// `E` or `E()` of an exception of the program.
+    fn exception_of_program(&self, e: &'a py::Expr) -> Option<&'a str> {
+        let name = match &e.kind {
+            ExprKind::Call { callee, args, keywords } if args.is_empty() && keywords.is_empty() => callee.as_name(),
+            _ => e.as_name(),
+        };
+        name.filter(|name| self.module.exceptions.contains_key(*name))
     }
 
     /// Raises what was caught once more.
@@ -350,7 +363,8 @@ impl<'a> Tracer<'a> {
     /// The classes that a clause catches; none is every class.
     fn caught(&mut self, handler: &'a py::Handler) -> Res<Vec<Option<Arc<str>>>> {
         let Some(exception) = &handler.exception else { return Ok(vec![None]) };
-        let class = |e: &'a py::Expr| match e.as_name().filter(|name| is_exception(name)) {
+        let is_one = |name: &&str| is_exception(name) || self.module.exceptions.contains_key(*name);
+        let class = |e: &'a py::Expr| match e.as_name().filter(is_one) {
             Some(name) => Ok(Some(Arc::from(name))),
             None => error(e.span, format!("expected the name of an exception, found {}", e.described())),
         };
