@@ -298,3 +298,40 @@ def captured():
         return q[0]
     r[0][0] = 5
     return g()
+---
+# Nor is one of which a list has a copy that may be it.
+# call: [2]
+# types: ["Int"]
+# error: type: this cannot be changed: it is an element of a list
+# at: b.append(1)
+def f(n):
+    a, b = [1], [2]
+    m = [[0]]
+    m.append(a if n > 3 else b)
+    b.append(1)
+    return m
+---
+# A list that only grows in a loop is read where another name gets it.
+# call: [3]
+# types: ["Int"]
+# expect: [[3, 1, 2, 1, 2], [3, 1, 2, 1, 2, 1, 2]]
+def f(n):
+    w = [[1, 2], [5, n]]
+    a = w[1]
+    b = [n]
+    for i in range(n):
+        a = b[:]
+        b += w[0]
+    return a, b
+---
+# call: [3]
+# types: ["Int"]
+# expect: [[3, 1, 2, 1, 2, 1, 2], [3, 1, 2, 1, 2, 1, 2]]
+def f(n):
+    w = [[1, 2], [5, n]]
+    a = w[1]
+    b = [n]
+    for i in range(n):
+        a = b
+        b += w[0]
+    return b, b

@@ -315,7 +315,7 @@ def f(n):
         return "value"
 ---
 # error: type: unsupported: def in the exception `Bad`
-# line: 3
+# line: 2
 class Bad(Exception):
     def __init__(self):
         pass

@@ -44,6 +44,7 @@ pub(crate) struct Store<'a> {
     streams: HashMap<CellId, Rc<Stream<'a>>>,
     /// The new lists and objects that may be an old one.
     aliases: HashMap<CellId, Vec<CellId>>,
+    originals: HashMap<CellId, Vec<CellId>>,
     freezes: usize,
 }
 
@@ -111,21 +112,17 @@ impl<'a> Store<'a> {
     /// Of a new list or object: it may be one of these, which others hold.
     pub(crate) fn alias(&mut self, new: CellId, of: &[CellId]) {
         of.iter().for_each(|old| self.aliases.entry(*old).or_default().push(new));
+        self.originals.insert(new, of.to_vec());
     }
 
     /// The lists or objects that may be this one, or one of those.
     pub(crate) fn aliases(&self, cell: CellId) -> Vec<CellId> {
-        let mut found = vec![cell];
-        let mut at = 0;
-        while at < found.len() {
-            for new in self.aliases.get(&found[at]).into_iter().flatten() {
-                if !found.contains(new) {
-                    found.push(*new);
-                }
-            }
-            at += 1;
-        }
-        found.split_off(1)
+        reached(&self.aliases, cell)
+    }
+
+    /// The lists or objects that this one may be, or one of those.
+    pub(crate) fn originals(&self, cell: CellId) -> Vec<CellId> {
+        reached(&self.originals, cell)
     }
 
     /// Whether a variable for which `is_read` holds has a value that is, or holds, a list or object for which `is_wanted` does.
@@ -229,6 +226,21 @@ impl<'a> Store<'a> {
             self.leave();
         }
     }
+}
+
+/// What a cell leads to, step by step.
+fn reached(edges: &HashMap<CellId, Vec<CellId>>, from: CellId) -> Vec<CellId> {
+    let mut found = vec![from];
+    let mut at = 0;
+    while at < found.len() {
+        for next in edges.get(&found[at]).into_iter().flatten() {
+            if !found.contains(next) {
+                found.push(*next);
+            }
+        }
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 /// What cells hold on a side of a branch.

@@ -99,13 +99,21 @@ impl<'a> Tracer<'a> {
                 if is_outer || self.store.frozen(*cell).is_some() {
                     self.share_rows(span)?;
                 }
-                self.store.freeze(*cell, STORED);
+                self.freeze_stored(*cell);
             }
-            Value::Object(cell, _) => self.store.freeze(*cell, STORED),
+            Value::Object(cell, _) => self.freeze_stored(*cell),
             Value::Tuple(parts) => parts.iter().try_for_each(|part| self.store_in_list(part, span))?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// A list or object has become an element, and perhaps another that it may be.
+    fn freeze_stored(&mut self, cell: CellId) {
+        for original in self.store.originals(cell) {
+            self.store.freeze(original, STORED);
+        }
+        self.store.freeze(cell, STORED);
     }
 
     /// The vector of a list, and the type of its elements.

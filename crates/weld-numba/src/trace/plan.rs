@@ -190,6 +190,24 @@ impl<'a> Tracer<'a> {
         Some(Shared { why, of })
     }
 
+    /// The lists whose elements a path passes on as those of new ones.
+    pub(super) fn passed_on(&self, plan: &Plan<'a>, value: &Value<'a>, side: &Changes<'a>, lists: &mut Vec<CellId>) {
+        match (plan, value) {
+            (Plan::List(..), Value::List(cell)) => lists.push(*cell),
+            (Plan::Tuple(plans), Value::Tuple(parts)) | (Plan::Fields(plans), Value::Fields(parts)) => {
+                plans.iter().zip(parts.iter()).for_each(|(plan, part)| self.passed_on(plan, part, side, lists));
+            }
+            (Plan::Object(_, plans, _), Value::Object(cell, _)) => {
+                if let Value::Fields(parts) = self.on(side, *cell) {
+                    plans.iter().zip(parts.iter()).for_each(|(plan, part)| self.passed_on(plan, part, side, lists));
+                }
+            }
+            (Plan::Maybe(plan), Value::Maybe(_, value)) => self.passed_on(plan, value, side, lists),
+            (Plan::Maybe(plan), value) => self.passed_on(plan, value, side, lists),
+            _ => {}
+        }
+    }
+
     /// What a cell holds on a path.
     fn on<'s>(&'s self, side: &'s Changes<'a>, cell: CellId) -> &'s Value<'a> {
         side.get(&cell).unwrap_or_else(|| self.store.get(cell))

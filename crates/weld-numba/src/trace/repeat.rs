@@ -198,9 +198,13 @@ impl<'a> Tracer<'a> {
         }
         // Lists that were only appended to are built, those that were read as well have room for more.
         let mut is_built = false;
+        let mut reads = round.reads.clone();
+        for (cell, end) in &round.side.changes {
+            wider.get(cell).into_iter().for_each(|plan| self.passed_on(plan, end, &round.side.changes, &mut reads));
+        }
         for (cell, plan) in &mut wider {
             let Plan::Elements(element) = plan else { continue };
-            if !round.reads.contains(cell) && *element != Ty::Unknown {
+            if !reads.contains(cell) && *element != Ty::Unknown {
                 let appender = BuilderType::Appender(element.weld().into());
                 *plan = Plan::Builder(Type::Builder(appender), element.clone());
                 is_built = true;
