@@ -176,8 +176,9 @@ impl<'a> Tracer<'a> {
             let name = self.store.name(*cell).clone();
             // What a list holds at the beginning of a step is in the head's new cell.
             let sides = [&none, &round.side.changes];
-            let frozen = [if round.heads.contains_key(cell) { round.freezes } else { before }..usize::MAX];
-            let unseen = [&frozen[..], &[]];
+            let first = if round.heads.contains_key(cell) { round.freezes } else { before };
+            let frozen = first..usize::MAX;
+            let unseen = [std::slice::from_ref(&frozen), &[]];
             let join =
                 Join { sides, unseen, is_inner: true, mark: round.side.mark, cell: Some(*cell), name: &name, span };
             let plan = match round.side.done.diverges() {
