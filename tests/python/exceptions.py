@@ -322,3 +322,23 @@ class Bad(Exception):
 
 def f():
     return 1
+---
+# Braces in a text are braces.
+# call: f [0]
+# types: ["Int"]
+# expect: "no {n} in {0}"
+# call: f [1]
+# types: ["Int"]
+# error: runtime: f, line 6: KeyError: {key} or {1}
+# call: f [2]
+# types: ["Int"]
+# expect: "fine"
+def f(n):
+    try:
+        if n == 0:
+            raise ValueError("no {n} in {0}")
+        if n == 1:
+            raise KeyError("{key} or {1}")
+    except ValueError as e:
+        return str(e)
+    return "fine"

@@ -42,10 +42,15 @@ impl<'a> Tracer<'a> {
     }
 
     /// The number of an exception among those that a handler may catch.
-    fn number_of(&mut self, cause: CellId, class: &str, text: &str, span: Span) -> i64 {
+    fn number_of(&mut self, cause: CellId, class: &str, (text, values): (&str, &[Expr]), span: Span) -> i64 {
         // The values of a message are not kept.
-        let text = text.split('{').next().unwrap_or("");
-        let text = text.strip_suffix(": index ").unwrap_or(text.trim_end());
+        let text = match values {
+            [] => text,
+            _ => {
+                let text = text.split('{').next().unwrap_or("");
+                text.strip_suffix(": index ").unwrap_or(text.trim_end())
+            }
+        };
         let raised = Raised { class: class.into(), text: text.into(), span };
         let known = self.raised.entry(cause).or_default();
         let at = known.iter().position(|other| *other == raised).unwrap_or_else(|| {
@@ -86,7 +91,7 @@ impl<'a> Tracer<'a> {
             false => build::not(holds.clone()),
         };
         if let Some(cause) = cause {
-            let number = self.number_of(cause, class, message, span);
+            let number = self.number_of(cause, class, (message, &values), span);
             let before = self.store.get(cause).data().unwrap_or_else(|| build::i64(0));
             let number = self.scalar(build::select(raised.clone(), build::i64(number), before));
             self.store.set(cause, number);
@@ -118,7 +123,7 @@ impl<'a> Tracer<'a> {
         match self.handler(class) {
             Some(Handler { label, cause, .. }) => {
                 if let Some(cause) = cause {
-                    let number = self.number_of(cause, class, text, span);
+                    let number = self.number_of(cause, class, (text, &values), span);
                     self.store.set(cause, Value::int(number).variable());
                 }
                 self.store.set(EXIT, Value::int(label));
@@ -166,7 +171,6 @@ impl<'a> Tracer<'a> {
             }
         };
         let place = e.span;
-        let text = without_braces(&text);
         self.guarded(span, |tracer| tracer.raise(&class, &text, Vec::new(), place))
     }
 
@@ -182,7 +186,7 @@ impl<'a> Tracer<'a> {
     /// Raises what was caught once more.
     fn raise_again(&mut self, cause: CellId, sites: &[Raised], span: Span) -> Res<Completion> {
         let [site, others @ ..] = sites else { return Ok(Completion::default()) };
-        let again = |tracer: &mut Self| tracer.raise(&site.class, &without_braces(&site.text), Vec::new(), site.span);
+        let again = |tracer: &mut Self| tracer.raise(&site.class, &site.text, Vec::new(), site.span);
         self.guarded(span, |tracer| {
             if others.is_empty() {
                 return again(tracer);
