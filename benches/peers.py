@@ -4,11 +4,14 @@
     benches/peers.py --data data/tpch-sf1 --threads 1,2
     benches/peers.py --suite clickbench --threads 2
     benches/peers.py --data data/sales --queries reports/ -q daily,top10
+    benches/peers.py --suite tpch --storage weld --threads 2
 
 A suite is one of the `weld` command's, which makes the data when it is absent; with --queries it is anybody's files, each
 a table, and anybody's .sql files. For each query every engine runs in turn: a first run that is not counted, then the
 median of the timed ones. DuckDB and Polars run in processes of their own that live as long as the number of threads; the
-`weld` command measures Weld and DataFusion, and verifies them against each other. What an engine cannot run is a gap.
+`weld` command measures Weld and DataFusion, and verifies them against each other. With --storage the files are loaded before:
+DuckDB and Polars have them in tables and data frames of their own, DataFusion in tables of record batches, Weld in those (memory)
+or in its own tables (weld). What an engine cannot run is a gap.
 tpch/README.md says what is measured and how.
 """
 
@@ -52,6 +55,7 @@ def options():
     parser.add_argument("--only", "-q", help="numbers of a suite's queries, such as 1,6,12-15, or names of files [default: all]")
     parser.add_argument("--threads", "-t", type=numbers, default=[1, 2], help="such as 1,2")
     parser.add_argument("--iterations", "-i", type=int, default=5, help="timed runs of each query")
+    parser.add_argument("--storage", choices=["parquet", "memory", "weld"], default="parquet", help="tables [default: parquet]")
     parser.add_argument("--weld", type=Path, default=ROOT / "target" / "release" / "weld", help="the weld binary")
     parser.add_argument("--venv", type=Path, default=ROOT / "target" / "peers", help="where the peers are installed")
     parser.add_argument("--json", type=Path, help="append one object a measurement to this file")
@@ -79,26 +83,29 @@ def tables(data):
 # --- A peer's process: a query's name on each line in, its times in milliseconds and its number of rows out. ---
 
 
-def duckdb_runner(data, threads):
+def duckdb_runner(data, threads, is_loaded):
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})
     for table, path in tables(data).items():
         quoted = str(path).replace("'", "''")
-        connection.execute(f"""create view "{table}" as select * from read_parquet('{quoted}')""")
+        kind = "table" if is_loaded else "view"
+        connection.execute(f"""create {kind} "{table}" as select * from read_parquet('{quoted}')""")
     return lambda sql: connection.sql(sql).to_arrow_table().num_rows
 
 
-def polars_runner(data, threads):
+def polars_runner(data, threads, is_loaded):
     import polars
 
     assert polars.thread_pool_size() == threads
-    context = polars.SQLContext({table: polars.scan_parquet(path) for table, path in tables(data).items()})
+    read = polars.read_parquet if is_loaded else polars.scan_parquet
+    context = polars.SQLContext({table: read(path) for table, path in tables(data).items()})
     return lambda sql: context.execute(sql).collect(engine="streaming").height
 
 
 def worker(args):
-    run = {"DuckDB": duckdb_runner, "Polars": polars_runner}[args.worker](args.data, args.threads[0])
+    run = {"DuckDB": duckdb_runner, "Polars": polars_runner}[args.worker]
+    run = run(args.data, args.threads[0], args.storage != "parquet")
     for line in sys.stdin:
         try:
             sql = (args.queries / f"{line.rstrip()}.sql").read_text()
@@ -117,7 +124,7 @@ def worker(args):
 class Peer:
     def __init__(self, name, python, args, threads):
         command = [python, __file__, "--worker", name, "--data", args.data, "--queries", args.queries]
-        command += ["--threads", threads, "--iterations", args.iterations]
+        command += ["--threads", threads, "--iterations", args.iterations, "--storage", args.storage]
         self.name, self.command = name, list(map(str, command))
         self.environment = os.environ | {"POLARS_MAX_THREADS": str(threads)}
         self.start()
@@ -171,6 +178,7 @@ def weld(args, query, threads, iterations):
     else:
         command = [args.weld, args.suite, "run", "--data", args.data, "--scale-factor", args.scale_factor]
     command += ["--format", "json", f"-q={query}", "--partitions", threads, "--iterations", iterations]
+    command += ["--storage", args.storage]
     result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if not result.stdout:
         sys.exit(f"{query}: the weld command failed")
