@@ -41,6 +41,7 @@ pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};
 pub use lower::Unsupported;
 pub use rule::WeldRule;
 pub use session::{WeldSessionExt, execute_statement};
+pub use verify::{Verdict, verdict};
 pub use weld_table::{WeldTable, create_table, register_table};
 
 /// The README's example compiles.

@@ -39,6 +39,23 @@ use crate::verify::choice::Choice;
 mod choice;
 mod ties;
 
+/// What is to be said of two results of one query.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Same,
+    /// They differ in what the query leaves open: which rows of a tie a LIMIT takes, the merged digests of percentiles.
+    Open,
+    /// The first difference that it does not.
+    Differs(String),
+}
+
+/// Compares the result of a stock DataFusion plan, which has been executed, with another one's. Fails if Arrow cannot compare them.
+pub fn verdict(stock: &Arc<dyn ExecutionPlan>, expected: &Answer, found: &Answer) -> Result<Verdict> {
+    let Some(difference) = compare::difference(expected, found)? else { return Ok(Verdict::Same) };
+    let left = Choice::of(stock).difference(expected, found, difference)?;
+    Ok(left.map_or(Verdict::Open, Verdict::Differs))
+}
+
 /// `weld` with its rows compared with those of `stock`, the plan in whose place it stands.
 ///
 /// A node that writes, or that shows a plan, runs once: what it reads is compared.

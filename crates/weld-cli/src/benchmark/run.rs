@@ -15,7 +15,8 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionContext;
 use weld_datafusion::WeldTable;
-use weld_datafusion::compare::{self, Answer};
+use weld_datafusion::compare::Answer;
+use weld_datafusion::{Verdict, verdict};
 
 use super::report::{Measured, Report, Side};
 use super::suite::{Query, Suite};
@@ -163,9 +164,10 @@ async fn measure(query: &Query, sessions: &[Session], iterations: u16) -> Measur
         }
         measured.rows = runs.first().map(|(_, run)| run.answer.rows());
         if let [(_, expected), (_, found)] = &runs[..] {
-            match compare::difference(&expected.answer, &found.answer) {
-                Ok(None) => measured.verified = Some(true),
-                Ok(Some(difference)) => {
+            match verdict(&expected.plan, &expected.answer, &found.answer) {
+                Ok(Verdict::Same) => measured.verified = Some(true),
+                Ok(Verdict::Open) => {}
+                Ok(Verdict::Differs(difference)) => {
                     measured.verified = Some(false);
                     measured.error = Some(difference);
                     return measured;

@@ -10,7 +10,7 @@ use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal}
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateOutputMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -165,10 +165,12 @@ fn decided(plan: &Arc<dyn ExecutionPlan>) -> Decided {
     if let (Some(windows), Some(columns)) = (windows(plan), &columns) {
         return of_windows(plan, windows, columns);
     }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let input = below_partial(aggregate).map_or(all, |input| matches!(decided(input), Decided::All));
+        return if input { of_groups(aggregate) } else { Decided::Nothing };
+    }
     if all {
-        let aggregate = plan.downcast_ref::<AggregateExec>();
-        let depends = aggregate.is_some_and(|aggregate| aggregate.aggr_expr().iter().any(|call| takes_any_row(call)));
-        return if depends { Decided::Nothing } else { Decided::All };
+        return Decided::All;
     }
     let Some(columns) = columns else { return Decided::Nothing };
     let reads_decided = |expr: &Arc<dyn PhysicalExpr>| reads_only(expr, &columns);
@@ -186,6 +188,31 @@ fn decided(plan: &Arc<dyn ExecutionPlan>) -> Decided {
         }),
         _ => Decided::Nothing,
     }
+}
+
+/// The input of the partial aggregate below a final one.
+fn below_partial(aggregate: &AggregateExec) -> Option<&Arc<dyn ExecutionPlan>> {
+    let mut node = aggregate.input();
+    while keeps_rows(node) {
+        node = node.children().first().copied()?;
+    }
+    let partial =
+        node.downcast_ref::<AggregateExec>().filter(|below| below.mode().output_mode() == AggregateOutputMode::Partial);
+    partial.filter(|_| aggregate.mode().input_mode() == AggregateInputMode::Partial).map(AggregateExec::input)
+}
+
+/// An aggregate over rows that are decided.
+fn of_groups(aggregate: &AggregateExec) -> Decided {
+    let calls = aggregate.aggr_expr();
+    if !calls.iter().any(|call| takes_any_row(call)) {
+        return Decided::All;
+    }
+    if aggregate.mode().output_mode() == AggregateOutputMode::Partial {
+        return Decided::Nothing;
+    }
+    let groups = aggregate.schema().fields().len() - calls.len();
+    let made = positions(calls.iter().map(|call| !takes_any_row(call))).into_iter().map(|index| groups + index);
+    Decided::Columns((0..groups).chain(made).collect())
 }
 
 /// A window operator over an input of which `columns` are decided.
@@ -221,9 +248,15 @@ fn takes_any_row(call: &AggregateFunctionExpr) -> bool {
     let is_ordered = |arg: &Arc<dyn PhysicalExpr>| {
         arg.is::<Literal>() || call.order_bys().iter().any(|key| key.expr.as_ref() == arg.as_ref())
     };
-    depends_on_order(call.fun().name()) && !call.expressions().iter().all(is_ordered)
+    let name = call.fun().name();
+    merges_digests(name) || (depends_on_order(name) && !call.expressions().iter().all(is_ordered))
 }
 
 pub(super) fn depends_on_order(function: &str) -> bool {
     matches!(function, "first_value" | "last_value" | "nth_value" | "any_value" | "array_agg" | "string_agg")
+}
+
+/// Whether the order in which partitions end shows: digests of percentiles that are merged in another one are others.
+fn merges_digests(function: &str) -> bool {
+    matches!(function, "approx_median" | "approx_percentile_cont" | "approx_percentile_cont_with_weight")
 }
