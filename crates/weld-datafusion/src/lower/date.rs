@@ -1,4 +1,4 @@
-//! Dates and times: their parts, the beginning of a period, and intervals added to them.
+//! Dates and times: their parts and the beginning of a period.
 //!
 //! A date is a number of days, a timestamp a number of units since 1970. `date_part('HOUR', t)` of seconds becomes
 //! `i32((t - day(t) * 86400L) / 3600L)`. Times of other zones than UTC stay with DataFusion.
@@ -21,9 +21,9 @@ use super::text::literal_text;
 use super::{Block, Result, Sql, Unsupported};
 
 /// The days of which DataFusion knows the date, -262143-01-01 to 262142-12-31: parts of others are null.
-const DAYS: std::ops::RangeInclusive<i64> = -96_465_292..=95_026_236;
+pub(super) const DAYS: std::ops::RangeInclusive<i64> = -96_465_292..=95_026_236;
 
-const SECONDS_A_DAY: i64 = 86_400;
+pub(super) const SECONDS_A_DAY: i64 = 86_400;
 
 pub(crate) fn units_a_second(unit: TimeUnit) -> i64 {
     match unit {
@@ -45,7 +45,7 @@ pub(crate) fn knows_date(days: &Expr) -> Expr {
 }
 
 /// The quotient of 64-bit integers rounded down, for a divisor above zero.
-fn floor_div(block: &mut Block<'_>, value: Expr, by: i64) -> Expr {
+pub(super) fn floor_div(block: &mut Block<'_>, value: Expr, by: i64) -> Expr {
     if by == 1 {
         return value;
     }
@@ -231,7 +231,7 @@ fn epoch(date: Sql, of: &DataType, what: &str) -> Result<Sql> {
 }
 
 /// The day on which a month begins, both as 64-bit integers (Hinnant's `days_from_civil`, for years above -400 * 15000).
-fn first_of(year: Expr, month: Expr) -> Expr {
+pub(super) fn first_of(year: Expr, month: Expr) -> Expr {
     const CYCLES: i64 = 15_000;
     let n = |value: i64| ir::i64(value);
     let early = ir::cast(ir::le(month.clone(), n(2)), ScalarKind::I64);

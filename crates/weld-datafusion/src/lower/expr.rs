@@ -24,7 +24,7 @@ use super::cast::lower_cast;
 use super::decimal::decimal_arithmetic;
 use super::logic::{invert, lower_case, lower_in_list, lower_logic};
 use super::types::{is_string, value_type};
-use super::{Block, Result, Sql, Unsupported, function, lists, text};
+use super::{Block, Result, Sql, Unsupported, function, interval, lists, text};
 
 /// What expressions refer to: the operator's input schema and one row's columns.
 pub(crate) struct Scope<'a> {
@@ -167,6 +167,9 @@ fn lower_binary(block: &mut Block<'_>, scope: &Scope<'_>, expr: &BinaryExpr) -> 
         Operator::And => return lower_logic(block, scope, expr, true),
         Operator::Or => return lower_logic(block, scope, expr, false),
         _ => {}
+    }
+    if let Some(sum) = interval::lower_sum(block, scope, expr)? {
+        return Ok(sum);
     }
     let (left_type, right_type) = (data_type(scope, expr.left().as_ref())?, data_type(scope, expr.right().as_ref())?);
     let left = lower(block, scope, expr.left())?;

@@ -18,6 +18,7 @@ pub(crate) mod expr;
 pub(crate) mod foreign;
 pub(crate) mod function;
 mod grouping_sets;
+mod interval;
 pub(crate) mod join;
 pub(crate) mod lists;
 pub(crate) mod logic;

@@ -67,6 +67,9 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "least(b, a)",
     ];
     let of_time = vec![
+        "a + INTERVAL '1 day'",
+        "INTERVAL '2 months' + a",
+        "a - INTERVAL '1 year 3 days 25 hours'",
         "date_part('year', a)",
         "date_part('quarter', a)",
         "date_part('month', a)",

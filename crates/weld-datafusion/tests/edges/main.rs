@@ -14,6 +14,7 @@ mod evaluated;
 mod files;
 mod functions;
 mod hostile;
+mod intervals;
 mod nulls;
 mod operators;
 mod variants;
