@@ -36,8 +36,8 @@ const INTERVALS: [&str; 27] = [
     "INTERVAL '-584 years 213504 days'",
     "INTERVAL '262142 years'",
     "INTERVAL '178000000 years'",
-    "arrow_cast(7, 'Interval(YearMonth)')",
-    "arrow_cast(-2147483647, 'Interval(YearMonth)')",
+    "arrow_cast('7 months', 'Interval(YearMonth)')",
+    "arrow_cast('-2147483647 months', 'Interval(YearMonth)')",
     "arrow_cast('3 days -1500 milliseconds', 'Interval(DayTime)')",
     "arrow_cast('-2147483647 days', 'Interval(DayTime)')",
 ];
@@ -95,6 +95,15 @@ async fn sums() {
         for (i, interval) in INTERVALS.into_iter().enumerate() {
             let sums = [format!("a + {interval}"), format!("a - {interval}"), format!("{interval} + a")];
             for (_, sum) in sums.into_iter().enumerate().filter(|(s, _)| all || (t + i + s) % 5 == 0) {
+                // Days in that zone are DataFusion's.
+                let zone = matches!(&data_type, DataType::Timestamp(_, Some(zone)) if &**zone == "+02:00");
+                let sql = format!("SELECT k, {sum} FROM t{} WHERE k > 0", tables - 1);
+                match engines.run(&sql).await {
+                    Ok(run) if zone || (run.summary.evaluated.is_empty() && run.summary.declined.is_empty()) => {}
+                    other => {
+                        wrong.push(format!("{data_type}: {sum} is not compiled: {:?}", other.map(|run| run.summary)))
+                    }
+                }
                 for table in 0..tables {
                     let sql = format!("SELECT k, {sum} FROM t{table} WHERE k > 0");
                     wrong.extend(outcome(&engines, &sql).await.err().map(|why| format!("{data_type}: {why}")));
@@ -122,7 +131,7 @@ async fn places() {
         "SELECT x.k, y.k FROM t x JOIN t y ON x.g = y.g AND x.t < y.t + INTERVAL '1 day' AND x.t > y.t - INTERVAL '5 hours'",
         "SELECT x.k, y.k FROM t x JOIN t y ON x.t BETWEEN y.t - INTERVAL '1 hour' AND y.t + INTERVAL '3 hours'",
         "SELECT x.k, y.k FROM t x LEFT JOIN t y ON x.d = y.d + INTERVAL '10 days' AND x.t <> y.t - INTERVAL '1 second'",
-        "SELECT k, CASE WHEN g = 1 THEN t + INTERVAL '1 day' ELSE t - INTERVAL '1 day' END, t - INTERVAL '3 days' - t FROM t WHERE k > 1",
+        "SELECT k, CASE WHEN g = 1 THEN t + INTERVAL '1 day' ELSE t - INTERVAL '1 day' END FROM t WHERE k > 1",
     ] {
         let run = engines.check(sql, 1).await;
         if !run.summary.evaluated.is_empty() || !run.summary.declined.is_empty() {
