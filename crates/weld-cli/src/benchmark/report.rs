@@ -201,6 +201,7 @@ fn table_line(measured: &Measured, name_width: usize) -> String {
     let same = match (verified, &measured.error) {
         (_, Some(_)) => "NO",
         (Some(true), None) => "yes",
+        (None, None) if measured.ratio().is_some() => "open",
         _ => "",
     };
     format!(
