@@ -23,7 +23,8 @@ use crate::aggregate;
 use crate::chunk::{Chunk, Unit};
 use crate::frame::Frame;
 use crate::rank::{Numbering, Numbers};
-use crate::standard::{Framed, Whole};
+use crate::standard::Whole;
+use crate::value::ValueOfFrame;
 
 /// A window function in use: one array a chunk, chunks in order.
 pub(crate) trait Function: Send {
@@ -109,7 +110,8 @@ fn standard(
     } else if function.is::<Ntile>() || function.is::<WindowShift>() {
         Box::new(Whole::of_rows(call.clone()))
     } else if function.is::<NthValue>() {
-        Box::new(Framed::new(call.clone(), frame(window, input)?))
+        let value = ValueOfFrame::of(call, frame(window, input)?);
+        Box::new(value.ok_or_else(|| format!("{}: a place that is no literal", window.name()))?)
     } else {
         return Err(format!("{}: a function of the user's", window.name()));
     })

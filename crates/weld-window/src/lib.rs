@@ -23,5 +23,6 @@ mod running;
 mod standard;
 mod stream;
 mod text;
+mod value;
 
 pub use exec::WindowExec;

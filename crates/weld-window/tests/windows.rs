@@ -31,6 +31,11 @@ const FUNCTIONS: &[&str] = &[
     "last_value(s)",
     "first_value(f) IGNORE NULLS",
     "last_value(i) IGNORE NULLS",
+    "last_value(s) IGNORE NULLS",
+    "nth_value(i, 2) IGNORE NULLS",
+    "nth_value(m, -2) IGNORE NULLS",
+    "nth_value(i, 0)",
+    "nth_value(i, NULL)",
     "nth_value(i, 2)",
     "nth_value(s, -1)",
     "count(*)",
@@ -228,6 +233,57 @@ async fn nulls_between_the_values_are_left_out() {
                 both.check(&format!("SELECT i, {call} IGNORE NULLS OVER ({over}), {beside} FROM t")).await;
             }
         }
+    }
+}
+
+/// Of many partitions in a chunk, with nulls at both ends of them, none but nulls in some, and ties of which all are nulls.
+#[tokio::test]
+async fn values_between_nulls_are_filled() {
+    let rows = "SELECT value % 61 AS k, value / 61 / 3 AS o, value AS i, \
+                CASE WHEN value % 61 > 3 AND value * 7 % 11 < value % 61 % 12 THEN value * 13 % 997 END AS v, \
+                CASE WHEN value * 5 % 13 < 4 THEN concat('more than twelve bytes ', value) END AS s \
+                FROM generate_series(0, 399)";
+    for (batch_rows, partitions) in [(8192, 1), (1, 2), (7, 1), (100, 2)] {
+        let both = Both::new(batch_rows, partitions, None);
+        both.table("t", rows).await;
+        for over in [
+            "PARTITION BY k ORDER BY i",
+            "ORDER BY i DESC",
+            "PARTITION BY k % 9 ORDER BY v DESC NULLS LAST, i",
+            "ORDER BY v, i",
+        ] {
+            for frame in FRAMES.iter().chain(&["ROWS BETWEEN 5 PRECEDING AND 3 FOLLOWING"]) {
+                let over = format!("{over} {frame}");
+                let calls = ["last_value(v)", "first_value(s)", "nth_value(v, 3)", "nth_value(s, -2)", "last_value(s)"]
+                    .map(|call| format!("{call} IGNORE NULLS OVER ({over}), {call} OVER ({over})"));
+                both.check(&format!("SELECT i, {} FROM t", calls.join(", "))).await;
+            }
+        }
+        // The place of the value is the same in all rows of a peer group, whatever their order.
+        for frame in ["", "GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"] {
+            both.check(&format!("SELECT k, o, max(o) OVER w, last_value(o) IGNORE NULLS OVER w, \
+                                 first_value(o) IGNORE NULLS OVER w FROM t WINDOW w AS (PARTITION BY k ORDER BY o {frame})"))
+                .await;
+        }
+        both.check("SELECT k, last_value(v) IGNORE NULLS OVER (PARTITION BY k ORDER BY i) FROM t WHERE i < 0").await;
+    }
+}
+
+/// A place that is no integer is an error of DataFusion's.
+#[tokio::test]
+async fn places_of_values_are_integers() {
+    let both = Both::new(8192, 1, None);
+    both.table("t", TABLE).await;
+    for place in [
+        "1.5",
+        "i",
+        "'x'",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "-9223372036854775807",
+        "CAST(2 AS SMALLINT)",
+    ] {
+        both.check(&format!("SELECT k, nth_value(i, {place}) OVER (PARTITION BY k ORDER BY i, s, f) FROM t")).await;
     }
 }
 
