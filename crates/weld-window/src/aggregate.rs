@@ -30,13 +30,10 @@ pub(crate) fn function(
     if frame.is_partition() {
         return Box::new(OfPartition { aggregate });
     }
-    if frame.start != Bound::Partition {
-        return Box::new(Sliding { aggregate, frame });
-    }
-    match frame.end {
-        Bound::Rows(0) => running::function(&aggregate, Unit::Row)
+    match (&frame.start, &frame.end) {
+        (Bound::Partition, Bound::Rows(0)) => running::function(&aggregate, Unit::Row)
             .unwrap_or_else(|| Box::new(Running { aggregate, unit: Unit::Row, accumulator: None })),
-        Bound::Peers => running::function(&aggregate, Unit::Peers)
+        (Bound::Partition, Bound::Groups(0)) => running::function(&aggregate, Unit::Peers)
             .unwrap_or_else(|| Box::new(Running { aggregate, unit: Unit::Peers, accumulator: None })),
         _ => Box::new(Sliding { aggregate, frame }),
     }
@@ -196,17 +193,23 @@ impl Function for Sliding {
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
         let arguments = self.aggregate.arguments(chunk)?;
-        let frames = self.frame.of_rows(chunk);
+        let frames = self.frame.of_rows(chunk)?;
         let mut results = Vec::with_capacity(frames.len());
         for rows in &chunk.partitions {
             let frames = frames.get(rows.clone()).ok_or_else(|| internal_datafusion_err!("each row has a frame"))?;
-            let mut accumulator = match self.frame.start {
-                Bound::Partition => self.aggregate.function.create_accumulator()?,
-                _ => self.aggregate.function.create_sliding_accumulator()?,
+            let slides = !matches!(self.frame.start, Bound::Partition);
+            let mut accumulator = match slides {
+                false => self.aggregate.function.create_accumulator()?,
+                true => self.aggregate.function.create_sliding_accumulator()?,
             };
             let mut last = rows.start..rows.start;
             for frame in frames {
                 if frame.is_empty() {
+                    // As DataFusion's: all rows leave, so none that is not in a frame has a part in a sum of floats.
+                    if !last.is_empty() && slides {
+                        accumulator.retract_batch(&slices(&arguments, last))?;
+                    }
+                    last = frame.clone();
                     results.push(self.aggregate.of_nothing()?);
                     continue;
                 }

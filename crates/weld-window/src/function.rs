@@ -127,8 +127,8 @@ fn leads_over_nulls(call: &WindowUDFExpr) -> bool {
 
 fn frame(window: &Arc<dyn WindowExpr>, input: &Schema) -> Result<Frame, String> {
     let order = window.order_by();
-    let frame = Frame::of(window.get_window_frame(), !order.is_empty())
-        .ok_or_else(|| format!("{}: distances in values or peer groups", window.name()))?;
+    let frame = Frame::of(window.get_window_frame(), order, input)
+        .ok_or_else(|| format!("{}: distances between such values", window.name()))?;
     // DataFusion finds peers value by value: of maps it compares the first keys, of structs no null with a value.
     let is_nested = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(input).map_or(true, |of| of.is_nested());
     if frame.has_peers() && order.iter().any(|key| is_nested(&key.expr)) {

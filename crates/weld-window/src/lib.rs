@@ -15,6 +15,7 @@
 
 mod aggregate;
 mod chunk;
+mod distance;
 mod exec;
 mod frame;
 mod function;

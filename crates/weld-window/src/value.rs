@@ -105,7 +105,7 @@ impl Function for ValueOfFrame {
             return internal_err!("{} has an argument", self.call.name());
         };
         let values = argument.evaluate(&chunk.batch)?.into_array(chunk.rows())?;
-        let frames = self.frame.of_rows(chunk).into_iter();
+        let frames = self.frame.of_rows(chunk)?.into_iter();
         let row_of = |row: Option<usize>| row.map(|row| row as u64);
         let rows: UInt64Array = match values.nulls().filter(|nulls| self.ignores_nulls && nulls.null_count() > 0) {
             None => frames.map(|frame| row_of(self.place.in_range(frame))).collect(),
