@@ -52,7 +52,17 @@ pub enum Verdict {
 
 /// Compares the result of a stock DataFusion plan, which has been executed, with another one's. Fails if Arrow cannot compare them.
 pub fn verdict(stock: &Arc<dyn ExecutionPlan>, expected: &Answer, found: &Answer) -> Result<Verdict> {
-    let Some(difference) = compare::difference(expected, found)? else { return Ok(Verdict::Same) };
+    judged(stock, expected, found, compare::difference(expected, found)?)
+}
+
+/// What a `difference` means, if there is one.
+fn judged(
+    stock: &Arc<dyn ExecutionPlan>,
+    expected: &Answer,
+    found: &Answer,
+    difference: Option<String>,
+) -> Result<Verdict> {
+    let Some(difference) = difference else { return Ok(Verdict::Same) };
     let left = Choice::of(stock).difference(expected, found, difference)?;
     Ok(left.map_or(Verdict::Open, Verdict::Differs))
 }
@@ -183,18 +193,17 @@ impl Comparison {
             None => compare::order_difference(expected, found, self.stock.output_ordering())?,
             difference => difference,
         };
-        let difference = match difference {
-            Some(difference) => Choice::of(&self.stock).difference(&whole, &answered, difference)?,
-            None => {
+        match judged(&self.stock, &whole, &answered, difference)? {
+            Verdict::Same => {
                 MetricBuilder::new(&self.metrics).counter("verified_rows", 0).add(answered.rows());
-                return Ok(());
+                Ok(())
             }
-        };
-        match difference {
-            Some(difference) => Err(self.differs(&format!("Weld's result is not stock DataFusion's: {difference}"))),
-            None => {
+            Verdict::Open => {
                 MetricBuilder::new(&self.metrics).counter("unverified", 0).add(1);
                 Ok(())
+            }
+            Verdict::Differs(difference) => {
+                Err(self.differs(&format!("Weld's result is not stock DataFusion's: {difference}")))
             }
         }
     }

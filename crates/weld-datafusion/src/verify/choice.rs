@@ -155,6 +155,12 @@ fn decided(plan: &Arc<dyn ExecutionPlan>) -> Decided {
     if limits(plan) {
         return Decided::Nothing;
     }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return match decided(below_partial(aggregate).unwrap_or(aggregate.input())) {
+            Decided::All => of_groups(aggregate),
+            _ => Decided::Nothing,
+        };
+    }
     let inputs: Vec<Decided> = plan.children().into_iter().map(decided).collect();
     let all = inputs.iter().all(|input| matches!(input, Decided::All));
     let columns = match inputs.as_slice() {
@@ -164,10 +170,6 @@ fn decided(plan: &Arc<dyn ExecutionPlan>) -> Decided {
     };
     if let (Some(windows), Some(columns)) = (windows(plan), &columns) {
         return of_windows(plan, windows, columns);
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let input = below_partial(aggregate).map_or(all, |input| matches!(decided(input), Decided::All));
-        return if input { of_groups(aggregate) } else { Decided::Nothing };
     }
     if all {
         return Decided::All;
@@ -207,6 +209,7 @@ fn of_groups(aggregate: &AggregateExec) -> Decided {
     if !calls.iter().any(|call| takes_any_row(call)) {
         return Decided::All;
     }
+    // Columns of states are not those of the calls.
     if aggregate.mode().output_mode() == AggregateOutputMode::Partial {
         return Decided::Nothing;
     }
