@@ -17,8 +17,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use datafusion::common::stats::Precision;
-use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -29,7 +27,6 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
 use weld_core::ir::Program;
 use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, expected_rows};
-use weld_table::TableSource;
 
 use crate::config::WeldOptions;
 use crate::exec::{Inner, Pipeline, WeldExec};
@@ -82,11 +79,6 @@ const ROW_NODES: f64 = 60.0;
 
 /// A program is taken for so many times that at least, and at most.
 const ROW_WORTH: std::ops::RangeInclusive<f64> = 0.25..=2.0;
-
-/// A row of a table in memory counts for so many: operators get all of them, where files leave rows out before they are decoded,
-/// and have those of encoded tables decoded first. First runs of TPC-H over tables in memory take as long as with 1, the median of
-/// the first four warm ones 0.95x.
-const MEMORY_WORTH: f64 = 2.0;
 
 /// Code from disk takes so long: our optimizer, whose result it is found by, and linking.
 const STORED_COST: Duration = Duration::from_micros(1000);
@@ -163,15 +155,6 @@ fn row_worth(program: &Program) -> f64 {
     (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
 }
 
-/// What a row of a pipeline's source is worth.
-fn source_worth(inner: &Inner) -> f64 {
-    let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>()).downcast_ref::<DataSourceExec>();
-    let is_in_memory = |source: &DataSourceExec| {
-        source.data_source().is::<MemorySourceConfig>() || source.data_source().is::<TableSource>()
-    };
-    if source.is_some_and(is_in_memory) { MEMORY_WORTH } else { 1.0 }
-}
-
 /// What a row that is grouped is worth beyond that, for each grouping set that it is put into. Texts count where they may be those of a
 /// build side, which are interned; others are hashed and compared by both.
 fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
@@ -225,7 +208,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     // Of rows that arrive, and of those that pass.
     let worths = |member: &Inner| {
         (
-            row_worth(&member.pipeline.kernel.program) * source_worth(member),
+            row_worth(&member.pipeline.kernel.program),
             grouping_worth(&member.replaced.plan, member.builds().next().is_some()),
         )
     };
