@@ -13,6 +13,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
+use crate::distinct::UNIQUE_SHARE;
 use crate::estimate::{ColumnEstimate, Estimate, position};
 
 /// Of a predicate that nothing is known of.
@@ -21,8 +22,6 @@ const UNKNOWN: f64 = 0.2;
 const EQUAL: f64 = 0.1;
 /// Of an equality with one text at least, unless each row has a text of its own: those that are asked for are frequent ones.
 const EQUAL_TEXT_MIN: f64 = 0.01;
-/// A column with so many values a row has one of its own in each.
-const UNIQUE_SHARE: f64 = 0.9;
 /// Of an inequality between two columns, or with a value that has no known place in the column's range.
 const LESS: f64 = 1.0 / 3.0;
 /// Of LIKE.

@@ -128,6 +128,18 @@ async fn semi_joins_move_to_the_side_that_they_keep() {
     }
 }
 
+/// Twenty rows that are kept are fewer than a thousand groups, but for their estimate by not enough; the rows that are grouped count.
+#[tokio::test]
+async fn what_is_kept_is_built_where_the_other_side_is_grouped() {
+    let both = both(1);
+    both.counted_table("fact", "SELECT v % 1000 AS f_a, v % 13 AS f_n FROM generate_series(0, 19999) AS g(v)").await;
+    both.counted_table("a", "SELECT v AS a_key, concat('a', v) AS a_name FROM generate_series(0, 999) AS g(v)").await;
+    let sql = "SELECT sum(f_n) FROM fact, a WHERE f_a = a_key AND a_name = 'a7'
+               AND f_n < (SELECT avg(f_n) FROM fact x WHERE x.f_a = a_key)";
+    let plan = both.check(sql).await;
+    assert!(plan.contains("join_type=LeftSemi"), "{plan}");
+}
+
 /// Two columns of one relation that are compared with the same column are equal, too.
 #[tokio::test]
 async fn columns_of_one_relation_that_equal_the_same() {

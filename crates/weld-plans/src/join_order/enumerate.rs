@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use super::graph::{Attached, Graph, Kind, Member, Relation, Set, Tree};
 use crate::estimate::{ColumnEstimate, Estimate, domain};
-use crate::key_filters::reaches_groups;
+use crate::key_filters;
 use crate::selectivity::{column_of, selectivity};
 
 /// More pairs of sets are not looked at.
@@ -108,12 +108,11 @@ impl<'a> Costs<'a> {
             estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
         };
         let table_rows: Vec<f64> = estimates.iter().map(of_largest).collect();
-        let spared =
-            |((relation, estimate), table_rows): ((&Relation, &Arc<Estimate>), &f64)| match groups_by_key(relation) {
-                true => estimate.rows.max(*table_rows),
-                false => estimate.rows,
-            };
-        let spared_rows = graph.relations.iter().zip(&estimates).zip(&table_rows).map(spared).collect();
+        let spared = |index: usize| match groups_by_key(&graph.relations[index]) {
+            true => table_rows[index].max(estimates[index].rows),
+            false => estimates[index].rows,
+        };
+        let spared_rows = (0..graph.relations.len()).map(spared).collect();
         let mut costs =
             Costs { graph, estimates, table_rows, spared_rows, classes, domains, shares, neighbours: Vec::new() };
         costs.neighbours = (0..graph.relations.len()).map(|relation| costs.neighbours_of(relation)).collect();
@@ -399,8 +398,8 @@ impl Search<'_> {
 /// Whether a relation is attached by a key that rows below it are grouped by.
 fn groups_by_key(relation: &Relation) -> bool {
     let Some(attached) = &relation.attached else { return false };
-    let mut columns = attached.keys.iter().filter_map(|(_, key)| column_of(key));
-    columns.any(|column| reaches_groups(&relation.plan, column - relation.first))
+    let mut columns = attached.keys.iter().filter_map(|(_, key)| key_filters::column_of(key));
+    columns.any(|column| key_filters::reaches_groups(&relation.plan, column - relation.first))
 }
 
 /// Relations before a number.

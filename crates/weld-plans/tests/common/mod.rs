@@ -12,6 +12,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use weld_plans::PlanOptions;
+use weld_table::WeldTable;
 
 pub(crate) struct Both {
     pub(crate) stock: SessionContext,
@@ -36,6 +37,17 @@ impl Both {
         let batches = frame.collect().await.expect("it runs");
         for context in [&self.stock, &self.ours] {
             let table = MemTable::try_new(Arc::clone(&schema), vec![batches.clone()]).expect("one schema");
+            context.register_table(name, Arc::new(table)).expect("a new name");
+        }
+    }
+
+    /// A table that knows how many distinct values its columns have.
+    pub(crate) async fn counted_table(&self, name: &str, rows: &str) {
+        let frame = self.stock.sql(rows).await.expect("valid SQL");
+        let schema = Arc::new(frame.schema().as_arrow().clone());
+        let batches = frame.collect().await.expect("it runs");
+        for context in [&self.stock, &self.ours] {
+            let table = WeldTable::try_new(Arc::clone(&schema), batches.clone()).expect("one schema");
             context.register_table(name, Arc::new(table)).expect("a new name");
         }
     }
