@@ -124,6 +124,8 @@ settings! {
         pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
+        /// Drop rows before they are sorted for a window, where a filter keeps the first of each window partition.
+        pub window_group_limits: bool, default = true
         /// Intern the texts of build sides that rows are grouped by after joins: groups are found by their addresses.
         pub intern: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.

@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
 use weld_plans::{KeyFilter, is_same_partitioning, with_key_sets, without_common_subplans, without_key_filters};
-use weld_sort::KeySortExec;
+use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
 use crate::code::{Code, CodeCache, Settings};
@@ -292,6 +292,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         }
         if let Some(sort) = found.downcast_ref::<KeySortExec>() {
             found = Arc::clone(sort.stock());
+        }
+        if let Some(limit) = found.downcast_ref::<WindowGroupLimitExec>() {
+            found = Arc::clone(limit.input());
         }
         if let Some(scan) = found.downcast_ref::<scan::ScanExec>() {
             found = Arc::clone(scan.source());

@@ -21,7 +21,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
-use weld_sort::KeySortExec;
+use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
 use crate::code::Code;
@@ -145,6 +145,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<CommonSubplansExec>()
         && !plan.is::<JoinKeysExec>()
         && !plan.is::<KeyFilterExec>()
+        && !plan.is::<WindowGroupLimitExec>()
 }
 
 /// How a `WeldExec` shows itself.

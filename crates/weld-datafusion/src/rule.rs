@@ -41,7 +41,7 @@ use weld_plans::{
     CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans,
     without_mistaken_filters,
 };
-use weld_sort::KeySortExec;
+use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
 
 use crate::code::{CodeCache, Settings};
@@ -99,7 +99,11 @@ impl WeldRule {
             expected: ExpectedRows::default(),
         };
         let stock = without_notes(plan);
-        let prepared = computed::take_out(Arc::clone(&stock), &rewriter.options)?;
+        let limited = match rewriter.options.plans && rewriter.options.window_group_limits {
+            true => limit_window_groups(Arc::clone(&stock))?,
+            false => Arc::clone(&stock),
+        };
+        let prepared = computed::take_out(limited, &rewriter.options)?;
         let prepared = foreign::set_apart(prepared, &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
         if rewriter.options.scan {
@@ -631,6 +635,7 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<WeldExec>()
         || plan.is::<WindowAggExec>()
         || plan.is::<WindowExec>()
+        || plan.is::<WindowGroupLimitExec>()
 }
 
 /// Why an operator is not replaced whose switch is off.

@@ -9,6 +9,7 @@
 //! ```
 //! What does not fit into the integer is compared where it matters ([`ties`]). A sort that is refused memory goes on in
 //! DataFusion's operator, which spills. What is not sorted here stays DataFusion's: [`KeySortExec::of`] says why.
+//! Below a sort for a window of whose partitions the first rows are wanted, [`limit_window_groups`] has the others dropped.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ mod code;
 mod column;
 mod exec;
 mod gather;
+mod group_limit;
 mod parallel;
 mod place;
 mod prefix;
@@ -28,3 +30,4 @@ mod stream;
 mod ties;
 
 pub use exec::KeySortExec;
+pub use group_limit::{WindowGroupLimitExec, limit_window_groups};

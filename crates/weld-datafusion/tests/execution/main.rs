@@ -26,3 +26,4 @@ mod sources;
 mod stopping;
 mod streaming;
 mod subqueries;
+mod window_group_limits;

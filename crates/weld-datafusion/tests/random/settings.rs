@@ -10,7 +10,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 17] = [
+const SWITCHES: [&str; 18] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -28,6 +28,7 @@ const SWITCHES: [&str; 17] = [
     "weld.common_subplans",
     "weld.similar_subplans",
     "weld.key_filters",
+    "weld.window_group_limits",
 ];
 
 /// DataFusion's that change what a plan looks like, with the values that they take. The size of batches is the first.
