@@ -98,6 +98,8 @@ settings! {
         pub join: bool, default = true
         /// Compile operators whose expressions do not all lower: DataFusion evaluates the others below them.
         pub evaluate: bool, default = true
+        /// Evaluate expressions of one column of texts once for each entry of its dictionary, where the project's scan reads it.
+        pub by_entry: bool, default = true
         /// Evaluate windows over sorted rows a chunk at a time, in an operator of the project's own that is not compiled.
         pub window: bool, default = true
         /// Sort by normalised keys, in an operator of the project's own that is not compiled.

@@ -4,6 +4,7 @@
 //! become pipelines of their own. A chain is compiled if it filters, joins, aggregates or computes; one that only
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
+mod by_entry;
 pub(crate) mod computed;
 pub(crate) mod foreign;
 mod join;
@@ -104,6 +105,7 @@ impl WeldRule {
             false => Arc::clone(&stock),
         };
         let prepared = computed::take_out(limited, &rewriter.options)?;
+        let prepared = by_entry::pushed(prepared, &rewriter.options)?;
         let prepared = foreign::set_apart(prepared, &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
         if rewriter.options.scan {

@@ -377,6 +377,11 @@ impl RowGroupBatches {
         &self.schema
     }
 
+    /// How many rows of the row group are selected.
+    pub fn rows(&self) -> usize {
+        self.selection.len()
+    }
+
     /// The columns that arrow-rs reads, and why.
     pub fn declined(&self) -> impl Iterator<Item = (&str, &str)> {
         self.schema.fields().iter().zip(&self.columns).filter_map(|(field, column)| match column {

@@ -36,6 +36,9 @@ const COMPRESSION_MAX: f64 = 4.0;
 /// Where so large a part of the values are distinct, each row has one of its own. Of a row group, that is taken for the table.
 pub(crate) const UNIQUE_SHARE: f64 = 0.9;
 
+/// The share of rows that are most of them.
+const MOST: f64 = 0.75;
+
 /// Codes of more bits are values, at least in part: their dictionary became too large.
 const BITS_OF_CODE_MAX: f64 = 24.0;
 
@@ -83,7 +86,38 @@ fn in_files(footers: &[Arc<ParquetMetaData>]) -> HashMap<String, f64> {
     found.into_iter().filter_map(|(name, most)| Some((name, most.filter(|most| *most >= 1.0)?))).collect()
 }
 
+/// Whether most rows of a column of texts are in row groups whose dictionaries have them all, and an entry for so many rows at
+/// most.
+pub fn has_few_texts(footers: &[Arc<ParquetMetaData>], column: &str, rows_per_entry: usize) -> bool {
+    let groups = footers.iter().flat_map(|footer| footer.row_groups());
+    let (mut all, mut few) = (0.0, 0.0);
+    for group in groups {
+        let chunk = group.columns().iter().find(|chunk| chunk.column_path().parts() == [column]);
+        let rows = group.num_rows().max(0) as f64;
+        all += rows;
+        if let Some(Texts { entries, is_whole: true }) = chunk.and_then(texts_of)
+            && entries * rows_per_entry as f64 <= rows
+        {
+            few += rows;
+        }
+    }
+    few > all * MOST
+}
+
+/// What a chunk is taken to have.
+struct Texts {
+    entries: f64,
+    /// Whether the dictionary has all of them.
+    is_whole: bool,
+}
+
 fn in_chunk(chunk: &ColumnChunkMetaData) -> Option<f64> {
+    let values = chunk.num_values().max(0) as f64;
+    let Texts { entries, is_whole } = texts_of(chunk)?;
+    Some(if is_whole && entries >= UNIQUE_SHARE * values { f64::INFINITY } else { entries })
+}
+
+fn texts_of(chunk: &ColumnChunkMetaData) -> Option<Texts> {
     let values = chunk.num_values().max(0) as f64;
     let (compressed, size) = (chunk.compressed_size() as f64, chunk.uncompressed_size() as f64);
     let stored = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)? as f64;
@@ -96,11 +130,11 @@ fn in_chunk(chunk: &ColumnChunkMetaData) -> Option<f64> {
     if bits_of_code > BITS_OF_CODE_MAX || has_plain_pages(chunk) {
         // All that did not fit may be repetitions, or one of a kind.
         let entries = (8.0 * dictionary / bits_of_code).clamp(1.0, values);
-        return Some((entries * values).sqrt());
+        return Some(Texts { entries: (entries * values).sqrt(), is_whole: false });
     }
     let by_codes = bits_of_code.exp2();
     let entries = by_codes.max(dictionary / ENTRY_BYTES).min(dictionary / ENTRY_BYTES_MIN).max(1.0);
-    Some(if entries >= UNIQUE_SHARE * values { f64::INFINITY } else { entries })
+    Some(Texts { entries, is_whole: true })
 }
 
 /// Whether some pages are known to have values instead of codes: writers go on so when a dictionary has become too large.

@@ -9,8 +9,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Fields, Schema};
-use datafusion::functions::{string, unicode};
+use datafusion::common::ScalarValue;
+use datafusion::functions::{regex, string, unicode};
 use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, Column, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
@@ -162,11 +164,12 @@ pub(crate) fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
         return can_fail(&lowered);
     }
     let fails = if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-        !never_fails(call.fun())
+        !never_fails(call.fun()) && !(fails_for_constants(call.fun()) && takes_constants(expr))
     } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
         !like.pattern().is::<Literal>()
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        !(binary.op().supports_propagation() || matches!(binary.op(), Operator::And | Operator::Or))
+        let is_pattern = is_regex(*binary.op()) && takes_constants(expr);
+        !(is_pattern || binary.op().supports_propagation() || matches!(binary.op(), Operator::And | Operator::Or))
     } else {
         !(expr.is::<CaseExpr>() || expr.is::<IsNullExpr>() || expr.is::<IsNotNullExpr>() || expr.is::<NotExpr>())
     };
@@ -192,4 +195,42 @@ fn never_fails(function: &ScalarUDF) -> bool {
         unicode::translate,
     ];
     known.into_iter().any(|known| *function == *known())
+}
+
+/// Functions that fail for some patterns, places and flags, whatever the text, which comes first.
+fn fails_for_constants(function: &ScalarUDF) -> bool {
+    let known: [fn() -> Arc<ScalarUDF>; 10] = [
+        regex::regexp_like,
+        regex::regexp_replace,
+        regex::regexp_count,
+        string::split_part,
+        string::starts_with,
+        string::ends_with,
+        string::contains,
+        string::octet_length,
+        string::bit_length,
+        unicode::character_length,
+    ];
+    known.into_iter().any(|known| *function == *known())
+}
+
+/// Whether all operands but the first are constants, for which an empty text gives a value.
+fn takes_constants(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let operands = expr.children();
+    let Some((_, constants)) = operands.split_first() else { return false };
+    if !constants.iter().all(|constant| constant.is::<Literal>()) {
+        return false;
+    }
+    let one_row = RecordBatchOptions::new().with_row_count(Some(1));
+    let Ok(row) = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row) else { return false };
+    let texts = [ScalarValue::Utf8View(Some(String::new())), ScalarValue::Utf8(Some(String::new()))];
+    texts.into_iter().any(|empty| {
+        let first: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(empty));
+        let operands = std::iter::once(first).chain(constants.iter().map(|constant| Arc::clone(constant))).collect();
+        Arc::clone(expr).with_new_children(operands).and_then(|expr| expr.evaluate(&row)).is_ok()
+    })
+}
+
+fn is_regex(op: Operator) -> bool {
+    matches!(op, Operator::RegexMatch | Operator::RegexIMatch | Operator::RegexNotMatch | Operator::RegexNotIMatch)
 }

@@ -105,20 +105,29 @@ impl Adapter {
         }
     }
 
-    /// The same in the type in which the scan gives it: narrower, or as codes.
-    pub(super) fn narrow_column(&self, at: usize, used: &UsedColumn, batch: &RecordBatch) -> Result<ArrayRef> {
-        let wanted = narrow(&used.table_type);
-        let column = match &self.columns[at] {
+    /// The same as it was read, maybe as codes; made of the file's column or of none, in the table's type.
+    pub(super) fn as_read(&self, at: usize, used: &UsedColumn, batch: &RecordBatch) -> Result<ArrayRef> {
+        Ok(match &self.columns[at] {
             Origin::Stored => Arc::clone(used.of(batch)?),
             Origin::Bytes => as_text(used.of(batch)?),
             Origin::Cast(..) | Origin::Constant(_) => self.column(at, used, batch)?,
-        };
-        if used.coded && *column.data_type() == coded(&used.table_type) {
+        })
+    }
+
+    /// The same in the type in which the scan gives it: narrower, or as codes.
+    pub(super) fn narrow_column(
+        &self,
+        at: usize,
+        used: &UsedColumn,
+        batch: &RecordBatch,
+        as_code: bool,
+    ) -> Result<ArrayRef> {
+        let wanted = narrow(&used.table_type);
+        let column = self.as_read(at, used, batch)?;
+        if as_code && *column.data_type() == coded(&used.table_type) {
             return Ok(column);
         }
-        if used.coded
-            && let Origin::Constant(value) = &self.columns[at]
-        {
+        if as_code && let Origin::Constant(value) = &self.columns[at] {
             return one_entry(value, &wanted, batch.num_rows());
         }
         // A value of more digits than its type declares stays as wide as it is.
@@ -126,7 +135,7 @@ impl Adapter {
             Err(_) if column.data_type() == &used.table_type => column,
             narrow => narrow?,
         };
-        if used.coded { by_itself(&column) } else { Ok(column) }
+        if as_code { by_itself(&column) } else { Ok(column) }
     }
 }
 

@@ -4,11 +4,13 @@
 //! projection=[k, p, CAST(p AS Int64) AS q]      k is read as it is stored, p comes from the name of the file's folder,
 //!                                               q is computed by DataFusion from p in the table's type
 //! ```
+//! What is computed of one column of texts is computed once for each entry of its dictionary: see [`entries`](super::entries).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_err};
@@ -19,9 +21,12 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_plans::cannot_fail;
 
+use super::CAST;
 use super::adapt::Adapter;
+use super::entries::{Evaluated, OfText, is_texts};
 use crate::check::unexpected_nulls;
 use crate::lower::Unsupported;
+use crate::lower::foreign::may_fail;
 
 /// What a scan gives, and what it reads for that.
 #[derive(Clone, Debug)]
@@ -45,16 +50,18 @@ pub(super) struct UsedColumn {
     pub(super) table_type: DataType,
     pub(super) nullable: bool,
     pub(super) table_index: usize,
-    /// It comes as codes: those of a file, or one for each row.
+    /// It is read as codes, where the file has it so.
     pub(super) coded: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Output {
-    /// A used column.
-    Column(usize),
+    /// A used column; as codes, which are those of a file, or one for each row.
+    Column { place: usize, as_code: bool },
     /// Of the used columns, in the table's types.
     Computed(Arc<dyn PhysicalExpr>),
+    /// Of one used column of texts.
+    OfText(OfText),
 }
 
 /// The type in which a column of the table type arrives.
@@ -94,14 +101,14 @@ impl Columns {
             let (output, data_type) = match projected.expr.downcast_ref::<Column>() {
                 Some(column) => {
                     let place = places[&column.index()];
-                    (Output::Column(place), narrow(&used[place].table_type))
+                    (Output::Column { place, as_code: false }, narrow(&used[place].table_type))
                 }
                 None if depends_on_more(&projected.expr) => return no("computes columns of more than columns"),
                 None => {
-                    can_fail |= !cannot_fail(&projected.expr, Some(table));
+                    can_fail |= !cannot_fail(&projected.expr, Some(table)) && may_fail(table, &projected.expr);
                     let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
                     let Ok(expr) = moved(&projected.expr, &places) else { return no("computes columns") };
-                    (Output::Computed(expr), data_type)
+                    (computed(expr, &mut used)?, narrow(&data_type))
                 }
             };
             let Ok(declared) = projected.expr.return_field(table) else { return no("computes columns") };
@@ -115,8 +122,8 @@ impl Columns {
     /// The names of outputs that are read from the files as they are; `None` if one is not.
     pub(super) fn names(&self, outputs: &[usize]) -> Option<Vec<&str>> {
         let name = |output: &usize| match self.outputs.get(*output)? {
-            Output::Column(place) => Some(self.used.get(*place)?.name.as_str()),
-            Output::Computed(_) => None,
+            Output::Column { place, .. } => Some(self.used.get(*place)?.name.as_str()),
+            Output::Computed(_) | Output::OfText(_) => None,
         };
         outputs.iter().map(name).collect()
     }
@@ -124,8 +131,9 @@ impl Columns {
     /// The same, with these outputs as codes.
     pub(super) fn with_codes(mut self, outputs: &[usize]) -> Columns {
         for output in outputs {
-            if let Some(Output::Column(place)) = self.outputs.get(*output) {
+            if let Some(Output::Column { place, as_code }) = self.outputs.get_mut(*output) {
                 self.used[*place].coded = true;
+                *as_code = true;
             }
         }
         self
@@ -146,12 +154,17 @@ impl Columns {
         &self.schema
     }
 
+    /// Whether something is computed by the entries of dictionaries.
+    pub(super) fn reads_entries(&self) -> bool {
+        self.outputs.iter().any(|output| matches!(output, Output::OfText(_)))
+    }
+
     fn computes(&self) -> bool {
         self.outputs.iter().any(|output| matches!(output, Output::Computed(_)))
     }
 
     /// What the scan gives of a batch that was read from a file.
-    pub(super) fn adapt(&self, batch: &RecordBatch, file: &Adapter) -> Result<RecordBatch> {
+    pub(super) fn adapt(&self, batch: &RecordBatch, file: &Adapter, evaluated: &mut Evaluated) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let table = match self.computes() {
@@ -165,10 +178,14 @@ impl Columns {
             false => None,
         };
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
-            (Output::Column(place), _) if self.declared => file.column(*place, &self.used[*place], batch),
-            (Output::Column(place), _) => file.narrow_column(*place, &self.used[*place], batch),
-            (Output::Computed(expr), Some(table)) => expr.evaluate(table)?.into_array(rows),
+            (Output::Column { place, .. }, _) if self.declared => file.column(*place, &self.used[*place], batch),
+            (Output::Column { place, as_code }, _) => file.narrow_column(*place, &self.used[*place], batch, *as_code),
+            (Output::Computed(expr), Some(table)) => in_type(&expr.evaluate(table)?.into_array(rows)?, field),
             (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),
+            (Output::OfText(of), _) => {
+                let texts = file.as_read(of.place(), &self.used[of.place()], batch)?;
+                evaluated.of(of, &texts, field.data_type())
+            }
         };
         let columns = self.outputs.iter().zip(self.schema.fields()).map(output).collect::<Result<Vec<_>>>()?;
         for ((column, field), required) in columns.iter().zip(self.schema.fields()).zip(&self.required) {
@@ -185,6 +202,26 @@ impl Columns {
             }
         };
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+}
+
+/// What is computed of used columns. One of texts is read as codes.
+fn computed(expr: Arc<dyn PhysicalExpr>, used: &mut [UsedColumn]) -> Result<Output, Unsupported> {
+    let places = collect_columns(&expr);
+    let mut places = places.iter().map(Column::index);
+    let (Some(place), None) = (places.next(), places.next()) else { return Ok(Output::Computed(expr)) };
+    if !is_texts(&used[place].table_type) {
+        return Ok(Output::Computed(expr));
+    }
+    let of = OfText::new(expr, place, &used[place]).map_err(|error| Unsupported::new("DataSourceExec", error))?;
+    used[place].coded = true;
+    Ok(Output::OfText(of))
+}
+
+fn in_type(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    match values.data_type() == field.data_type() {
+        true => Ok(Arc::clone(values)),
+        false => Ok(cast_with_options(values, field.data_type(), &CAST)?),
     }
 }
 

@@ -14,6 +14,7 @@
 mod adapt;
 mod codes;
 mod columns;
+mod entries;
 mod exec;
 mod fetch;
 mod file;
@@ -50,6 +51,7 @@ use crate::lower::Unsupported;
 
 pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};
+pub(crate) use self::entries::{ROWS_PER_ENTRY, is_texts};
 pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::source::{EncodedSource, Sharing, execute, in_declared_types};
 

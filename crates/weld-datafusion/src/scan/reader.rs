@@ -28,6 +28,7 @@ use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan};
 
 use super::DeclinedColumns;
 use super::columns::Columns;
+use super::entries::Evaluated;
 use super::file::OpenFile;
 use super::files::Files;
 use super::pools::LeasedPool;
@@ -70,6 +71,8 @@ struct Place {
     predicates: Vec<ColumnPredicate>,
     /// Which state of the file's predicate they were made of.
     generation: Option<u64>,
+    /// What is known of the row group's dictionaries.
+    evaluated: Evaluated,
     options: ReadOptions,
     /// Others may have it when this is dropped.
     _pool: LeasedPool,
@@ -101,6 +104,7 @@ impl Scan {
             groups: VecDeque::new(),
             predicates: Vec::new(),
             generation: None,
+            evaluated: Evaluated::new(self.columns.reads_entries().then(|| counter("rows_by_entry"))),
             options: ReadOptions { pool: Arc::clone(&pool), ..ReadOptions::default() },
             _pool: pool,
             rows_left: self.limit.unwrap_or(usize::MAX),
@@ -123,6 +127,7 @@ impl Place {
             if let (Some(group), Some(file)) = (self.groups.front_mut(), &mut self.file) {
                 let elapsed = self.metrics.baseline.elapsed_compute().clone();
                 let _timer = elapsed.timer();
+                self.evaluated.rows = group.rows();
                 match group.next() {
                     Some(_) if file.is_ruled_out()? => self.groups.clear(),
                     Some(batch) => {
@@ -131,12 +136,15 @@ impl Place {
                         if batch.num_rows() > self.rows_left {
                             batch = batch.slice(0, self.rows_left);
                         }
-                        let batch = self.scan.columns.adapt(&batch, &file.adapter)?;
+                        let batch = self.scan.columns.adapt(&batch, &file.adapter, &mut self.evaluated)?;
                         self.rows_left -= batch.num_rows();
                         self.metrics.baseline.record_output(batch.num_rows());
                         return Ok(Some(batch));
                     }
-                    None => drop(self.groups.pop_front()),
+                    None => {
+                        self.evaluated.forget();
+                        self.groups.pop_front();
+                    }
                 }
             } else if self.file.as_ref().is_some_and(OpenFile::has_more) {
                 self.open_groups().await?;

@@ -16,6 +16,7 @@ const SWITCHES: [&str; 18] = [
     "weld.aggregate",
     "weld.join",
     "weld.evaluate",
+    "weld.by_entry",
     "weld.window",
     "weld.sort",
     "weld.scan",

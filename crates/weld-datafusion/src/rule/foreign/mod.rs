@@ -221,7 +221,7 @@ fn over_columns(aggregate: &AggregateExec) -> Result<lower::Result<(Foreign, Agg
 }
 
 /// `args` are its arguments and those of its ORDER BY.
-fn with_arguments(
+pub(super) fn with_arguments(
     call: &Arc<AggregateFunctionExpr>,
     mut args: Vec<Arc<dyn PhysicalExpr>>,
     input: &dyn ExecutionPlan,
