@@ -167,6 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn few_texts_have_a_dictionary_of_their_own() {
+        let few = |distinct: u64, properties: WriterProperties, rows_per_entry| {
+            let values: ArrayRef =
+                Arc::new((0..ROWS).map(|row| Some(format!("text {}", row % distinct))).collect::<StringArray>());
+            let batch = RecordBatch::try_from_iter([("a", values)]).expect("one column");
+            let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).expect("texts");
+            writer.write(&batch).expect("memory takes it");
+            let footers = [Arc::new(writer.close().expect("memory takes it"))];
+            assert!(!has_few_texts(&footers, "b", rows_per_entry));
+            has_few_texts(&footers, "a", rows_per_entry)
+        };
+        let properties = WriterProperties::builder;
+        assert!(few(100, properties().build(), 4));
+        assert!(!few(100, properties().build(), 10_000));
+        assert!(!few(ROWS, properties().build(), 4));
+        assert!(!few(100, properties().set_dictionary_enabled(false).build(), 4));
+        let small = properties().set_dictionary_page_size_limit(64).set_write_batch_size(50);
+        assert!(!few(100, small.build(), 4));
+    }
+
+    #[test]
     fn texts_are_counted_within_a_factor_of_three() {
         for compression in [Compression::SNAPPY, Compression::UNCOMPRESSED] {
             let properties = || WriterProperties::builder().set_compression(compression).build();

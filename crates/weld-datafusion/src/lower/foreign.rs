@@ -234,3 +234,34 @@ fn takes_constants(expr: &Arc<dyn PhysicalExpr>) -> bool {
 fn is_regex(op: Operator) -> bool {
     matches!(op, Operator::RegexMatch | Operator::RegexIMatch | Operator::RegexNotMatch | Operator::RegexNotIMatch)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+    use datafusion::config::ConfigOptions;
+    use datafusion::physical_expr::expressions::{col, lit};
+
+    use super::*;
+
+    #[test]
+    fn patterns_and_places_are_tried() {
+        let schema = Schema::new(["s", "t"].map(|name| Field::new(name, DataType::Utf8View, true)).to_vec());
+        let column = |name: &str| col(name, &schema).expect("a column");
+        let call = |function: Arc<ScalarUDF>, args: Vec<Arc<dyn PhysicalExpr>>| {
+            let config = Arc::new(ConfigOptions::new());
+            let call = ScalarFunctionExpr::try_new(function, args, &schema, config).expect("a call");
+            Arc::new(call) as Arc<dyn PhysicalExpr>
+        };
+        let text = |text: &str| lit(ScalarValue::Utf8View(Some(text.to_owned())));
+        for (expr, fails) in [
+            (call(regex::regexp_like(), vec![column("s"), text("a|b")]), false),
+            (call(regex::regexp_like(), vec![column("s"), text("(")]), true),
+            (call(regex::regexp_like(), vec![column("s"), column("t")]), true),
+            (call(regex::regexp_replace(), vec![column("s"), text("a"), text("b")]), false),
+            (call(string::split_part(), vec![column("s"), text("/"), lit(2_i64)]), false),
+            (call(string::split_part(), vec![column("s"), text("/"), lit(0_i64)]), true),
+        ] {
+            assert_eq!(may_fail(&schema, &expr), fails, "{expr}");
+        }
+    }
+}

@@ -105,10 +105,11 @@ impl Columns {
                 }
                 None if depends_on_more(&projected.expr) => return no("computes columns of more than columns"),
                 None => {
-                    can_fail |= !cannot_fail(&projected.expr, Some(table)) && may_fail(table, &projected.expr);
+                    let fails = !cannot_fail(&projected.expr, Some(table)) && may_fail(table, &projected.expr);
+                    can_fail |= fails;
                     let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
                     let Ok(expr) = moved(&projected.expr, &places) else { return no("computes columns") };
-                    (computed(expr, &mut used)?, narrow(&data_type))
+                    (computed(expr, fails, &mut used)?, narrow(&data_type))
                 }
             };
             let Ok(declared) = projected.expr.return_field(table) else { return no("computes columns") };
@@ -205,17 +206,19 @@ impl Columns {
     }
 }
 
-/// What is computed of used columns. One of texts is read as codes.
-fn computed(expr: Arc<dyn PhysicalExpr>, used: &mut [UsedColumn]) -> Result<Output, Unsupported> {
+/// What is computed of used columns. One of texts is read as codes, unless it `fails` for some: a dictionary may have texts that no
+/// row has which comes out.
+fn computed(expr: Arc<dyn PhysicalExpr>, fails: bool, used: &mut [UsedColumn]) -> Result<Output, Unsupported> {
     let places = collect_columns(&expr);
     let mut places = places.iter().map(Column::index);
-    let (Some(place), None) = (places.next(), places.next()) else { return Ok(Output::Computed(expr)) };
-    if !is_texts(&used[place].table_type) {
-        return Ok(Output::Computed(expr));
+    match (places.next(), places.next()) {
+        (Some(place), None) if !fails && is_texts(&used[place].table_type) => {
+            let of = OfText::new(expr, place, &used[place]);
+            used[place].coded = true;
+            of.map(Output::OfText).map_err(|error| Unsupported::new("DataSourceExec", error))
+        }
+        _ => Ok(Output::Computed(expr)),
     }
-    let of = OfText::new(expr, place, &used[place]).map_err(|error| Unsupported::new("DataSourceExec", error))?;
-    used[place].coded = true;
-    Ok(Output::OfText(of))
 }
 
 fn in_type(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {

@@ -127,7 +127,7 @@ impl Place {
             if let (Some(group), Some(file)) = (self.groups.front_mut(), &mut self.file) {
                 let elapsed = self.metrics.baseline.elapsed_compute().clone();
                 let _timer = elapsed.timer();
-                self.evaluated.rows = group.rows();
+                self.evaluated.rows = group.rows().min(self.rows_left);
                 match group.next() {
                     Some(_) if file.is_ruled_out()? => self.groups.clear(),
                     Some(batch) => {
