@@ -35,7 +35,7 @@ use crate::gate::{self, Gate};
 use crate::lower::Arg;
 use crate::lower::pipeline::{Kernel, Output};
 use crate::nulls;
-use crate::pipeline::{self, Handover, Table};
+use crate::pipeline::{self, Handover, Inputs, Table};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan;
 use crate::stoppable::{StoppableExec, stoppable};
@@ -56,6 +56,8 @@ pub(crate) struct Pipeline {
     pub(crate) dropped_exchange: bool,
     /// Whether rows come out in other partitions than those of the replaced operators would.
     pub(crate) moves_rows: bool,
+    /// Whether any partition may process any row, as far as the operators and those above are concerned: see `pipeline::stealing`.
+    pub(crate) steals: bool,
     /// For a build pipeline: whether each of its partitions makes a table for the probe side's partition of the same number.
     pub(crate) per_partition: bool,
     /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
@@ -153,6 +155,8 @@ pub(crate) struct Inner {
     has_nulls: OnceLock<bool>,
     /// What its partitions share of the files that they read, where it gives rows: who builds a table has its own.
     sharing: scan::Sharing,
+    /// Of its partitions, where these may take batches from each other.
+    pub(crate) inputs: Arc<Inputs>,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
     /// What runs instead once the pool has refused memory.
@@ -202,6 +206,7 @@ impl WeldExec {
                 nulls: OnceLock::new(),
                 has_nulls: OnceLock::new(),
                 sharing: scan::Sharing::default(),
+                inputs: Arc::default(),
                 fallback: OnceLock::new(),
                 handover: Handover::default(),
                 reset,

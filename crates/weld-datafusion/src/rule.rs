@@ -522,6 +522,7 @@ impl Rewriter {
         chain.builds.reverse();
         let input = self.nulls.narrowed_schema(&chain.source);
         let distribution = chain.distribution();
+        let steals = !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
         let kernel = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
             Ok(kernel) => kernel,
@@ -539,6 +540,7 @@ impl Rewriter {
             fused: chain.fused,
             dropped_exchange: chain.dropped_exchange,
             moves_rows: chain.moves_rows,
+            steals,
             per_partition: built.per_partition,
             distribution,
             fetch: chain.fetch,

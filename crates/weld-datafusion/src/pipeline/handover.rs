@@ -146,7 +146,7 @@ fn can_start_again(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Whether a partition has the same rows, in whatever order, when it is executed again: a hash exchange sends them by
 /// their values, but partitions of files and encoded tables may take from each other.
-fn gives_the_same(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn gives_the_same(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let by_value = plan.output_partitioning().partition_count() == 1
         || plan
             .downcast_ref::<RepartitionExec>()

@@ -19,6 +19,7 @@ mod pressure;
 mod radix;
 mod run;
 mod slices;
+mod stealing;
 mod table;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use futures::{StreamExt, stream};
 
 pub(crate) use self::compile::layouts;
 pub(crate) use self::handover::Handover;
+pub(crate) use self::stealing::Inputs;
 pub(crate) use self::table::Table;
 use crate::early::{self, Early, Input};
 use crate::exec::Inner;
@@ -181,8 +183,11 @@ impl Rows {
     /// Compiles and waits for the tables; DataFusion's operators give the rows if there is no code.
     async fn compiled(&mut self, early: Option<Early>) -> Result<State, Failure> {
         let (inner, partition, context) = (&self.inner, self.partition, &self.context);
+        // Before it waits for code and tables, so that a partition that has no rows finds those that have.
+        let shared = if early.is_none() { stealing::begin(inner, partition, context) } else { None };
         match code(Arc::clone(inner), Arc::clone(context)).await {
             Ok(code) => {
+                let early = early.or(shared.map(|rows| Early { rows, gives: false }));
                 let run = Run::start(inner, &code, partition, context, early).await?;
                 // Other partitions have waited for the same code and tables.
                 give_way().await;
