@@ -227,6 +227,8 @@ mod tests {
         stays("rangeiter(1L, n, 1L)", "0L", "merge(b, {i, x})");
         stays("rangeiter(0L, n, 2L)", "0L", "merge(b, {i, x})");
         stays("rangeiter(0L, n - 1L, 1L)", "0L", "merge(b, {i, x})");
+        stays("rangeiter(0L, select(n > 9L, n, 1L), 1L)", "0L", "merge(b, {i, x})");
+        stays("rangeiter(0L, select(n > 9L, 0L, n), 1L)", "0L", "merge(b, {i, x})");
         stays("v", "0L", "merge(b, {i, x})");
     }
 }

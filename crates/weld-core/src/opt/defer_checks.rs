@@ -462,4 +462,36 @@ mod tests {
             "#]],
         );
     }
+
+    /// Whether the pass splits a loop whose update function computes that.
+    fn splits(value: &str) -> bool {
+        let text = format!("|v: vec[i64]| result(for(v, appender, |b, i, x| merge(b, {value})))");
+        let program = crate::parse_program(&text).expect("parses");
+        let mut after = program.clone();
+        super::run(&mut after, &super::Config::default());
+        !program.same_as(&after)
+    }
+
+    #[test]
+    fn cheap_functions_are_computed_for_the_checks_too() {
+        assert!(splits("checked_add(x, magnitude(x))"));
+        assert!(splits("{checked_add(x, 1L), f64(x) / 3.0}"));
+        assert!(splits("checked_add(x, select(x > i, -x, x))"));
+    }
+
+    #[test]
+    fn dear_functions_and_quotients_stay() {
+        assert!(!splits("checked_add(x, i64(year(i32(x))))"));
+        assert!(!splits("{checked_add(x, 1L), round_div(x, 3L)}"));
+        assert!(!splits("{checked_add(x, 1L), x / 3L}"));
+        assert!(!splits("{checked_add(x, 1L), x % 3L}"));
+        assert!(!splits("{checked_add(x, 1L), lookup(v, x)}"));
+    }
+
+    #[test]
+    fn long_functions_stay() {
+        let sum = |terms: usize| (0..terms).fold("x".to_string(), |sum, _| format!("checked_add({sum}, i)"));
+        assert!(splits(&sum(50)));
+        assert!(!splits(&sum(super::NODES_MAX / 2)));
+    }
 }
