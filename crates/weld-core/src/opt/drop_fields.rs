@@ -508,6 +508,81 @@ mod tests {
     }
 
     #[test]
+    fn values_that_are_looked_up() {
+        check(
+            "|v: vec[{i64,f64}], k: i64|
+             let d = result(for(v, dictmerger[i64,{f64,i64,f64},{+,+,max}], |b, i, x| merge(b, {x.$0, {x.$1, 1L, x.$1}})));
+             let rows = result(for(v, appender[{i64,f64}], |b, i, x| merge(b, {x.$0, x.$1})));
+             {lookup(d, k).$0 / f64(lookup(d, k).$1), lookup(rows, 0L).$1}",
+            expect![[r#"
+                |v: vec[{i64,f64}], k: i64|
+                  let d = result(for(v, dictmerger[i64,{f64,i64},{+,+}], |b, i, x| merge(b, {x.$0, {x.$1, 1L}})));
+                  let rows = result(for(v, appender[{f64}], |b_2, i_2, x_2| merge(b_2, {x_2.$1})));
+                  {lookup(d, k).$0 / f64(lookup(d, k).$1), lookup(rows, 0L).$0}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_first_field_stays_where_none_is_read() {
+        check(
+            "|v: vec[i64]|
+             let d = result(for(v, dictmerger[i64,{i64,f64},{+,min}], |b, i, x| merge(b, {x, {i, 1.0}})));
+             let rows = result(for(v, appender[{i64,f64}], |b, i, x| if(x > 0L, merge(b, {x, 1.0}), b)));
+             {len(tovec(d)), len(rows)}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let d = result(for(v, dictmerger[i64,{i64},{+}], |b, i, x| merge(b, {x, {i}})));
+                  let rows = result(for(v, appender[{i64}], |b_2, i_2, x_2| if(x_2 > 0L, merge(b_2, {x_2}), b_2)));
+                  {len(tovec(d)), len(rows)}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn builders_with_names() {
+        check(
+            "|v: vec[i64], c: bool|
+             let r = result(for(v, merger[{i64,i64},+], |b, i, x| let f = merge(b, {i, x}); if(x > 9L, merge(f, {x, i}), f)));
+             r.$1",
+            expect![[r#"
+                |v: vec[i64], c: bool|
+                  let r = result(for(
+                    v,
+                    merger[{i64},+],
+                    |b, i, x| let f = merge(b, {x}); if(x > 9L, merge(f, {i}), f)
+                  ));
+                  r.$0
+            "#]],
+        );
+    }
+
+    #[test]
+    fn builders_of_a_struct_stay() {
+        check(
+            "|v: vec[i64]|
+             let b = for(v, {appender[{i64,i64}], merger[i64,+]}, |b, i, x| {merge(b.$0, {i, x}), merge(b.$1, x)});
+             {sum(map(result(b.$0), |r| r.$1)), result(b.$1)}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let b = for(
+                    v,
+                    {appender[{i64,i64}], merger[i64,+]},
+                    |b_2, i, x| {merge(b_2.$0, {i, x}), merge(b_2.$1, x)}
+                  );
+                  {
+                    result(for(
+                      result(for(result(b.$0), appender[i64], |b_4, i_3, x_3| merge(b_4, x_3.$1))),
+                      merger[i64,+],
+                      |b_3, i_2, x_2| merge(b_3, x_2)
+                    )),
+                    result(b.$1)
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
     fn what_can_fail_is_evaluated() {
         check(
             "|v: vec[i64]|

@@ -291,4 +291,90 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn every_kind_of_expression() {
+        check(
+            "|v: vec[i64], d: dict[i64,i64], s: vec[u8], x: i64, f: f64| {
+               {month(i32(x * 2L)), 1, month(i32(x * 2L))}, {exp(f), exp(f), 0}, {optlookup(d, x), optlookup(d, x), 1},
+               {keyexists(d, x), keyexists(d, x), 2}, {select(x > 0L, -x, x), select(x > 0L, -x, x), 3},
+               {len(slice(v, 1L, x)), len(slice(v, 1L, x)), 4}, {if(x > 3L, f, 2.0), if(x > 3L, f, 2.0), 5},
+               {starts_with(s, \"a\"), starts_with(s, \"a\"), 6}, {lookup(v, x + 1L), lookup(v, x + 1L), 7}}",
+            expect![[r#"
+                |v: vec[i64], d: dict[i64,i64], s: vec[u8], x: i64, f: f64|
+                  let c = month(i32(x * 2L));
+                  let c_2 = exp(f);
+                  let c_3 = optlookup(d, x);
+                  let c_4 = keyexists(d, x);
+                  let c_5 = select(x > 0L, -x, x);
+                  let c_6 = len(slice(v, 1L, x));
+                  let c_7 = if(x > 3L, f, 2.0);
+                  let c_8 = starts_with(s, b"a");
+                  let c_9 = lookup(v, x + 1L);
+                  {
+                    {c, 1, c},
+                    {c_2, c_2, 0},
+                    {c_3, c_3, 1},
+                    {c_4, c_4, 2},
+                    {c_5, c_5, 3},
+                    {c_6, c_6, 4},
+                    {c_7, c_7, 5},
+                    {c_8, c_8, 6},
+                    {c_9, c_9, 7}
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_differs_in_one_part_stays() {
+        check(
+            "|x: i64, y: i64, r: {i64,i64}| {
+               (x * y + 1L) * (x * y + 2L), (x - y) * 3L, (y - x) * 3L, {i32(x * 3L + y), i16(x * 3L + y)},
+               {abs(x * 5L), -(x * 5L)}, {r.$0 * 7L * x, r.$1 * 7L * x}}",
+            expect![[r#"
+                |x: i64, y: i64, r: {i64,i64}|
+                  let c = x * 3L + y;
+                  {
+                    (x * y + 1L) * (x * y + 2L),
+                    (x - y) * 3L,
+                    (y - x) * 3L,
+                    {i32(c), i16(c)},
+                    {abs(x * 5L), -(x * 5L)},
+                    {r.$0 * 7L * x, r.$1 * 7L * x}
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_cheap_is_evaluated_again() {
+        check(
+            "|x: i64, y: i64| let a = x + y; {a * a, a - 1L, x + y, -x, -x}",
+            expect![[r#"
+            |x: i64, y: i64|
+              let a = x + y;
+              {a * a, a - 1L, x + y, -x, -x}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_block_forgets_its_names() {
+        check(
+            "|v: vec[i64], x: i64|
+             {result(for(v, merger[i64,+], |b, i, y| let a = x * x + 3L; merge(b, a * (y + a)))),
+              if(x > 0L, let a = x * x + 3L; a * a, 0L), x * x + 3L, x * x + 3L}",
+            expect![[r#"
+                |v: vec[i64], x: i64|
+                  let c = x * x + 3L;
+                  {
+                    result(for(v, merger[i64,+], |b, i, y| let a = x * x + 3L; merge(b, a * (y + a)))),
+                    if(x > 0L, let a_2 = x * x + 3L; a_2 * a_2, 0L),
+                    c,
+                    c
+                  }
+            "#]],
+        );
+    }
 }

@@ -94,6 +94,51 @@ mod tests {
     }
 
     #[test]
+    fn the_other_branch_is_empty() {
+        check(
+            fuse_loops::run,
+            "|v: vec[i64], c: bool| result(for(if(c, [], v), appender[i64](len(v)), |b, i, x| merge(b, x)))",
+            &expect![[r#"
+                |v: vec[i64], c: bool|
+                  result(if(c, appender[i64](len(v)), for(v, appender[i64](len(v)), |b, i, x| merge(b, x))))
+            "#]],
+        );
+        check(
+            fuse_loops::run,
+            "|v: vec[i64], c: bool| result(for(result(if(c, appender, for(v, appender, |b, i, x| merge(b, x + 1L)))),
+               merger[i64,+], |b, i, x| merge(b, x)))",
+            &expect![[r#"
+                |v: vec[i64], c: bool|
+                  result(if(
+                    c,
+                    merger[i64,+],
+                    for(v, merger[i64,+], |b, i, x| let x_2 = x + 1L; let i_2 = i; let b_2 = b; merge(b_2, x_2))
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn lists_of_which_both_or_none_are_empty_stay() {
+        check(
+            fuse_loops::run,
+            "|v: vec[i64], c: bool| result(for(if(c, [], []: vec[i64]), merger[i64,+], |b, i, x| merge(b, x)))",
+            &expect![[r#"
+                |v: vec[i64], c: bool|
+                  result(for(if(c, []: vec[i64], []: vec[i64]), merger[i64,+], |b, i, x| merge(b, x)))
+            "#]],
+        );
+        check(
+            fuse_loops::run,
+            "|v: vec[i64], c: bool| result(for(if(c, v, result(for(v, appender, |b, i, x| merge(b, x)))), merger[i64,+], |b, i, x| merge(b, x)))",
+            &expect![[r#"
+                |v: vec[i64], c: bool|
+                  result(for(if(c, v, v), merger[i64,+], |b, i, x| merge(b, x)))
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_list_that_is_made_in_a_branch() {
         let before = "|v: vec[i64]|
             let n = len(v); let f = result(if(assert(n == 3L), for(v, appender[i64](n), |b, i, x| merge(b, x * 2L)), appender[i64](n)));

@@ -181,3 +181,63 @@ pub(super) fn node_cost(e: &Expr) -> u32 {
         _ => 200,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    fn can_fail(params: &str, body: &str) -> bool {
+        let program = crate::parse_program(&format!("{params} {body}")).expect("parses");
+        super::can_fail(&program.body)
+    }
+
+    #[test]
+    fn what_can_fail() {
+        let params = "|v: vec[i64], w: vec[i64], d: dict[i64,i64], s: vec[i8], x: i64, y: i64, u: u8|";
+        for body in [
+            "x / y",
+            "x % y",
+            "x / 0L",
+            "x / -1L",
+            "u % u",
+            "lookup(v, x)",
+            "lookup(d, x)",
+            "slice(v, x, y)",
+            "checked_add(x, y)",
+            "round_div(x, y)",
+            "round_div(x, -1L)",
+            "assert(x > y)",
+            "iterate(x, |k| {k + 1L, k < y})",
+            "deserialize[vec[i64]](s)",
+            "result(for(rangeiter(0L, x, y), merger[i64,+], |b, i, k| merge(b, k)))",
+            "result(for(rangeiter(0L, x, 0L), merger[i64,+], |b, i, k| merge(b, k)))",
+            "result(for(zip(v, w), merger[i64,+], |b, i, r| merge(b, r.$0)))",
+            "result(for(iter(v, x, y, 1L), merger[i64,+], |b, i, k| merge(b, k)))",
+            "result(for(v, vecmerger[i64,+](w), |b, i, k| merge(b, {i, k})))",
+            "if(x > y, {x, lookup(v, x)}, {x, y})",
+            "map(v, |k| x / k)",
+        ] {
+            assert!(can_fail(params, body), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_cannot() {
+        let params = "|v: vec[i64], w: vec[i64], d: dict[i64,i64], s: vec[u8], x: i64, f: f64|";
+        for body in [
+            "x / 3L",
+            "x % -1L",
+            "round_div(x, 3L)",
+            "f / f",
+            "f % 0.0",
+            "x + x * x",
+            "optlookup(d, x)",
+            "keyexists(d, x)",
+            "len(v)",
+            "year(i32(x))",
+            "result(for(v, merger[i64,+], |b, i, k| merge(b, k)))",
+            "result(for(rangeiter(0L, x, 1L), merger[i64,+], |b, i, k| merge(b, k)))",
+            "result(for(v, dictmerger[i64,i64,+], |b, i, k| merge(b, {k, i})))",
+        ] {
+            assert!(!can_fail(params, body), "{body}");
+        }
+    }
+}

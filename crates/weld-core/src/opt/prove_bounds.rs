@@ -299,4 +299,41 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn an_iterate_that_is_no_counter_below_the_length_is_checked() {
+        let stays = |text: &str| {
+            let program = crate::parse_program(text).expect("parses");
+            let mut after = program.clone();
+            super::run(&mut after, &super::Config::default());
+            assert!(program.same_as(&after), "{after}");
+        };
+        stays(
+            "|v: vec[i64], w: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(w, s.$0)}, s.$0 + 1L < len(v)})",
+        );
+        stays("|v: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$1)}, s.$0 + 1L < len(v)})");
+        stays("|v: vec[i64]| iterate({-1L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$0 + 1L < len(v)})");
+        stays("|v: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 2L, s.$1 + lookup(v, s.$0)}, s.$0 + 2L < len(v)})");
+        stays("|v: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$0 + 1L <= len(v)})");
+        stays("|v: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$1 + 1L < len(v)})");
+        stays("|v: vec[i64], k: i64| iterate({k, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(v, s.$0)}, s.$0 + 1L < len(v)})");
+    }
+
+    #[test]
+    fn ranges_that_may_leave_the_vector_are_checked() {
+        let checks = |range: &str, index: &str| {
+            let text = format!(
+                "|v: vec[i64], n: i64| result(for({range}, merger[i64,+], |b, i, j| merge(b, lookup(v, {index}))))"
+            );
+            let mut program = crate::parse_program(&text).expect("parses");
+            super::run(&mut program, &super::Config::default());
+            !program.to_string().contains("unchecked")
+        };
+        assert!(!checks("rangeiter(2L, len(v), 3L)", "j"));
+        assert!(!checks("rangeiter(0L, len(v), 1L)", "i"));
+        assert!(checks("rangeiter(2L, len(v), 1L)", "n"));
+        assert!(checks("rangeiter(n, len(v), 1L)", "j"));
+        assert!(checks("rangeiter(0L, n, 1L)", "j"));
+        assert!(checks("rangeiter(0L, len(v), n)", "j"));
+    }
 }

@@ -77,4 +77,36 @@ mod tests {
         "#]],
         );
     }
+
+    #[test]
+    fn the_first_vector_of_a_zip_says_it() {
+        check(
+            "|v: vec[{i64,f64}], w: vec[f64]| result(for(zip(map(v, |x| x.$1), w), appender[f64], |b, i, x| merge(b, x.$0 * x.$1)))",
+            expect![[r#"
+                |v: vec[{i64,f64}], w: vec[f64]|
+                  result(for(
+                    zip(result(for(v, appender[f64](len(v)), |b_2, i_2, x_2| merge(b_2, x_2.$1))), w),
+                    appender[f64](len(w)),
+                    |b, i, x| merge(b, x.$0 * x.$1)
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_builders_and_sizes_that_are_given_stay() {
+        check(
+            "|v: vec[i64], n: i64| {result(for(v, appender[i64](n), |b, i, x| merge(b, x))),
+               result(for(v, merger[i64,+], |b, i, x| merge(b, x))),
+               result(for(rangeiter(0L, n, 1L), appender[i64], |b, i, x| merge(b, x)))}",
+            expect![[r#"
+                |v: vec[i64], n: i64|
+                  {
+                    result(for(v, appender[i64](n), |b, i, x| merge(b, x))),
+                    result(for(v, merger[i64,+], |b_2, i_2, x_2| merge(b_2, x_2))),
+                    result(for(rangeiter(0L, n, 1L), appender[i64], |b_3, i_3, x_3| merge(b_3, x_3)))
+                  }
+            "#]],
+        );
+    }
 }
