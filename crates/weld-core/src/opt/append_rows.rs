@@ -163,8 +163,10 @@ fn is_var(e: &Expr, sym: Sym) -> bool {
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::testing;
+
     fn check(before: &str, after: Expect) {
-        super::super::testing::check(super::run, before, &after);
+        testing::check(super::run, before, &after);
     }
 
     #[test]
@@ -216,10 +218,7 @@ mod tests {
                 "|v: vec[i64], n: i64| result(for({iter}, vecmerger[i64,+](result(for(rangeiter(0L, n, 1L),
                    appender[i64], |b, i, x| merge(b, {start})))), |b, i, x| {merge}))"
             );
-            let program = crate::parse_program(&text).expect("parses");
-            let mut after = program.clone();
-            super::run(&mut after, &super::Config::default());
-            assert!(program.same_as(&after), "{after}");
+            assert!(testing::stays(super::run, &text), "{text}");
         };
         stays("rangeiter(0L, n, 1L)", "0L", "merge(b, {0L, x})");
         stays("rangeiter(0L, n, 1L)", "i", "merge(b, {i, x})");

@@ -308,11 +308,11 @@ fn product_overflows(kind: ScalarKind, a: &Expr, b: &Expr, value: &Expr) -> Expr
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::{inline_lets, simplify};
+    use super::super::{inline_lets, simplify, testing};
 
     fn check(before: &str, after: Expect) {
         let passes = [super::run, inline_lets::run, simplify::run, inline_lets::run];
-        super::super::testing::check_after(&passes, before, &after);
+        testing::check_after(&passes, before, &after);
     }
 
     #[test]
@@ -466,10 +466,7 @@ mod tests {
     /// Whether the pass splits a loop whose update function computes that.
     fn splits(value: &str) -> bool {
         let text = format!("|v: vec[i64]| result(for(v, appender, |b, i, x| merge(b, {value})))");
-        let program = crate::parse_program(&text).expect("parses");
-        let mut after = program.clone();
-        super::run(&mut after, &super::Config::default());
-        !program.same_as(&after)
+        !testing::stays(super::run, &text)
     }
 
     #[test]

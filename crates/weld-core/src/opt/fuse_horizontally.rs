@@ -309,4 +309,82 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn loops_over_one_zip() {
+        check(
+            "|v: vec[i64], w: vec[i64], u: vec[i64]| {
+               result(for(zip(v, w), merger[i64,+], |b, i, x| merge(b, x.$0 * x.$1))),
+               result(for(zip(v, w), merger[i64,max], |b, i, x| merge(b, x.$0 - x.$1))),
+               result(for(zip(v, u), merger[i64,min], |b, i, x| merge(b, x.$0 - x.$1))),
+               result(for(zip(v, w, u), merger[i64,min], |b, i, x| merge(b, x.$0 - x.$2)))}",
+            expect![[r#"
+                |v: vec[i64], w: vec[i64], u: vec[i64]|
+                  let bs = for(
+                    zip(v, w),
+                    {merger[i64,+], merger[i64,max]},
+                    |b, i, x| {merge(b.$0, x.$0 * x.$1), merge(b.$1, x.$0 - x.$1)}
+                  );
+                  {
+                    result(bs.$0),
+                    result(bs.$1),
+                    result(for(zip(v, u), merger[i64,min], |b_2, i_2, x_2| merge(b_2, x_2.$0 - x_2.$1))),
+                    result(for(zip(v, w, u), merger[i64,min], |b_3, i_3, x_3| merge(b_3, x_3.$0 - x_3.$2)))
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_vectors_and_filters_stay_apart() {
+        check(
+            "|v: vec[i64], w: vec[i64]| {
+               result(for(v, merger[i64,+], |b, i, x| merge(b, x))), result(for(w, merger[i64,+], |b, i, x| merge(b, x))),
+               result(for(w, appender[i64], |b, i, x| if(x > 0L, merge(b, x), b))),
+               result(for(map(v, |x| x * 2L), appender[i64], |b, i, x| merge(b, x + i)))}",
+            expect![[r#"
+                |v: vec[i64], w: vec[i64]|
+                  let bs = for(v, {merger[i64,+], appender[i64]}, |b, i, x| {merge(b.$0, x), merge(b.$1, x * 2L)});
+                  {
+                    result(bs.$0),
+                    result(for(w, merger[i64,+], |b_2, i_2, x_2| merge(b_2, x_2))),
+                    result(for(w, appender[i64], |b_3, i_3, x_3| if(x_3 > 0L, merge(b_3, x_3), b_3))),
+                    result(for(result(bs.$1), appender[i64], |b_4, i_4, x_4| merge(b_4, x_4 + i_4)))
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_several_loops_alone_read_is_fused_with_them() {
+        check(
+            "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x * x), b)));
+             {len(tovec(result(for(f, dictmerger[i64,i64,+], |b, i, x| merge(b, {x, 1L}))))),
+              result(for(f, appender[i64], |b, i, x| if(x > 9L, merge(b, x), b)))}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let bs = for(
+                    v,
+                    {dictmerger[i64,i64,+], appender[i64]},
+                    |b, i, x|
+                      if(x > 0L, let x_2 = x * x; {merge(b.$0, {x_2, 1L}), if(x_2 > 9L, merge(b.$1, x_2), b.$1)}, b)
+                  );
+                  {len(tovec(result(bs.$0))), result(bs.$1)}
+            "#]],
+        );
+        check(
+            "|v: vec[i64]| let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x * x), b)));
+             {len(tovec(result(for(f, dictmerger[i64,i64,+], |b, i, x| merge(b, {x, 1L}))))), len(f),
+              result(for(f, appender[i64], |b, i, x| if(x > 9L, merge(b, x), b)))}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let f = result(for(v, appender[i64], |b, i, x| if(x > 0L, merge(b, x * x), b)));
+                  {
+                    len(tovec(result(for(f, dictmerger[i64,i64,+], |b_2, i_2, x_2| merge(b_2, {x_2, 1L}))))),
+                    len(f),
+                    result(for(f, appender[i64], |b_3, i_3, x_3| if(x_3 > 9L, merge(b_3, x_3), b_3)))
+                  }
+            "#]],
+        );
+    }
 }

@@ -581,4 +581,84 @@ mod tests {
         "#]],
         );
     }
+
+    #[test]
+    fn a_large_consumer_is_not_copied() {
+        let merges_twice = |terms: usize| {
+            let sum = (0..terms).fold("y".to_string(), |sum, _| format!("({sum} * y + 1L)"));
+            let text = format!(
+                "|v: vec[i64]| result(for(result(for(v, appender[i64], |b, i, x| merge(merge(b, x), x + 1L))),
+                   merger[i64,+], |b, i, y| merge(b, {sum})))"
+            );
+            let mut program = crate::parse_program(&text).expect("parses");
+            super::run(&mut program, &super::Config::default());
+            !program.to_string().contains("appender")
+        };
+        assert!(merges_twice(20));
+        assert!(!merges_twice(super::COPIES_MAX / 4));
+    }
+
+    #[test]
+    fn other_parts_of_a_vector_are_read_for_themselves() {
+        check(
+            "|v: vec[i64], n: i64| {
+               result(for(zip(iter(v, 0L, n, 1L), iter(v, 1L, n + 1L, 1L)), appender[i64], |b, i, x| merge(b, x.$0 - x.$1))),
+               result(for(zip(iter(v, 0L, n, 1L), iter(v, 0L, n, 1L)), appender[i64], |b, i, x| merge(b, x.$0 * x.$1))),
+               result(for(zip(iter(v, 0L, n, 1L), iter(v, 0L, n, 2L)), appender[i64], |b, i, x| merge(b, x.$0 * x.$1)))}",
+            expect![[r#"
+                |v: vec[i64], n: i64|
+                  {
+                    result(for(
+                      zip(iter(v, 0L, n, 1L), iter(v, 1L, n + 1L, 1L)),
+                      appender[i64],
+                      |b, i, x| merge(b, x.$0 - x.$1)
+                    )),
+                    result(for(
+                      iter(v, 0L, n, 1L),
+                      appender[i64],
+                      |b_2, i_2, x_2| let x_3 = {x_2, x_2}; merge(b_2, x_3.$0 * x_3.$1)
+                    )),
+                    result(for(
+                      zip(iter(v, 0L, n, 1L), iter(v, 0L, n, 2L)),
+                      appender[i64],
+                      |b_3, i_3, x_4| merge(b_3, x_4.$0 * x_4.$1)
+                    ))
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn copies_of_fields_and_of_streams_stay() {
+        check(
+            "|v: vec[{i64,i64}], s: stream[i64]| {
+               result(for(v, appender, |b, i, x| merge(b, x.$0))), result(for(v, appender, |b, i, x| merge(b, i))),
+               result(for(s, appender, |b, i, x| merge(b, x))), result(for(v, appender, |b, i, x| merge(b, x)))}",
+            expect![[r#"
+                |v: vec[{i64,i64}], s: stream[i64]|
+                  {
+                    result(for(v, appender[i64], |b, i, x| merge(b, x.$0))),
+                    result(for(v, appender[i64], |b_2, i_2, x_2| merge(b_2, i_2))),
+                    result(for(s, appender[i64], |b_3, i_3, x_3| merge(b_3, x_3))),
+                    v
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_that_may_fail_is_evaluated() {
+        check(
+            "|v: vec[i64], n: i64|
+             result(for(result(for(v, appender[i64](9L / n), |b, i, x| merge(b, x + 1L))), merger[i64,+], |b, i, y| merge(b, y)))",
+            expect![[r#"
+                |v: vec[i64], n: i64|
+                  result(for(
+                    result(for(v, appender[i64](9L / n), |b_2, i_2, x| merge(b_2, x + 1L))),
+                    merger[i64,+],
+                    |b, i, y| merge(b, y)
+                  ))
+            "#]],
+        );
+    }
 }

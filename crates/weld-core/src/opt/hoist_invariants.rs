@@ -227,4 +227,34 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn cheap_operations_stay_and_cheap_branches_move() {
+        check(
+            "|v: vec[i64], m: i64| result(for(v, appender[i64], |b, i, x|
+               let k = m * m + 7L; if(x > m + 1L, merge(b, x + (m * 3L - 2L)), merge(b, k))))",
+            expect![[r#"
+                |v: vec[i64], m: i64|
+                  result(let k = m * m + 7L;
+                  let h = m * 3L - 2L;
+                  for(v, appender[i64], |b, i, x| if(x > m + 1L, merge(b, x + h), merge(b, k))))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_functions_than_those_of_loops() {
+        check(
+            "|v: vec[i64], m: i64| {sort(v, |a, b| compare(a * (m * m + 1L), b)),
+               iterate(0L, |s| {s + m * m * 2L, s < 100L})}",
+            expect![[r#"
+                |v: vec[i64], m: i64|
+                  {
+                    let h = m * m + 1L;
+                    sort(v, |a, b| let a_2 = a * h; let b_2 = b; if(a_2 > b_2, 1, if(a_2 < b_2, -1, 0))),
+                    let h_2 = m * m * 2L; iterate(0L, |s| {s + h_2, s < 100L})
+                  }
+            "#]],
+        );
+    }
 }

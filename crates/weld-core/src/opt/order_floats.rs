@@ -251,4 +251,41 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn which_operators_never_give_minus_zero() {
+        let never = |e: &str| {
+            let text = format!("|x: f64, y: f64, i: i64, c: bool| min({e}, 1.5)");
+            let mut program = crate::parse_program(&text).expect("parses");
+            super::run(&mut program, &super::Config::default());
+            !program.to_string().contains("min(")
+        };
+        for e in [
+            "x * x",
+            "exp(x)",
+            "f64(i)",
+            "sqrt(x * x)",
+            "x + 1.0",
+            "1.0 + x",
+            "1.0 - x",
+            "if(c, 1.0, 2.0)",
+            "{x, 3.0}.$1",
+        ] {
+            assert!(never(e), "{e} is never -0.0");
+        }
+        for e in [
+            "x",
+            "x * y",
+            "x / y",
+            "x + y",
+            "x - 1.0",
+            "if(c, 1.0, x)",
+            "select(c, x, 1.0)",
+            "{x, 3.0}.$0",
+            "sqrt(x)",
+            "-x",
+        ] {
+            assert!(!never(e), "{e} may be -0.0");
+        }
+    }
 }

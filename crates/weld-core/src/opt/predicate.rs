@@ -148,8 +148,10 @@ fn identity(ty: &Type, op: &MergeOp) -> Option<Expr> {
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::testing;
+
     fn check(before: &str, after: Expect) {
-        super::super::testing::check(super::run, before, &after);
+        testing::check(super::run, before, &after);
     }
 
     #[test]
@@ -241,5 +243,38 @@ mod tests {
               result(for(v, merger[f64,min], |b, i, x| if(x > 0.0, merge(b, x), b)))
         "#]],
         );
+    }
+
+    #[test]
+    fn scalars_and_blocks() {
+        check(
+            "|v: vec[i64]| result(for(v, merger[i64,+], |b, i, x|
+               if(x > 0L || i > 3L, let y = x * x; merge(b, y + if(x > i, y, i)), b)))",
+            expect![[r#"
+                |v: vec[i64]|
+                  result(for(
+                    v,
+                    merger[i64,+],
+                    |b, i, x| let y = x * x; merge(b, select(x > 0L | i > 3L, y + select(x > i, y, i), 0L))
+                  ))
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_dear_or_outside_of_loops_stays() {
+        let stays = |text: &str| testing::stays(super::run, text);
+        let summed =
+            |branch: &str| format!("|v: vec[i64], d: dict[i64,i64]| result(for(v, merger[i64,+], |b, i, x| {branch}))");
+        assert!(stays("|x: i64| if(x > 0L && x < 9L, x, 0L)"));
+        assert!(stays(&summed("if(x > 0L, merge(b, optlookup(d, x).$1), b)")));
+        assert!(!stays(&summed("@(predicate:true) if(x > 0L, merge(b, optlookup(d, x).$1), b)")));
+        assert!(stays(&summed("if(x > 0L, let y = optlookup(d, x).$1; merge(b, y * y), b)")));
+        assert!(stays(&summed("if(x > 0L, let y = 9L / x; merge(b, y * y), b)")));
+        assert!(stays(&summed("if(x > 0L, merge(b, x), merge(b, optlookup(d, x).$1))")));
+        assert!(stays(&summed("if(x > 0L, merge(merge(b, x), i), b)")));
+        assert!(stays(&summed("merge(b, if(x > 0L, optlookup(d, x).$1, 0L))")));
+        assert!(stays(&summed("merge(b, if(x > 0L, 0L, optlookup(d, x).$1))")));
+        assert!(!stays(&summed("merge(b, if(x > 0L, x, 0L))")));
     }
 }

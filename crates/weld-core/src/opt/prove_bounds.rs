@@ -182,8 +182,10 @@ fn always(e: &Expr, f: &mut dyn FnMut(&Expr)) {
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::testing;
+
     fn check(before: &str, after: Expect) {
-        super::super::testing::check(super::run, before, &after);
+        testing::check(super::run, before, &after);
     }
 
     #[test]
@@ -302,12 +304,7 @@ mod tests {
 
     #[test]
     fn an_iterate_that_is_no_counter_below_the_length_is_checked() {
-        let stays = |text: &str| {
-            let program = crate::parse_program(text).expect("parses");
-            let mut after = program.clone();
-            super::run(&mut after, &super::Config::default());
-            assert!(program.same_as(&after), "{after}");
-        };
+        let stays = |text: &str| assert!(testing::stays(super::run, text), "{text}");
         stays(
             "|v: vec[i64], w: vec[i64]| iterate({0L, 0L}, |s| {{s.$0 + 1L, s.$1 + lookup(w, s.$0)}, s.$0 + 1L < len(v)})",
         );

@@ -27,6 +27,13 @@ pub(super) fn check_after(passes: &[fn(&mut Program, &Config)], before: &str, af
     assert_same(&original, &program, "the pass");
 }
 
+/// Whether the pass leaves the program as it is.
+pub(super) fn stays(pass: fn(&mut Program, &Config), text: &str) -> bool {
+    let (before, mut after) = (parse(text), parse(text));
+    pass(&mut after, &Config::default());
+    before.same_as(&after)
+}
+
 /// Runs all passes and compares results after each; returns the program.
 pub(super) fn optimized(before: &str) -> Program {
     let original = parse(before);

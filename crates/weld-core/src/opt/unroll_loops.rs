@@ -135,11 +135,11 @@ fn literal(e: &Expr) -> Option<i64> {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::{inline_lets, simplify};
+    use super::super::{inline_lets, simplify, testing};
 
     fn check(before: &str, after: Expect) {
         let passes = [super::run, inline_lets::run, simplify::run];
-        super::super::testing::check_after(&passes, before, &after);
+        testing::check_after(&passes, before, &after);
     }
 
     #[test]
@@ -223,5 +223,43 @@ mod tests {
               result(for(rangeiter(0L, 3L, 0L), merger[i64,+], |b, i, j| merge(b, x * j)))
         "#]],
         );
+    }
+
+    #[test]
+    fn a_range_with_a_start_and_a_stride() {
+        check(
+            "|| {result(for(rangeiter(3L, 8L, 2L), appender[i64], |b, i, j| merge(b, j * 10L + i))),
+                 result(for(rangeiter(3L, 7L, 2L), appender[i64], |b, i, j| merge(b, j)))}",
+            expect![[r#"
+                {
+                  result(merge(merge(merge(appender[i64], 30L), 51L), 72L)),
+                  result(merge(merge(appender[i64], 3L), 5L))
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn dictionaries_long_bodies_and_strict_loops_stay() {
+        let stays = |text: &str| testing::stays(super::run, text);
+        let sum = |terms: usize| (0..terms).fold("y".to_string(), |sum, _| format!("({sum} * y)"));
+        let looped = |value: &str| format!("|x: i64| result(for([x, 3L], merger[i64,+], |b, i, y| merge(b, {value})))");
+        assert!(!stays(&looped(&sum(20))));
+        assert!(stays(&looped(&sum(super::SIZE_MAX / 4))));
+        assert!(stays("|x: i64| result(for([x, 3L], dictmerger[i64,i64,+], |b, i, y| merge(b, {y, i})))"));
+        assert!(stays("|x: f64| result(@(strict:true) for([x, 3.0], merger[f64,+], |b, i, y| merge(b, y)))"));
+        assert!(stays(
+            "|v: vec[i64], k: i64| result(for(iter(v, k, k + 1L, 2L), merger[i64,+], |b, i, y| merge(b, y)))"
+        ));
+        assert!(stays(
+            "|v: vec[i64], k: i64| result(for(iter(v, k, k + 2L, 1L), merger[i64,+], |b, i, y| merge(b, y)))"
+        ));
+        assert!(stays(
+            "|v: vec[i64], k: i64, n: i64| result(for(iter(v, k, n + 1L, 1L), merger[i64,+], |b, i, y| merge(b, y)))"
+        ));
+        assert!(stays(
+            "|v: vec[i64], k: i64| result(for(iter(v, k, k * 1L, 1L), merger[i64,+], |b, i, y| merge(b, y)))"
+        ));
+        assert!(stays("|v: vec[i64]| result(for(iter(v, 3L, 5L, 1L), merger[i64,+], |b, i, y| merge(b, y)))"));
     }
 }
