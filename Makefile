@@ -1,18 +1,21 @@
 # make tpch   sets up, builds, and runs the 22 TPC-H queries with and without Weld, comparing every answer
 # make test   sets up, builds, and runs every check and test
 # make rows   counts the rows that plans take, with and without Weld and by DuckDB, over the 99 TPC-DS queries
+# make mutants   changes the optimizer in one place at a time and lists the changes that no test notices; takes hours
 # make sqllogictest   runs DataFusion's own test suite with and without Weld, comparing every record
 #
 # TPCH_ARGS goes to `weld tpch run`:  make tpch TPCH_ARGS="--scale-factor 10 --storage memory"
-# (`weld tpch run --help` lists the options). So does SQLLOGICTEST_ARGS to `weld-sqllogictest`, and ROWS_ARGS to benches/rows.py.
+# (`weld tpch run --help` lists the options). So do SQLLOGICTEST_ARGS to `weld-sqllogictest`, ROWS_ARGS to benches/rows.py
+# and MUTANTS_ARGS to `cargo mutants`:  make mutants MUTANTS_ARGS="-F opt/facts.rs"
 
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TPCH_ARGS ?=
 SQLLOGICTEST_ARGS ?=
 ROWS_ARGS ?= --suite tpcds
+MUTANTS_ARGS ?=
 
-.PHONY: help setup build tpch rows test sqllogictest
+.PHONY: help setup build tpch rows test mutants sqllogictest
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -31,6 +34,10 @@ rows: build
 
 test: setup
 	@scripts/test.sh
+
+# Needs `cargo install --locked cargo-mutants`; .cargo/mutants.toml says what is changed and by which tests that is judged.
+mutants: setup
+	cargo mutants $(MUTANTS_ARGS)
 
 sqllogictest: setup
 	cargo run --locked -p weld-sqllogictest -- $(SQLLOGICTEST_ARGS)
