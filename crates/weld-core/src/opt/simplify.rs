@@ -568,4 +568,209 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn equal_integers() {
+        check(
+            "|x: i64| {min(x, x), max(x, x), x & x, x | x, x == x, x <= x, x >= x, x != x, x < x, x > x}",
+            expect![[r#"
+                |x: i64|
+                  {x, x, x, x, true, true, true, false, false, false}
+            "#]],
+        );
+        check(
+            "|x: i64, y: i64| {x ^ 0L, 0L ^ x, x | 0L, 0L | x, x & 0L, 0L & x, 0L * x, 1L * x, x - x, x ^ x, 0L - x, 1L / x,
+               0L / x, x < y, min(x, y), (x / y) & 0L, checked_sub(x, 0L), checked_sub(0L, x), checked_mul(0L, x)}",
+            expect![[r#"
+                |x: i64, y: i64|
+                  {
+                    x,
+                    x,
+                    x,
+                    x,
+                    0L,
+                    0L,
+                    0L,
+                    x,
+                    x - x,
+                    x ^ x,
+                    0L - x,
+                    1L / x,
+                    0L / x,
+                    x < y,
+                    min(x, y),
+                    x / y & 0L,
+                    x,
+                    checked_sub(0L, x),
+                    0L
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn checked_constants() {
+        check(
+            "|| {checked_sub(-9223372036854775807L, 1L), checked_sub(-9223372036854775807L, 2L),
+                 checked_mul(4611686018427387904L, 2L), checked_mul(-4611686018427387904L, 2L),
+                 checked_sub(u64(1), u64(2)), checked_add(u64(1), u64(2))}",
+            expect![[r#"
+                {
+                  -9223372036854775808L,
+                  checked_sub(-9223372036854775807L, 2L),
+                  checked_mul(4611686018427387904L, 2L),
+                  -9223372036854775808L,
+                  checked_sub(1u64, 2u64),
+                  3u64
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn conditions_and_constants() {
+        check(
+            "|a: bool, b: bool, x: i64| {true && b, b || false, a || b || true, a && b && false, a & true, a | b | true, a ^ true,
+               a == true, false == a, a != true, a != false, a || a, a && (b && x > 1L), a || (b || x > 1L), a & (b & x > 1L),
+               a && (b || x > 1L), (1L / x > 0L) & false, false & (1L / x > 0L), false && 1L / x > 0L}",
+            expect![[r#"
+                |a: bool, b: bool, x: i64|
+                  {
+                    b,
+                    b,
+                    true,
+                    false,
+                    a,
+                    true,
+                    a ^ true,
+                    a,
+                    !a,
+                    !a,
+                    a,
+                    a,
+                    a && b && x > 1L,
+                    a || b || x > 1L,
+                    a & (b & x > 1L),
+                    a && (b || x > 1L),
+                    1L / x > 0L & false,
+                    false & 1L / x > 0L,
+                    false
+                  }
+            "#]],
+        );
+        check(
+            "|a: bool, b: bool, x: i64| {if(a, false, b), if(a, b, true), if(a, true, false), if(a, false, true), if(a, a, b),
+               if(a, x, x), if(1L / x > 0L, x, x), if(!a, x, 2L), if(true, x, 2L), if(false, x, 2L)}",
+            expect![[r#"
+                |a: bool, b: bool, x: i64|
+                  {!a && b, !a || b, a, !a, a || b, x, if(1L / x > 0L, x, x), if(a, 2L, x), x, 2L}
+            "#]],
+        );
+        check(
+            "|a: i64, f: f64, p: bool, q: bool| {!(a <= 1L), !(a > 1L), !(a >= 1L), !(a == 1L), !(a != 1L), !(f <= 1.0), !(f > 1.0),
+               !(f >= 1.0), !(f != 1.0), !(p < q)}",
+            expect![[r#"
+                |a: i64, f: f64, p: bool, q: bool|
+                  {
+                    a > 1L,
+                    a <= 1L,
+                    a < 1L,
+                    a != 1L,
+                    a == 1L,
+                    !(f <= 1.0),
+                    !(f > 1.0),
+                    !(f >= 1.0),
+                    f == 1.0,
+                    p >= q
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn selects() {
+        check(
+            "|a: bool, b: bool, x: i64, y: i64| {select(true, x, y), select(false, x, y), select(a, x, x), select(1L / x > 0L, y, y),
+               select(a, true, false), select(a, false, true), select(a, select(a, x, y), 3L), select(a, select(b, x, y), 3L),
+               select(a, select(a, x, 1L / y), 3L), select(false, 1L / x, y), select(true, x, 1L / y)}",
+            expect![[r#"
+                |a: bool, b: bool, x: i64, y: i64|
+                  {
+                    x,
+                    y,
+                    x,
+                    select(1L / x > 0L, y, y),
+                    a,
+                    !a,
+                    select(a, x, 3L),
+                    select(a, select(b, x, y), 3L),
+                    select(a, select(a, x, 1L / y), 3L),
+                    select(false, 1L / x, y),
+                    select(true, x, 1L / y)
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn casts_of_casts() {
+        check(
+            "|x: i32, u: u32, b: bool, f: f64, s: i8| {f64(i64(x)), f64(u64(x)), f64(i64(u)), i64(u32(x)), i64(i32(u)), i64(u64(s)),
+               u8(i16(x)), i32(i8(x)), f32(f64(x)), i64(f64(x)), i32(i64(f)), f64(i8(b)), u64(u32(u)), i8(u8(s)), f32(f)}",
+            expect![[r#"
+                |x: i32, u: u32, b: bool, f: f64, s: i8|
+                  {
+                    f64(x),
+                    f64(u64(x)),
+                    f64(u),
+                    i64(u32(x)),
+                    i64(i32(u)),
+                    i64(s),
+                    u8(x),
+                    i32(i8(x)),
+                    f32(f64(x)),
+                    i64(f64(x)),
+                    i32(i64(f)),
+                    f64(b),
+                    u64(u),
+                    s,
+                    f32(f)
+                  }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn structs_that_are_copied_whole() {
+        check(
+            "|s: {i64,i64}, t: {i64,i64}, u: {i64,i64,i64}, r: {{i64,i64},i64}, x: i64| {{s.$0, t.$1}, {u.$0, u.$1}, {r.$0.$0, r.$0.$1},
+               {s.$0, s.$0}, (let k = 1L / x; {k, x}).$1, {1L / x, x}.$0, len([x, 2L]), len([1L / x])}",
+            expect![[r#"
+                |s: {i64,i64}, t: {i64,i64}, u: {i64,i64,i64}, r: {{i64,i64},i64}, x: i64|
+                  {{s.$0, t.$1}, {u.$0, u.$1}, r.$0, {s.$0, s.$0}, let k = 1L / x; x, 1L / x, 2L, len([1L / x])}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn filters_that_keep_the_other_branch_stay() {
+        check(
+            "|v: vec[i64]| let bs = for(v, {appender[i64], appender[i64]}, |b, i, x|
+               {if(x > 0L, if(x < 9L, merge(b.$0, x), merge(b.$0, 7L)), b.$0), if(x > 0L, if(x < 9L, b.$1, merge(b.$1, x)), b.$1)});
+             {result(bs.$0), result(bs.$1)}",
+            expect![[r#"
+                |v: vec[i64]|
+                  let bs = for(
+                    v,
+                    {appender[i64], appender[i64]},
+                    |b, i, x|
+                      {
+                        if(x > 0L, merge(b.$0, if(x < 9L, x, 7L)), b.$0),
+                        if(x > 0L, if(x < 9L, b.$1, merge(b.$1, x)), b.$1)
+                      }
+                  );
+                  {result(bs.$0), result(bs.$1)}
+            "#]],
+        );
+    }
 }
