@@ -6,7 +6,7 @@
 #
 # TPCH_ARGS goes to `weld tpch run`:  make tpch TPCH_ARGS="--scale-factor 10 --storage memory"
 # (`weld tpch run --help` lists the options). So do SQLLOGICTEST_ARGS to `weld-sqllogictest`, ROWS_ARGS to benches/rows.py
-# and MUTANTS_ARGS to `cargo mutants`:  make mutants MUTANTS_ARGS="-F opt/facts.rs"
+# and MUTANTS_ARGS to `cargo mutants`:  make mutants MUTANTS_ARGS="-p weld-core -F opt/facts.rs"
 
 SHELL := /bin/bash
 TARGET := $(or $(CARGO_TARGET_DIR),target)
