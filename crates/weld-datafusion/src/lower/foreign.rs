@@ -160,11 +160,19 @@ fn lowered(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr> {
 
 /// Whether evaluating an expression over columns of this schema may raise an error, as far as is known here.
 pub(crate) fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>();
+    let is_safe = |call: &ScalarFunctionExpr| {
+        never_fails(call.fun()) || (fails_for_constants(call.fun()) && takes_constants(expr))
+    };
+    // A lowering may not see that it cannot fail.
+    if call.is_some_and(is_safe) {
+        return expr.children().into_iter().any(|child| may_fail(schema, child));
+    }
     if let Ok(lowered) = lowered(schema, expr) {
         return can_fail(&lowered);
     }
-    let fails = if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-        !never_fails(call.fun()) && !(fails_for_constants(call.fun()) && takes_constants(expr))
+    let fails = if call.is_some() {
+        true
     } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
         !like.pattern().is::<Literal>()
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
