@@ -174,13 +174,14 @@ where
         Poll::Pending
     }
 
-    /// The next batch of its own input or, if there is none now, of any other.
+    /// The next batch of its own input or, once that has ended, of any other.
     fn poll_inputs(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         let partitions = lock(&self.inputs.state).inputs.len();
         let mut has_ended = true;
         for distance in 0..partitions {
             match self.poll_input((self.partition + distance) % partitions) {
                 Poll::Ready(None) => {}
+                Poll::Pending if distance == 0 => return Poll::Pending,
                 Poll::Pending => has_ended = false,
                 Poll::Ready(Some(batch)) => {
                     if distance > 0 && batch.is_ok() {
@@ -387,16 +388,16 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_waits_takes_what_is_there() {
-        let pipeline = Pipeline::over(vec![stream_of(vec![Poll::Pending, Poll::Pending]), values([1])]);
+    fn a_partition_waits_for_its_own_rows() {
+        let pipeline = Pipeline::over(vec![stream_of(vec![Poll::Pending, Poll::Ready(Ok(batch(1)))]), values([2])]);
         let (mut first, _second) = (pipeline.begin(0).expect("begins"), pipeline.begin(1).expect("begins"));
-        assert_eq!(next(&mut first), Poll::Ready(Some(1)));
-        assert_eq!((next(&mut first), next(&mut first)), (Poll::Pending, Poll::Ready(None)));
+        assert_eq!((next(&mut first), next(&mut first)), (Poll::Pending, Poll::Ready(Some(1))));
+        assert_eq!((next(&mut first), next(&mut first)), (Poll::Ready(Some(2)), Poll::Ready(None)));
     }
 
     #[test]
     fn who_wakes_others_pauses_once() {
-        let pipeline = Pipeline::over(vec![stream_of(vec![Poll::Pending]), values([1, 2])]);
+        let pipeline = Pipeline::over(vec![values([]), values([1, 2])]);
         let (mut first, mut second) = (pipeline.begin(0).expect("begins"), pipeline.begin(1).expect("begins"));
         let busy = pipeline.inputs.take(1).unwrap_or_default().unwrap_or_else(|| (second.open)(1).expect("opens"));
         assert_eq!(next(&mut first), Poll::Pending, "its own has no rows, the other one is polled");
