@@ -29,31 +29,44 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
         pipelines_below(inner.source(), &mut sources);
         sources.retain(|source| source.gate() == Gate::Compile);
         let sources = sources.into_iter().map(|source| code(source, Arc::clone(&context)));
-        let own = inner.code.get_or_init(|| async {
-            inner.choose_codes(&context).await;
-            let pipeline = &inner.pipeline;
-            if let Some(code) = known(&inner) {
-                return Ok(code);
-            }
-            // Pipelines of the same program, here or in other queries, wait for the one that compiles.
-            let turn = pipeline.cache.turn(&pipeline.kernel, &pipeline.settings);
-            let _turn = turn.lock().await;
-            if let Some(code) = known(&inner) {
-                return Ok(code);
-            }
-            // More at a time than there are processors would only wait for each other.
-            let _slot = inner.pipeline.cache.slot().await;
-            let task = {
-                let inner = Arc::clone(&inner);
-                SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))
-            };
-            task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
-        });
+        let own = own_code(Arc::clone(&inner), Arc::clone(&context));
         let (own, builds, _) = join3(own, join_all(builds), join_all(sources)).await;
         builds.into_iter().collect::<Result<Vec<_>, _>>()?;
-        own.clone()
+        own
     }
     .boxed()
+}
+
+/// The code of this pipeline alone.
+async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Code>, String> {
+    let find = || async {
+        inner.choose_codes(&context).await;
+        known(&inner).map(Ok).ok_or(())
+    };
+    if let Ok(code) = inner.code.get_or_try_init(find).await {
+        return code.clone();
+    }
+    // In a task: whoever asks for rows may poll once and then wait for something else, which may wait for the same code.
+    let compiled = SpawnedTask::spawn(async move { inner.code.get_or_init(|| compiled(&inner)).await.clone() });
+    compiled.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+}
+
+/// The same, compiled unless another query has done so meanwhile.
+async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
+    let pipeline = &inner.pipeline;
+    // Pipelines of the same program, here or in other queries, wait for the one that compiles.
+    let turn = pipeline.cache.turn(&pipeline.kernel, &pipeline.settings);
+    let _turn = turn.lock().await;
+    if let Some(code) = known(inner) {
+        return Ok(code);
+    }
+    // More at a time than there are processors would only wait for each other.
+    let _slot = pipeline.cache.slot().await;
+    let task = {
+        let inner = Arc::clone(inner);
+        SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))
+    };
+    task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
 }
 
 /// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another

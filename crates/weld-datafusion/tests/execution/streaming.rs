@@ -1,9 +1,10 @@
 //! When rows come: as soon as they are there, from sources that wait or never end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::physical_plan::execute_stream;
-use futures::StreamExt;
+use datafusion::physical_plan::{ExecutionPlanProperties, execute_stream};
+use futures::{StreamExt, poll};
 
 use crate::common::{Engines, config};
 use crate::sources::{End, numbers, register};
@@ -49,4 +50,24 @@ async fn endless_inputs_of_breakers_are_refused() {
         let weld = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await;
         assert_eq!(weld.map(|_| ()).map_err(|e| e.to_string()), stock.map(|_| ()).map_err(|e| e.to_string()), "{sql}");
     }
+}
+
+/// Whoever polls a stream and then leaves it, without dropping it, holds up neither other queries nor its other partitions.
+#[tokio::test]
+async fn streams_that_are_left_hold_nobody_up() {
+    let engines = Engines::new(config(2));
+    engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9999) AS g(v)", 1000).await;
+    let sql = "SELECT k * 3 + w AS x FROM t WHERE w % 7 = 3";
+    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+    assert_eq!(plan.output_partitioning().partition_count(), 2);
+    let context = engines.weld.task_ctx();
+    let mut left = plan.execute(0, Arc::clone(&context)).expect("a stream");
+    assert!(poll!(left.next()).is_pending(), "its code is being made");
+    let others = async {
+        engines.check(sql, 2).await;
+        let rows: Vec<_> = plan.execute(1, context).expect("a stream").collect().await;
+        assert!(rows.into_iter().all(|batch| batch.is_ok()));
+    };
+    tokio::time::timeout(Duration::from_secs(60), others).await.expect("they do not wait for the first");
+    drop(left);
 }
