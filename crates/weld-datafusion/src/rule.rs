@@ -522,7 +522,8 @@ impl Rewriter {
         chain.builds.reverse();
         let input = self.nulls.narrowed_schema(&chain.source);
         let distribution = chain.distribution();
-        let steals = !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
+        // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do sums of floats.
+        let steals = chain.dropped_exchange && !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
         let kernel = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
             Ok(kernel) => kernel,
