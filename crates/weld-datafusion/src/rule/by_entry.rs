@@ -29,7 +29,7 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::ProjectionExec;
 use weld_plans::{footers, has_few_texts, with_projection};
 
-use super::foreign::{is_same, with_arguments};
+use super::foreign::{in_place_of, with_arguments};
 use crate::config::WeldOptions;
 use crate::lower::foreign::{has_subquery, lowers, may_fail};
 use crate::lower::size;
@@ -53,14 +53,7 @@ pub(super) fn pushed(plan: Arc<dyn ExecutionPlan>, options: &WeldOptions) -> Res
         } else {
             Ok(None)
         };
-        Ok(match made {
-            Ok(Some(made)) if is_same(made.as_ref(), node.as_ref()) => Transformed::yes(made),
-            Ok(_) => Transformed::no(node),
-            Err(error) => {
-                log::debug!("{} reads texts itself: {error}", node.name());
-                Transformed::no(node)
-            }
-        })
+        Ok(in_place_of(node, made))
     };
     plan.transform_down(node).data()
 }

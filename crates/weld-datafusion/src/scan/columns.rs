@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_err};
@@ -21,9 +20,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_plans::cannot_fail;
 
-use super::CAST;
 use super::adapt::Adapter;
-use super::entries::{Evaluated, OfText, is_texts};
+use super::entries::{Evaluated, OfText, in_type, is_texts};
 use crate::check::unexpected_nulls;
 use crate::lower::Unsupported;
 use crate::lower::foreign::may_fail;
@@ -181,7 +179,9 @@ impl Columns {
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
             (Output::Column { place, .. }, _) if self.declared => file.column(*place, &self.used[*place], batch),
             (Output::Column { place, as_code }, _) => file.narrow_column(*place, &self.used[*place], batch, *as_code),
-            (Output::Computed(expr), Some(table)) => in_type(&expr.evaluate(table)?.into_array(rows)?, field),
+            (Output::Computed(expr), Some(table)) => {
+                in_type(&expr.evaluate(table)?.into_array(rows)?, field.data_type())
+            }
             (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),
             (Output::OfText(of), _) => {
                 let texts = file.as_read(of.place(), &self.used[of.place()], batch)?;
@@ -218,13 +218,6 @@ fn computed(expr: Arc<dyn PhysicalExpr>, fails: bool, used: &mut [UsedColumn]) -
             of.map(Output::OfText).map_err(|error| Unsupported::new("DataSourceExec", error))
         }
         _ => Ok(Output::Computed(expr)),
-    }
-}
-
-fn in_type(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    match values.data_type() == field.data_type() {
-        true => Ok(Arc::clone(values)),
-        false => Ok(cast_with_options(values, field.data_type(), &CAST)?),
     }
 }
 

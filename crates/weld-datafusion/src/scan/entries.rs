@@ -60,7 +60,8 @@ impl OfText {
     }
 }
 
-fn in_type(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+/// The values in a type.
+pub(super) fn in_type(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match values.data_type() == data_type {
         true => Ok(Arc::clone(values)),
         false => Ok(cast_with_options(values, data_type, &CAST)?),

@@ -61,16 +61,24 @@ pub(super) fn set_apart(plan: Arc<dyn ExecutionPlan>, options: &WeldOptions) -> 
         } else {
             Ok(None)
         };
-        Ok(match made {
-            Ok(Some(made)) if is_same(made.as_ref(), node.as_ref()) => Transformed::yes(made),
-            Ok(_) => Transformed::no(node),
-            Err(error) => {
-                log::debug!("{} is left as it was: {error}", node.name());
-                Transformed::no(node)
-            }
-        })
+        Ok(in_place_of(node, made))
     };
     plan.transform_up(node).data()
+}
+
+/// What was `made` of a node, if that worked and promises the same of its rows; else the node.
+pub(super) fn in_place_of(
+    node: Arc<dyn ExecutionPlan>,
+    made: Result<Option<Arc<dyn ExecutionPlan>>>,
+) -> Transformed<Arc<dyn ExecutionPlan>> {
+    match made {
+        Ok(Some(made)) if is_same(made.as_ref(), node.as_ref()) => Transformed::yes(made),
+        Ok(_) => Transformed::no(node),
+        Err(error) => {
+            log::debug!("{} is left as it was: {error}", node.name());
+            Transformed::no(node)
+        }
+    }
 }
 
 /// Whether two nodes promise the same of their rows.
