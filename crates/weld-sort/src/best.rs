@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{SortOptions, interleave_record_batch, take, take_record_batch};
+use arrow::compute::{interleave_record_batch, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::physical_expr::LexOrdering;
@@ -21,7 +21,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 
 use crate::bound::{Bound, Shared};
 use crate::column::{Column, Values, compare};
-use crate::prefix::Prefix;
+use crate::keys::Keys;
 
 /// Batches with few of the best rows are put together when there are so many.
 const HELD_MAX: usize = 128;
@@ -31,14 +31,9 @@ const SPARSE: usize = 4;
 const OFTEN: usize = 1 << 16;
 
 pub(crate) struct Best {
-    order: LexOrdering,
-    /// How values are read; without values.
-    columns: Vec<Column>,
-    types: Vec<DataType>,
+    keys: Keys,
     limit: usize,
     batch_rows: usize,
-    /// Made when values are seen first.
-    prefix: Option<Prefix>,
     /// Batches that came while there were not more rows than are wanted.
     first: Vec<RecordBatch>,
     first_rows: usize,
@@ -84,17 +79,11 @@ impl Best {
         shared: Arc<Shared>,
         replacements: Count,
     ) -> Result<Best, String> {
-        let types: Result<Vec<_>, _> = order.iter().map(|key| key.expr.data_type(schema)).collect();
-        let types = types.map_err(|error| error.to_string())?;
-        let column = |(data_type, options): (&DataType, SortOptions)| Column::new(data_type, options);
-        let columns = types.iter().zip(order.iter().map(|key| key.options)).map(column).collect::<Result<_, _>>()?;
+        let keys = Keys::new(schema, order)?;
         Ok(Best {
-            order: order.clone(),
-            columns,
-            types,
+            keys,
             limit,
             batch_rows,
-            prefix: None,
             first: Vec::new(),
             first_rows: 0,
             held: Vec::new(),
@@ -160,22 +149,18 @@ impl Best {
         if rows.as_ref().is_some_and(Vec::is_empty) {
             return Ok(());
         }
-        let values = self.values(&batch, rows.as_deref())?;
-        let prefix = self.prefix.get_or_insert_with(|| {
-            let keys = values.iter().zip(&self.types).zip(&self.columns);
-            Prefix::of(keys.map(|((values, data_type), column)| (values, data_type, column.options)))
-        });
-        let mut keys = vec![0; rows.as_ref().map_or(batch.num_rows(), Vec::len)];
-        prefix.keys(&values, &mut keys);
+        let values = self.keys.values(&batch, rows.as_deref())?;
+        let count = rows.as_ref().map_or(batch.num_rows(), Vec::len);
+        let prefixes = self.keys.prefixes(&values, count);
         let number = self.held.len() as u32;
         self.held.push(Held { batch, values, rows, bytes: 0 });
         let before = self.candidates.len();
-        let candidates = (0..).zip(keys).map(|(row, key)| Candidate { key, held: number, row });
+        let candidates = (0..).zip(prefixes).map(|(row, key)| Candidate { key, held: number, row });
         match bound {
             None => self.candidates.extend(candidates),
             Some(bound) => {
                 let last = own.map(|_| self.candidates[self.limit - 1]);
-                let (held, columns) = (&self.held, &self.columns);
+                let (held, columns) = (&self.held, &self.keys.columns);
                 let comes_before = |candidate: &Candidate| match candidate.key.cmp(&bound.key) {
                     // Only the values can tell, and those of another partition's bound are not here.
                     Ordering::Equal if bound.is_exact => false,
@@ -204,9 +189,9 @@ impl Best {
 
     /// The rows that may come before the bound by their first sort key, unless all may.
     fn passing(&self, batch: &RecordBatch, bound: &Bound) -> Result<Option<Vec<u32>>> {
-        let first = &self.order[0].expr.evaluate(batch)?.into_array(batch.num_rows())?;
-        let column = &self.columns[0];
-        let only_key = self.columns.len() == 1 && bound.is_exact;
+        let first = &self.keys.order[0].expr.evaluate(batch)?.into_array(batch.num_rows())?;
+        let column = &self.keys.columns[0];
+        let only_key = self.keys.columns.len() == 1 && bound.is_exact;
         let range = |values: &Values| bound.range(column.options, only_key && !values.is_text(), values.code_bits());
         let mut rows = Vec::new();
         if let Some(entries) = column.entries(first)? {
@@ -238,23 +223,10 @@ impl Best {
         Ok((rows.len() < first.len()).then_some(rows))
     }
 
-    /// The sort keys of these rows, or all.
-    fn values(&self, batch: &RecordBatch, rows: Option<&[u32]>) -> Result<Vec<Values>> {
-        let rows = rows.map(|rows| UInt32Array::from(rows.to_vec()));
-        let of = |(column, key): (&Column, &datafusion::physical_expr::PhysicalSortExpr)| {
-            let array = key.expr.evaluate(batch)?.into_array(batch.num_rows())?;
-            match &rows {
-                Some(rows) => column.values(&take(&array, rows, None)?),
-                None => column.values(&array),
-            }
-        };
-        self.columns.iter().zip(&self.order).map(of).collect()
-    }
-
     /// Drops all candidates but the best, and makes the last of these the bound.
     fn select(&mut self) -> Result<()> {
-        let Best { candidates, held, columns, limit, .. } = self;
-        let Some(prefix) = &self.prefix else { return Ok(()) };
+        let Best { candidates, held, keys, limit, .. } = self;
+        let (columns, Some(prefix)) = (&keys.columns, &keys.prefix) else { return Ok(()) };
         let is_exact = prefix.is_always_exact();
         candidates.select_nth_unstable_by(*limit - 1, |a, b| match a.key.cmp(&b.key) {
             Ordering::Equal if !is_exact => ordered(held, columns, a, b),
@@ -267,7 +239,7 @@ impl Best {
         let first = (!held.values[0].is_null(row)).then(|| held.values[0].code(row));
         let bound = Bound { key: last.key, is_exact: prefix.is_exact(last.key), first };
         self.bound = Some(bound);
-        self.shared.offer(bound, &self.order, &held.batch.slice(held.row(last.row) as usize, 1))
+        self.shared.offer(bound, &self.keys.order, &held.batch.slice(held.row(last.row) as usize, 1))
     }
 
     /// Holds the last batch if many of its rows are candidates, else these rows alone. They are among those from `first` on.
@@ -286,7 +258,7 @@ impl Best {
                 candidate.row = rows.len() as u32 - 1;
             }
             let batch = without_unused(&take_record_batch(&last.batch, &UInt32Array::from(rows))?)?;
-            last = Held { values: self.values(&batch, None)?, rows: None, bytes: 0, batch };
+            last = Held { values: self.keys.values(&batch, None)?, rows: None, bytes: 0, batch };
         }
         self.hold(last);
         Ok(())
@@ -319,7 +291,7 @@ impl Best {
             for (row, candidate) in (0..).zip(&mut self.candidates[start..end]) {
                 (candidate.held, candidate.row) = (number, row);
             }
-            let values = self.values(&batch, None)?;
+            let values = self.keys.values(&batch, None)?;
             self.hold(Held { batch, values, rows: None, bytes: 0 });
             start = end;
         }

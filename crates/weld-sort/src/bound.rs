@@ -11,7 +11,7 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, is_not_null, is_null, lit};
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use crate::column::Range;
 
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Takes a partition's bound, which is the only row of a batch, if it is before all others'.
-    pub(crate) fn offer(&self, bound: Bound, order: &LexOrdering, row: &RecordBatch) -> Result<()> {
+    pub(crate) fn offer(&self, bound: Bound, order: &[PhysicalSortExpr], row: &RecordBatch) -> Result<()> {
         let is_beaten = |best: &(Bound, _)| best.0.key < bound.key || (best.0.key == bound.key && bound.is_exact);
         if lock(&self.best).as_ref().is_some_and(is_beaten) {
             return Ok(());
@@ -115,7 +115,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether a row comes before another.
-fn is_before(order: &LexOrdering, row: &[ScalarValue], other: &[ScalarValue]) -> Result<bool> {
+fn is_before(order: &[PhysicalSortExpr], row: &[ScalarValue], other: &[ScalarValue]) -> Result<bool> {
     let pair = |(a, b): (&ScalarValue, &ScalarValue)| ScalarValue::iter_to_array([a.clone(), b.clone()]);
     let columns = row.iter().zip(other).map(pair).collect::<Result<Vec<_>>>()?;
     let field = |(value, key): (&ScalarValue, _)| {
@@ -128,7 +128,7 @@ fn is_before(order: &LexOrdering, row: &[ScalarValue], other: &[ScalarValue]) ->
 
 /// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The two zeros
 /// of floats have an order, but a comparison takes them for equal: it holds of either.
-fn predicate(order: &LexOrdering, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
+fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
     let binary = |left, operator, right| Arc::new(BinaryExpr::new(left, operator, right)) as Arc<dyn PhysicalExpr>;
     let mut before: Option<Arc<dyn PhysicalExpr>> = None;
     let mut equal: Option<Arc<dyn PhysicalExpr>> = None;

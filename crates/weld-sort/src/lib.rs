@@ -20,6 +20,7 @@ mod column;
 mod exec;
 mod gather;
 mod group_limit;
+mod keys;
 mod parallel;
 mod place;
 mod prefix;

@@ -54,7 +54,7 @@ fn reserved(context: &SessionContext) -> usize {
 }
 
 /// Tasks that were told to stop give their memory back soon.
-async fn all_is_given_back(context: &SessionContext, what: &str) {
+pub(crate) async fn all_is_given_back(context: &SessionContext, what: &str) {
     let start = std::time::Instant::now();
     while reserved(context) > 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}: {} bytes stay reserved", reserved(context));

@@ -6,6 +6,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::collect;
 
 use crate::common::{Engines, config};
+use crate::faults::all_is_given_back;
 
 async fn table(engines: &Engines) {
     let sql = "SELECT v, v % 7 AS g, CASE WHEN v % 11 = 0 THEN NULL ELSE concat('group ', CAST(v % 13 AS VARCHAR)) END AS s,
@@ -18,22 +19,23 @@ async fn table(engines: &Engines) {
     engines.table_from("t", sql, 100).await;
 }
 
-/// How many sorts have a limit below them, and how many rows that drops.
-async fn limits(engines: &Engines, sql: &str) -> (usize, usize) {
+/// How many sorts have a limit below them, and the sum of a metric of these.
+async fn limits(engines: &Engines, sql: &str, metric: &str) -> (usize, usize) {
     let frame = engines.weld.sql(sql).await.expect("valid SQL");
     let plan = frame.create_physical_plan().await.expect("a plan");
-    collect(Arc::clone(&plan), engines.weld.task_ctx()).await.expect("an answer");
-    let (mut count, mut dropped) = (0, 0);
+    // It may be refused memory.
+    collect(Arc::clone(&plan), engines.weld.task_ctx()).await.ok();
+    let (mut count, mut sum) = (0, 0);
     let visited = plan.apply(|node| {
         if node.name() == "WindowGroupLimitExec" {
             let metrics = node.metrics().expect("metrics");
             count += 1;
-            dropped += metrics.sum_by_name("dropped_rows").map_or(0, |rows| rows.as_usize());
+            sum += metrics.sum_by_name(metric).map_or(0, |value| value.as_usize());
         }
         Ok(TreeNodeRecursion::Continue)
     });
     visited.expect("a visit");
-    (count, dropped)
+    (count, sum)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +62,7 @@ async fn the_first_rows_of_window_partitions_are_those_of_all_rows() {
         ] {
             let sql = format!("SELECT * FROM (SELECT *, {number} OVER ({over}) AS n FROM t) WHERE {bound}");
             engines.check(&sql, 0).await;
-            let (count, dropped) = limits(&engines, &sql).await;
+            let (count, dropped) = limits(&engines, &sql, "dropped_rows").await;
             assert_eq!(count, 1, "{sql}");
             // Texts whose first bytes are the same tie.
             assert!(dropped > 500 || over.ends_with("BY t"), "{sql}: {dropped}");
@@ -84,7 +86,7 @@ async fn rows_that_something_else_counts_are_kept() {
         "SELECT * FROM (SELECT v, row_number() OVER (PARTITION BY f ORDER BY v) AS n FROM t) WHERE n = 1",
     ] {
         engines.check(sql, 0).await;
-        assert_eq!(limits(&engines, sql).await.0, 0, "{sql}");
+        assert_eq!(limits(&engines, sql, "dropped_rows").await.0, 0, "{sql}");
     }
     // Numbers in another order see what is left of all rows only where they come after.
     let sql = "SELECT * FROM (SELECT v, row_number() OVER (PARTITION BY g ORDER BY v) AS n,
@@ -99,7 +101,7 @@ async fn rows_that_something_else_counts_are_kept() {
     let sql = "SELECT * FROM (SELECT v, row_number() OVER (PARTITION BY g ORDER BY v) AS n FROM t) WHERE n = 1";
     for setting in ["weld.enabled", "weld.plans", "weld.window_group_limits"] {
         engines.weld.sql(&format!("SET {setting} = false")).await.expect("a setting");
-        assert_eq!(limits(&engines, sql).await.0, 0, "{setting}");
+        assert_eq!(limits(&engines, sql, "dropped_rows").await.0, 0, "{setting}");
         engines.weld.sql(&format!("SET {setting} = true")).await.expect("a setting");
     }
 }
@@ -108,12 +110,19 @@ async fn rows_that_something_else_counts_are_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_memory_all_rows_go_on() {
     let sql = "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY v / 2 ORDER BY x, v) AS n FROM t) WHERE n = 1";
-    for bytes in [1 << 18, 1 << 19, 1 << 20, 1 << 24] {
-        let engines = Engines::limited(config(2), bytes);
+    let (mut refused, mut answered) = (0, 0);
+    for bytes in [1 << 16, 1 << 20, 1 << 22, 6 << 20, 1 << 24] {
+        let mut config = config(2).with_batch_size(64);
+        config.options_mut().execution.sort_spill_reservation_bytes = 10_000;
+        let engines = Engines::limited(config, bytes);
         table(&engines).await;
         if let Ok(expected) = engines.stock_rows(sql).await {
             assert!(engines.comes_through_as_stock(sql, &expected).await, "{bytes}");
+            answered += 1;
         }
-        assert_eq!(engines.weld.runtime_env().memory_pool.reserved(), 0, "{bytes}");
+        refused += limits(&engines, sql, "not_limited").await.1;
+        all_is_given_back(&engines.weld, &format!("{bytes} bytes")).await;
     }
+
+    assert!(refused > 0 && answered > 0, "{refused} {answered}");
 }

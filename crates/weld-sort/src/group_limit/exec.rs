@@ -19,7 +19,6 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots};
 use futures::{StreamExt, stream};
-use weld_plans::expected_rows;
 
 use super::Limit;
 use super::rows::Kept;
@@ -44,8 +43,8 @@ impl WindowGroupLimitExec {
         groups: Vec<Arc<dyn PhysicalExpr>>,
         order: Vec<PhysicalSortExpr>,
         limit: Limit,
+        expected: Option<f64>,
     ) -> WindowGroupLimitExec {
-        let expected = expected_rows(&input);
         let properties = PlanProperties::clone(input.properties()).with_emission_type(EmissionType::Final);
         let metrics = ExecutionPlanMetricsSet::new();
         WindowGroupLimitExec { input, groups, order, limit, expected, properties: Arc::new(properties), metrics }
@@ -111,7 +110,8 @@ impl ExecutionPlan for WindowGroupLimitExec {
         let (Some(input), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("{} has one child", self.name());
         };
-        Ok(Arc::new(WindowGroupLimitExec::new(input, self.groups.clone(), self.order.clone(), self.limit)))
+        let (groups, order) = (self.groups.clone(), self.order.clone());
+        Ok(Arc::new(WindowGroupLimitExec::new(input, groups, order, self.limit, self.expected)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

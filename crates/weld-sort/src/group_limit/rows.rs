@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{Result, internal_err};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 
 use super::Limit;
-use crate::column::{Column, Values};
-use crate::prefix::Prefix;
+use crate::keys::Keys;
 
 /// After so many rows it is known whether limiting pays.
 const ROWS_FIRST: usize = 1 << 15;
 /// Fewer held rows than this are not looked at again.
 const ROWS_HELD: usize = 1 << 18;
-/// Limiting goes on where it is expected to keep no more of the rows than this: it takes about as long as it saves, then.
+/// Limiting goes on where it is expected to keep no more of the rows than this: groups of two or three narrow rows take as
+/// long with it as without.
 const KEPT_MAX: f64 = 0.5;
 /// So many times the rows that came are expected in all where nothing is known of them.
 const UNKNOWN_ROWS: f64 = 16.0;
@@ -54,7 +54,7 @@ impl Kept {
     ) -> Result<Kept> {
         Ok(Kept {
             groups: Groups::new(schema, groups)?,
-            keys: Keys::new(schema, order)?,
+            keys: Keys::new(schema, order).map_err(|reason| internal_datafusion_err!("{reason}"))?,
             first: First { limit, worst: Vec::new(), least: Vec::new() },
             held: Held::new(schema, batch_rows),
             expected,
@@ -67,7 +67,8 @@ impl Kept {
     pub(super) fn add(&mut self, batch: RecordBatch) -> Result<bool> {
         self.seen += batch.num_rows();
         let groups = self.groups.of(&batch)?;
-        let keys = self.keys.of(&batch)?;
+        let values = self.keys.values(&batch, None)?;
+        let keys = self.keys.prefixes(&values, batch.num_rows());
         for (group, key) in groups.iter().zip(&keys) {
             self.first.offer(*group, *key);
         }
@@ -149,41 +150,6 @@ impl Groups {
 
     fn bytes(&self) -> usize {
         self.values.as_ref().map_or(0, |values| values.size()) + self.numbers.capacity() * size_of::<usize>()
-    }
-}
-
-/// The keys of rows: the lesser comes first.
-struct Keys {
-    order: Vec<PhysicalSortExpr>,
-    columns: Vec<Column>,
-    types: Vec<DataType>,
-    /// Made when values are seen first.
-    prefix: Option<Prefix>,
-}
-
-impl Keys {
-    fn new(schema: &SchemaRef, order: &[PhysicalSortExpr]) -> Result<Keys> {
-        let types: Vec<DataType> = order.iter().map(|key| key.expr.data_type(schema)).collect::<Result<_>>()?;
-        let column = |(of, key): (&DataType, &PhysicalSortExpr)| Column::new(of, key.options);
-        let columns: Result<Vec<Column>, String> = types.iter().zip(order).map(column).collect();
-        match columns {
-            Ok(columns) => Ok(Keys { order: order.to_vec(), columns, types, prefix: None }),
-            Err(reason) => internal_err!("{reason}"),
-        }
-    }
-
-    fn of(&mut self, batch: &RecordBatch) -> Result<Vec<u128>> {
-        let rows = batch.num_rows();
-        let values =
-            |(column, key): (&Column, &PhysicalSortExpr)| column.values(&key.expr.evaluate(batch)?.into_array(rows)?);
-        let values: Vec<Values> = self.columns.iter().zip(&self.order).map(values).collect::<Result<_>>()?;
-        let prefix = self.prefix.get_or_insert_with(|| {
-            let keys = values.iter().zip(&self.types).zip(&self.columns);
-            Prefix::of(keys.map(|((values, of), column)| (values, of, column.options)))
-        });
-        let mut keys = vec![0; rows];
-        prefix.keys(&values, &mut keys);
-        Ok(keys)
     }
 }
 
@@ -310,7 +276,7 @@ mod tests {
 
     use arrow::array::{AsArray, Int32Array};
     use arrow::compute::{SortOptions, concat_batches};
-    use arrow::datatypes::Int32Type;
+    use arrow::datatypes::{DataType, Int32Type};
     use datafusion::physical_expr::expressions::col;
 
     use super::*;

@@ -20,7 +20,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use weld_plans::cannot_fail;
+use weld_plans::{cannot_fail, expected_rows};
 
 use super::{LIMIT_MAX, Limit, WindowGroupLimitExec, can_be_grouped};
 
@@ -149,6 +149,7 @@ fn below_sort(
         window.partition_by().to_vec(),
         window.order_by().to_vec(),
         limit,
+        expected_rows(plan),
     ))))
 }
 
