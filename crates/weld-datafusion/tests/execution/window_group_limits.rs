@@ -111,7 +111,7 @@ async fn rows_that_something_else_counts_are_kept() {
 async fn without_memory_all_rows_go_on() {
     let sql = "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY v / 2 ORDER BY x, v) AS n FROM t) WHERE n = 1";
     let (mut refused, mut answered) = (0, 0);
-    for bytes in [1 << 16, 1 << 20, 1 << 22, 6 << 20, 1 << 24] {
+    for bytes in [1 << 16, 1 << 20, 1 << 22, 6 << 20, 1 << 24, 1 << 28] {
         let mut config = config(2).with_batch_size(64);
         config.options_mut().execution.sort_spill_reservation_bytes = 10_000;
         let engines = Engines::limited(config, bytes);
