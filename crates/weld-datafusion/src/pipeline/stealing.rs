@@ -209,7 +209,12 @@ where
             },
         };
         std::mem::forget(polling);
+        let has_ended = matches!(after, Input::Ended);
         self.inputs.put_back(partition, after);
+        if has_ended {
+            // Others may have found it polled. This partition may go on to wait for what they poll, and they for what it does.
+            self.inputs.waiting.wake_all();
+        }
         polled
     }
 }
@@ -286,6 +291,7 @@ impl Drop for Polling<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Waker;
 
     use arrow::array::{ArrayRef, AsArray, Int32Array};
@@ -310,7 +316,8 @@ mod tests {
     }
 
     type Sources = Arc<Mutex<Vec<Option<SendableRecordBatchStream>>>>;
-    type BoxedReader = Reader<Box<dyn FnMut(usize) -> Result<SendableRecordBatchStream>>, Box<dyn FnMut()>>;
+    type BoxedReader =
+        Reader<Box<dyn FnMut(usize) -> Result<SendableRecordBatchStream> + Send>, Box<dyn FnMut() + Send>>;
 
     fn opened(sources: &Sources, partition: usize) -> Result<SendableRecordBatchStream> {
         Ok(lock(sources)[partition].take().expect("it is opened once"))
@@ -400,10 +407,55 @@ mod tests {
         let pipeline = Pipeline::over(vec![values([]), values([1, 2])]);
         let (mut first, mut second) = (pipeline.begin(0).expect("begins"), pipeline.begin(1).expect("begins"));
         let busy = pipeline.inputs.take(1).unwrap_or_default().unwrap_or_else(|| (second.open)(1).expect("opens"));
-        assert_eq!(next(&mut first), Poll::Pending, "its own has no rows, the other one is polled");
+        // The end of its own input wakes it, too.
+        let polled = [next(&mut first), next(&mut first)];
+        assert_eq!(polled, [Poll::Pending, Poll::Pending], "its own has no rows, the other one is polled");
         pipeline.inputs.put_back(1, Input::Waits(busy));
         assert_eq!((next(&mut second), next(&mut second)), (Poll::Pending, Poll::Ready(Some(1))));
         assert_eq!(next(&mut first), Poll::Ready(Some(2)));
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Each of the two finds the input that the other one polls, and both inputs end.
+    #[test]
+    fn whoever_waits_for_an_input_hears_of_its_end() {
+        let woken: [Arc<Woken>; 2] = Default::default();
+        let wakers = woken.clone().map(Waker::from);
+        let second_reader: Arc<Mutex<Option<BoxedReader>>> = Arc::default();
+        let during_poll: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> = Arc::default();
+        let on_poll = Arc::clone(&during_poll);
+        let third = stream::poll_fn(move |_| {
+            if let Some(meanwhile) = lock(&on_poll).take() {
+                meanwhile();
+            }
+            Poll::Ready(None)
+        });
+        let third = Box::pin(RecordBatchStreamAdapter::new(Arc::new(Schema::empty()), third));
+        let pipeline = Pipeline::over(vec![values([]), values([]), third]);
+        let mut first = pipeline.begin(0).expect("begins");
+        *lock(&second_reader) = pipeline.begin(1);
+        let _third = pipeline.begin(2).expect("begins");
+
+        // The second partition polls its own input, the first one finds it so and polls that of the third.
+        assert!(pipeline.inputs.take(1).is_ok());
+        let (inputs, second, waker) = (Arc::clone(&pipeline.inputs), Arc::clone(&second_reader), wakers[1].clone());
+        *lock(&during_poll) = Some(Box::new(move || {
+            inputs.put_back(1, Input::Ended);
+            let polled = lock(&second).as_mut().expect("a reader").poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending(), "the third input is polled");
+        }));
+        assert!(first.poll(&mut Context::from_waker(&wakers[0])).is_pending(), "the second input was polled");
+        assert!(woken.iter().all(|woken| woken.0.load(Ordering::Relaxed)), "nobody else would wake them");
+        assert_eq!(next(&mut first), Poll::Ready(None));
+        assert_eq!(next(lock(&second_reader).as_mut().expect("a reader")), Poll::Ready(None));
     }
 
     #[test]
