@@ -381,13 +381,17 @@ impl Inner {
         Ok(nulls::checked(stream, &self.pipeline.kernel.schema))
     }
 
+    /// Whether none of the source's columns can be read as codes.
+    pub(crate) fn reads_no_codes(&self) -> bool {
+        self.pipeline.kernel.keys.is_empty() || !self.pipeline.scan
+    }
+
     /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if
     /// the first file has few values for all of them.
     pub(crate) async fn choose_codes(&self, context: &TaskContext) {
         let choose = || async {
             let keys = &self.pipeline.kernel.keys;
-            let source = self.source().as_ref();
-            if keys.is_empty() || !self.pipeline.scan || !scan::has_few_values(source, keys, context).await {
+            if self.reads_no_codes() || !scan::has_few_values(self.source().as_ref(), keys, context).await {
                 return Vec::new();
             }
             MetricBuilder::new(&self.metrics).counter("keys_by_code", 0).add(keys.len());

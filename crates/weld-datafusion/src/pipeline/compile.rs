@@ -39,34 +39,42 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
 
 /// The code of this pipeline alone.
 async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Code>, String> {
-    let find = || async {
-        inner.choose_codes(&context).await;
-        known(&inner).map(Ok).ok_or(())
-    };
-    if let Ok(code) = inner.code.get_or_try_init(find).await {
+    if let Some(code) = inner.code.get() {
         return code.clone();
     }
-    // In a task: whoever asks for rows may poll once and then wait for something else, which may wait for the same code.
-    let compiled = SpawnedTask::spawn(async move { inner.code.get_or_init(|| compiled(&inner)).await.clone() });
-    compiled.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+    if inner.reads_no_codes()
+        && let Some(code) = known(&inner)
+    {
+        // Unless another partition has just done so.
+        if inner.code.set(Ok(Arc::clone(&code))).is_ok() {
+            count_hit(&inner);
+        }
+        return Ok(code);
+    }
+    in_task(async move {
+        inner.choose_codes(&context).await;
+        inner.code.get_or_init(|| compiled(&inner)).await.clone()
+    })
+    .await
 }
 
 /// The same, compiled unless another query has done so meanwhile.
 async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
+    let found = || known(inner).inspect(|_| count_hit(inner));
+    if let Some(code) = found() {
+        return Ok(code);
+    }
     let pipeline = &inner.pipeline;
     // Pipelines of the same program, here or in other queries, wait for the one that compiles.
     let turn = pipeline.cache.turn(&pipeline.kernel, &pipeline.settings);
     let _turn = turn.lock().await;
-    if let Some(code) = known(inner) {
+    if let Some(code) = found() {
         return Ok(code);
     }
     // More at a time than there are processors would only wait for each other.
     let _slot = pipeline.cache.slot().await;
-    let task = {
-        let inner = Arc::clone(inner);
-        SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))
-    };
-    task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+    let inner = Arc::clone(inner);
+    on_blocking_thread(move || compile(&inner, &inner.pipeline.kernel)).await
 }
 
 /// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another
@@ -78,9 +86,11 @@ fn known(inner: &Inner) -> Option<Arc<Code>> {
         Some(layouts) => code.compiled.is_prepared(&layouts),
         None => true,
     };
-    let code = pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan, is_ready)?;
+    pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan, is_ready)
+}
+
+fn count_hit(inner: &Inner) {
     MetricBuilder::new(&inner.metrics).counter("cache_hits", 0).add(1);
-    Some(code)
 }
 
 /// Whether code gives rows as they come, where accumulators need them. Code that was not fused does not.
@@ -98,15 +108,33 @@ fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
 
 /// The code of a partial aggregate that makes a group of every row.
 pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
-    let compile = || async {
-        let inner = Arc::clone(&inner);
-        let task = SpawnedTask::spawn_blocking(move || match inner.pipeline.kernel.ungrouped() {
-            Some(kernel) => compile(&inner, kernel),
-            None => Err("it has no groups".to_owned()),
-        });
-        task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
-    };
-    inner.ungrouped.get_or_init(compile).await.clone()
+    if let Some(code) = inner.ungrouped.get() {
+        return code.clone();
+    }
+    in_task(async move {
+        let compile = || {
+            let inner = Arc::clone(&inner);
+            on_blocking_thread(move || match inner.pipeline.kernel.ungrouped() {
+                Some(kernel) => compile(&inner, kernel),
+                None => Err("it has no groups".to_owned()),
+            })
+        };
+        inner.ungrouped.get_or_init(compile).await.clone()
+    })
+    .await
+}
+
+/// Whoever asks for rows may poll once and then wait for something else, which may wait for the same code: in a task the code is
+/// made nevertheless.
+async fn in_task(code: impl Future<Output = Result<Arc<Code>, String>> + Send + 'static) -> Result<Arc<Code>, String> {
+    SpawnedTask::spawn(code).join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+}
+
+async fn on_blocking_thread(
+    compile: impl FnOnce() -> Result<Arc<Code>, String> + Send + 'static,
+) -> Result<Arc<Code>, String> {
+    let task = SpawnedTask::spawn_blocking(compile);
+    task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
 }
 
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {

@@ -71,3 +71,24 @@ async fn streams_that_are_left_hold_nobody_up() {
     tokio::time::timeout(Duration::from_secs(60), others).await.expect("they do not wait for the first");
     drop(left);
 }
+
+/// The same for one that waits for the code that another makes, which is then dropped.
+#[tokio::test]
+async fn streams_that_are_left_in_a_queue_hold_nobody_up() {
+    let engines = Engines::new(config(3));
+    engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9999) AS g(v)", 1000).await;
+    let sql = "SELECT k * 3 + w AS x FROM t WHERE w % 7 = 3";
+    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+    assert_eq!(plan.output_partitioning().partition_count(), 3);
+    let context = engines.weld.task_ctx();
+    let mut streams = (0..2).map(|partition| plan.execute(partition, Arc::clone(&context)).expect("a stream"));
+    let (mut makes, mut left) = (streams.next().expect("the first"), streams.next().expect("the second"));
+    assert!(poll!(makes.next()).is_pending(), "its code is being made");
+    tokio::task::yield_now().await;
+    assert!(poll!(left.next()).is_pending(), "the same code");
+    drop(makes);
+    let rows = plan.execute(2, context).expect("a stream").collect::<Vec<_>>();
+    let rows = tokio::time::timeout(Duration::from_secs(60), rows).await.expect("it does not wait for the second");
+    assert!(rows.into_iter().all(|batch| batch.is_ok()));
+    drop(left);
+}
