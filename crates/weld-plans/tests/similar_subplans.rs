@@ -207,7 +207,8 @@ async fn aggregates_without_groups_are_one() {
         tables(&both).await;
         for (sql, expected) in [
             (joined("count(*)"), 3),
-            (joined("sum(price), avg(price), min(item), max(price + item), count(item), stddev(price)"), 3),
+            // The last digit of a deviation depends on the order of the partitions.
+            (joined("sum(price), avg(price), min(item), max(price + item), count(item), round(stddev(price), 6)"), 3),
             (joined("count(DISTINCT item), sum(DISTINCT item) + count(*)"), 3),
             (joined("sum(price) FILTER (WHERE item > 5), count(*) FILTER (WHERE item IS NULL)"), 3),
             (joined("median(price), bool_and(item > 3), approx_distinct(item)"), 3),
