@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
 use datafusion::functions::{string, unicode};
-use datafusion::logical_expr::ScalarUDF;
-use datafusion::physical_expr::expressions::{LikeExpr, Literal};
+use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
 use weld_core::ty::Type;
 
 use super::expr::{Scope, both_valid, data_type, guarded, lower, predicate};
+use super::logic::invert;
 use super::types::{is_string, value_type};
 use super::{Block, Result, Sql, Unsupported};
 
@@ -176,6 +177,26 @@ fn lower_position(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctio
     Ok(block.share_sql("position", guarded(valid, number)))
 }
 
+/// A comparison of `strpos` with a constant that asks whether the part is there, or whether the text starts with it: a search,
+/// which needs no place in characters.
+pub(crate) fn lower_position_test(
+    block: &mut Block<'_>,
+    scope: &Scope<'_>,
+    comparison: &BinaryExpr,
+) -> Result<Option<Sql>> {
+    let call = comparison.left().downcast_ref::<ScalarFunctionExpr>().filter(|call| *call.fun() == *unicode::strpos());
+    let (Some(call), Some(place)) = (call, literal_integer(comparison.right())) else { return Ok(None) };
+    let (search, is_negated) = match (comparison.op(), place) {
+        (Operator::Gt | Operator::NotEq, 0) | (Operator::GtEq, 1) => (Intrinsic::Contains, false),
+        (Operator::Eq | Operator::LtEq, 0) | (Operator::Lt, 1) => (Intrinsic::Contains, true),
+        (Operator::Eq, 1) => (Intrinsic::StartsWith, false),
+        (Operator::NotEq, 1) => (Intrinsic::StartsWith, true),
+        _ => return Ok(None),
+    };
+    let found = lower_search(block, scope, call, search)?;
+    Ok(Some(if is_negated { invert(block, found) } else { found }))
+}
+
 /// `split_part` with a constant separator and number, counted from the beginning.
 fn lower_field(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
     let [text, separator, number] = call.args() else {
@@ -279,6 +300,7 @@ pub(crate) fn literal_text(expr: &dyn PhysicalExpr) -> Option<String> {
 
 fn literal_integer(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
     match expr.downcast_ref::<Literal>()?.value() {
+        ScalarValue::Int32(number) => number.map(i64::from),
         ScalarValue::Int64(number) => *number,
         _ => None,
     }
