@@ -4,6 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::MemTable;
@@ -12,6 +15,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::buffer::BufferExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode, collect, displayable};
@@ -29,6 +33,8 @@ const PATIENCE_SECONDS: usize = 300;
 
 /// How DataFusion tells of a panic in a task of its own.
 const TASK_PANICKED: &str = "panicked with message";
+
+const BATCH_SIZE: &str = "datafusion.execution.batch_size";
 
 /// Everything that a query's answer depends on.
 #[derive(Clone, Debug)]
@@ -204,6 +210,7 @@ impl Engines {
             {
                 Verdict::Errors
             }
+            (Ok(_), Err(weld)) if self.fails_for_all_rows(case, weld.class).await => Verdict::Errors,
             (Ok(_), Err(weld)) => Verdict::Differs(format!("stock gives rows, weld: {}", weld.message)),
             (Err(stock), Ok(_))
                 // The last: DataFusion does not order lists and maps without an entry.
@@ -224,7 +231,19 @@ impl Engines {
 
     /// Whether the query meets a defect of DataFusion's that the extension does not have.
     async fn stock_is_wrong(&self, sql: &str) -> bool {
-        self.stock_drops_rows(sql).await || self.stock_repeats_groups(sql).await || self.stock_sorts_nested(sql).await
+        self.stock_drops_rows(sql).await
+            || self.stock_repeats_groups(sql).await
+            || self.stock_sorts_nested(sql).await
+            || self.stock_skips_any_rows(sql).await
+    }
+
+    /// Whether DataFusion has left out the order of rows of which an `OFFSET` skips the first: it does so below a union.
+    async fn stock_skips_any_rows(&self, sql: &str) -> bool {
+        self.stock_has(sql, |node| {
+            let limit = node.downcast_ref::<GlobalLimitExec>().filter(|limit| limit.skip() > 0);
+            limit.is_some_and(|limit| limit.input().output_ordering().is_none())
+        })
+        .await
     }
 
     /// Whether DataFusion takes the first rows by lists, structs or maps: its filter drops some of them, depending on where batches
@@ -279,6 +298,27 @@ impl Engines {
         plan.exists(|node| Ok(what(node))).expect("nothing fails")
     }
 
+    /// Whether stock fails as Weld does where every row is processed: none is dropped by a join's dynamic filter or with a row group
+    /// before its turn; or no limit is reached within a table, since each is one batch.
+    async fn fails_for_all_rows(&self, case: &Case, class: ErrorClass) -> bool {
+        let keep = [
+            ("datafusion.optimizer.enable_dynamic_filter_pushdown", "false"),
+            ("datafusion.execution.parquet.pruning", "false"),
+            ("datafusion.execution.parquet.enable_page_index", "false"),
+            ("datafusion.execution.parquet.bloom_filter_on_read", "false"),
+            (BATCH_SIZE, "8192"),
+        ];
+        let state = self.stock.state_ref();
+        let saved = state.read().config().clone();
+        set(&self.stock, &keep);
+        let answer = run(&self.stock, &case.sql).await;
+        *state.write().config_mut() = saved;
+        let whole =
+            |schema: &SchemaRef, batches: &[RecordBatch]| vec![concat_batches(schema, batches).expect("one schema")];
+        let fails = |answer: Result<_, Failure>| answer.is_err_and(|error| error.class == class);
+        fails(answer) || fails(self.in_other_batches(case, &keep, whole).await)
+    }
+
     /// Whether Weld fails as stock does where plans are not rewritten, no zone is left out and no scan drops rows: joins in another
     /// order, filters by their keys, zones, and one condition before another is asked spare rows and inputs that no row of the
     /// result is made of.
@@ -289,29 +329,31 @@ impl Engines {
             _ => self,
         };
         case.settings.apply(&written.weld, true);
-        for spares in ["weld.plans", "weld.scan"] {
-            written.weld.state_ref().write().config_mut().options_mut().set(spares, "false").expect("known");
-        }
+        set(&written.weld, &[("weld.plans", "false"), ("weld.scan", "false")]);
         run(&written.weld, &case.sql).await.is_err_and(|error| error.class == class)
     }
 
     /// Stock DataFusion over batches of one row.
     async fn row_by_row(&self, case: &Case) -> Result<(Answer, Summary), Failure> {
+        self.in_other_batches(case, &[(BATCH_SIZE, "1")], |_, batches| one_row_batches(batches)).await
+    }
+
+    /// Stock DataFusion over the tables' rows in memory.
+    async fn in_other_batches(
+        &self,
+        case: &Case,
+        settings: &[(&str, &str)],
+        divided: impl Fn(&SchemaRef, &[RecordBatch]) -> Vec<RecordBatch>,
+    ) -> Result<(Answer, Summary), Failure> {
         let context = session(false);
         case.settings.apply(&context, false);
-        context
-            .state_ref()
-            .write()
-            .config_mut()
-            .options_mut()
-            .set("datafusion.execution.batch_size", "1")
-            .expect("known");
+        set(&context, settings);
         for table in &case.tables {
             // Files may have other rows than the table that they were made of.
             let frame = self.stock.table(&table.name).await.expect("a registered table");
             let schema = Arc::new(frame.schema().as_arrow().clone());
             let batches = frame.collect().await.unwrap_or_default();
-            let mem = MemTable::try_new(schema, vec![one_row_batches(&batches)]);
+            let mem = MemTable::try_new(Arc::clone(&schema), vec![divided(&schema, &batches)]);
             context.register_table(&table.name, Arc::new(mem.expect("one schema"))).expect("a new name");
         }
         run(&context, &case.sql).await
@@ -321,6 +363,13 @@ impl Engines {
         let Ok(frame) = self.weld.sql(sql).await else { return String::new() };
         let Ok(plan) = frame.create_physical_plan().await else { return String::new() };
         displayable(plan.as_ref()).indent(false).to_string()
+    }
+}
+
+fn set(context: &SessionContext, settings: &[(&str, &str)]) {
+    let state = context.state_ref();
+    for (name, value) in settings {
+        state.write().config_mut().options_mut().set(name, value).expect("known");
     }
 }
 
