@@ -657,6 +657,9 @@ async fn the_scan_leaves_what_most_rows_pass() {
         ("i NOT IN (3, 4, 5, 6)", "20.00 K"),
         ("s IS NOT NULL", "20.00 K"),
         ("s NOT LIKE '%length 3%' AND s LIKE '%length 5'", "2.14 K"),
+        ("strpos(s, 'length 3') = 0", "20.00 K"),
+        ("strpos(s, 'length 3') > 0", "2.14 K"),
+        ("contains(s, 'length 3')", "2.14 K"),
         ("i = 3 AND s IS NOT NULL", "133"),
         ("i <> 3", "17.28 K"),
     ] {

@@ -48,10 +48,10 @@ fn lower_here(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalE
         return lower_literal(literal.value());
     }
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        if let Some(test) = text::lower_position_test(block, scope, binary)? {
-            return Ok(test);
-        }
-        return lower_binary(block, scope, binary);
+        return match text::Search::of(expr) {
+            Some(search) => search.lower(block, scope),
+            None => lower_binary(block, scope, binary),
+        };
     }
     if let Some(not) = expr.downcast_ref::<NotExpr>() {
         let arg = lower(block, scope, not.arg())?;

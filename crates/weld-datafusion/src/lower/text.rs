@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::functions::{string, unicode};
 use datafusion::logical_expr::{Operator, ScalarUDF};
-use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::Intrinsic;
@@ -26,17 +26,8 @@ pub(crate) fn lower_text(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
         return Ok(None);
     }
     let is = |known: fn() -> Arc<ScalarUDF>| *function == *known();
-    let search = if is(string::starts_with) {
-        Some(Intrinsic::StartsWith)
-    } else if is(string::ends_with) {
-        Some(Intrinsic::EndsWith)
-    } else if is(string::contains) {
-        Some(Intrinsic::Contains)
-    } else {
-        None
-    };
-    if let Some(search) = search {
-        return lower_search(block, scope, call, search).map(Some);
+    if let Some(search) = Search::of_call(call) {
+        return search.lower(block, scope).map(Some);
     }
     if is(string::octet_length) {
         return lower_length(block, scope, call, ir::len).map(Some);
@@ -70,6 +61,62 @@ pub(crate) fn lower_text(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     match part {
         Some(part) => lower_part(block, scope, call, part).map(Some),
         None => Err(Unsupported::new(call.name(), "places that are not constants, or a negative length")),
+    }
+}
+
+/// A test of whether a text has a part, or has it at an end: `contains`, or a comparison of `strpos` with a constant that asks no
+/// more and needs no place in characters.
+pub(crate) struct Search<'a> {
+    /// Of the text and the part.
+    args: [&'a Arc<dyn PhysicalExpr>; 2],
+    kind: Intrinsic,
+    pub(crate) is_negated: bool,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn of(expr: &'a Arc<dyn PhysicalExpr>) -> Option<Search<'a>> {
+        match expr.downcast_ref::<BinaryExpr>() {
+            Some(comparison) => Search::of_comparison(comparison),
+            None => Search::of_call(expr.downcast_ref::<ScalarFunctionExpr>()?),
+        }
+    }
+
+    fn of_call(call: &'a ScalarFunctionExpr) -> Option<Search<'a>> {
+        let kinds = [
+            (string::starts_with as fn() -> _, Intrinsic::StartsWith),
+            (string::ends_with, Intrinsic::EndsWith),
+            (string::contains, Intrinsic::Contains),
+        ];
+        let [text, part] = call.args() else { return None };
+        let (_, kind) = kinds.into_iter().find(|(known, _)| *call.fun() == *known())?;
+        Some(Search { args: [text, part], kind, is_negated: false })
+    }
+
+    fn of_comparison(comparison: &'a BinaryExpr) -> Option<Search<'a>> {
+        let call = comparison.left().downcast_ref::<ScalarFunctionExpr>()?;
+        let ([text, part], true) = (call.args(), *call.fun() == *unicode::strpos()) else { return None };
+        let (kind, is_negated) = match (comparison.op(), literal_integer(comparison.right())?) {
+            (Operator::Gt | Operator::NotEq, 0) | (Operator::GtEq, 1) => (Intrinsic::Contains, false),
+            (Operator::Eq | Operator::LtEq, 0) | (Operator::Lt, 1) => (Intrinsic::Contains, true),
+            (Operator::Eq, 1) => (Intrinsic::StartsWith, false),
+            (Operator::NotEq, 1) => (Intrinsic::StartsWith, true),
+            _ => return None,
+        };
+        Some(Search { args: [text, part], kind, is_negated })
+    }
+
+    /// The constant that is looked for anywhere in a column's texts, if it is that.
+    pub(crate) fn needle_in_column(&self) -> Option<String> {
+        let [text, part] = self.args;
+        (self.kind == Intrinsic::Contains && text.is::<Column>()).then(|| literal_text(part.as_ref())).flatten()
+    }
+
+    pub(crate) fn lower(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Sql> {
+        let [text, part] = self.args;
+        let (text, part) = (text_of(block, scope, text)?, text_of(block, scope, part)?);
+        let valid = both_valid(&text, &part).map(|valid| block.share("valid", valid));
+        let found = predicate(valid, ir::intrinsic(self.kind, [text.value, part.value]));
+        Ok(if self.is_negated { invert(block, found) } else { found })
     }
 }
 
@@ -112,13 +159,6 @@ fn text_of(block: &mut Block<'_>, scope: &Scope<'_>, expr: &Arc<dyn PhysicalExpr
         return Err(Unsupported::new(expr, "is no text"));
     }
     Ok(block.share_sql("text", text))
-}
-
-fn lower_search(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr, search: Intrinsic) -> Result<Sql> {
-    let [text, part] = call.args() else { return Err(Unsupported::new(call.name(), "not two arguments")) };
-    let (text, part) = (text_of(block, scope, text)?, text_of(block, scope, part)?);
-    let valid = both_valid(&text, &part).map(|valid| block.share("valid", valid));
-    Ok(predicate(valid, ir::intrinsic(search, [text.value, part.value])))
 }
 
 fn lower_length(
@@ -175,26 +215,6 @@ fn lower_position(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctio
         Ok(ir::cast(ir::if_(ir::lt(found, ir::i64(0)), ir::i64(0), number), kind))
     })?;
     Ok(block.share_sql("position", guarded(valid, number)))
-}
-
-/// A comparison of `strpos` with a constant that asks whether the part is there, or whether the text starts with it: a search,
-/// which needs no place in characters.
-pub(crate) fn lower_position_test(
-    block: &mut Block<'_>,
-    scope: &Scope<'_>,
-    comparison: &BinaryExpr,
-) -> Result<Option<Sql>> {
-    let call = comparison.left().downcast_ref::<ScalarFunctionExpr>().filter(|call| *call.fun() == *unicode::strpos());
-    let (Some(call), Some(place)) = (call, literal_integer(comparison.right())) else { return Ok(None) };
-    let (search, is_negated) = match (comparison.op(), place) {
-        (Operator::Gt | Operator::NotEq, 0) | (Operator::GtEq, 1) => (Intrinsic::Contains, false),
-        (Operator::Eq | Operator::LtEq, 0) | (Operator::Lt, 1) => (Intrinsic::Contains, true),
-        (Operator::Eq, 1) => (Intrinsic::StartsWith, false),
-        (Operator::NotEq, 1) => (Intrinsic::StartsWith, true),
-        _ => return Ok(None),
-    };
-    let found = lower_search(block, scope, call, search)?;
-    Ok(Some(if is_negated { invert(block, found) } else { found }))
 }
 
 /// `split_part` with a constant separator and number, counted from the beginning.

@@ -21,6 +21,7 @@ use weld_plans::{KeySet, KeySetExpr};
 
 use super::CAST;
 use super::texts::TextPattern;
+use crate::lower::text::Search;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
@@ -32,6 +33,9 @@ const MANY_KEYS: f64 = 1e6;
 /// before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is not equal to one value
 /// is judged: often most rows have that value, zero or an empty text. But not texts that other conditions leave few of.
 fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: bool) -> bool {
+    if let Some(search) = Search::of(expr) {
+        return search.is_negated;
+    }
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         return match binary.op() {
             Operator::NotEq => !is_alone && !data_type.is_primitive(),

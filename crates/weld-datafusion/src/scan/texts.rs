@@ -1,4 +1,4 @@
-//! LIKE over the texts of a column.
+//! LIKE and `contains` over the texts of a column.
 //!
 //! ```text
 //! page:       ..│a text of some length│12 bytes│another text│..        LIKE '%other%'
@@ -18,13 +18,15 @@ use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
 use memchr::memmem::Finder;
 use weld_runtime::strings::Pattern;
 
+use crate::lower::text::Search;
+
 /// Texts of up to this many bytes are in their view.
 const INLINE_MAX: u32 = 12;
 
 /// Texts that take less than one in so many of the bytes between the first and the last are searched one by one.
 const SPARSE: usize = 4;
 
-/// `column LIKE 'pattern'`.
+/// `column LIKE 'pattern'`, `contains(column, 'part')`.
 pub(super) struct TextPattern {
     pattern: Pattern,
     /// The same as an expression, for other arrays than of views.
@@ -34,6 +36,10 @@ pub(super) struct TextPattern {
 impl TextPattern {
     /// What the expression, over one column, is, if it is that.
     pub(super) fn of(expr: &Arc<dyn PhysicalExpr>) -> Option<TextPattern> {
+        if let Some(search) = Search::of(expr) {
+            let needle = search.needle_in_column().filter(|_| !search.is_negated)?;
+            return Some(TextPattern { pattern: Pattern::contains(needle.as_bytes()), expr: Arc::clone(expr) });
+        }
         let like = expr.downcast_ref::<LikeExpr>().filter(|like| !like.negated() && !like.case_insensitive())?;
         like.expr().downcast_ref::<Column>()?;
         let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
@@ -112,7 +118,10 @@ mod tests {
     use arrow::buffer::Buffer;
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::common::ScalarValue;
-    use datafusion::physical_expr::expressions::{col, like, lit};
+    use datafusion::functions::{string, unicode};
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::ScalarFunctionExpr;
+    use datafusion::physical_expr::expressions::{binary, col, like, lit};
 
     use super::*;
 
@@ -204,5 +213,28 @@ mod tests {
         }
         let expr = like(false, false, view("a"), column(), &schema).expect("texts");
         assert!(TextPattern::of(&expr).is_none());
+    }
+    #[test]
+    fn searches_for_constants_in_columns_are_patterns() {
+        let schema = Schema::new(vec![Field::new("s", DataType::Utf8View, true)]);
+        let column = || col("s", &schema).expect("the column");
+        let call = |function, args| -> Arc<dyn PhysicalExpr> {
+            Arc::new(ScalarFunctionExpr::try_new(function, args, &schema, Arc::default()).expect("a call"))
+        };
+        let place = |op, number: i32| {
+            let place = call(unicode::strpos(), vec![column(), view("green")]);
+            binary(place, op, lit(number), &schema).expect("numbers")
+        };
+        let texts =
+            page(&["the first green text", "green", "a second one that is long", "a third green and longer text"]);
+        let expected = pattern("%green%").expect("a pattern").test(&texts);
+        let contains = call(string::contains(), vec![column(), view("green")]);
+        for expr in [contains, place(Operator::Gt, 0), place(Operator::NotEq, 0), place(Operator::GtEq, 1)] {
+            assert_eq!(TextPattern::of(&expr).expect("a pattern").test(&texts), expected, "{expr}");
+        }
+        let contains = call(string::contains(), vec![view("green"), column()]);
+        for expr in [contains, place(Operator::Eq, 0), place(Operator::Eq, 1), place(Operator::Gt, 1)] {
+            assert!(TextPattern::of(&expr).is_none(), "{expr}");
+        }
     }
 }
