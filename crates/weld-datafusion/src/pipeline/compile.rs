@@ -8,6 +8,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::future::{BoxFuture, FutureExt, join_all, join3};
+use tokio::sync::OnceCell;
 use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
 
@@ -39,23 +40,40 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
 
 /// The code of this pipeline alone.
 async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Code>, String> {
-    if let Some(code) = inner.code.get() {
+    // Unless another partition sets the same meanwhile.
+    if inner.code.get().is_none()
+        && inner.reads_no_codes()
+        && let Some(code) = known(&inner)
+        && inner.code.set(Ok(code)).is_ok()
+    {
+        count_hit(&inner);
+    }
+    let make = |inner: Arc<Inner>| async move {
+        inner.choose_codes(&context).await;
+        compiled(&inner).await
+    };
+    made_once(inner, |inner| &inner.code, make).await
+}
+
+/// The code in a cell, made by the first who asks, in a task: whoever asks may poll once and then wait for something else, which may
+/// wait for the same code. Nor may they wait for the cell itself, whose permit goes to the next in its queue, polled or not.
+async fn made_once<Making>(
+    inner: Arc<Inner>,
+    cell: fn(&Inner) -> &OnceCell<Result<Arc<Code>, String>>,
+    make: impl FnOnce(Arc<Inner>) -> Making + Send + 'static,
+) -> Result<Arc<Code>, String>
+where
+    Making: Future<Output = Result<Arc<Code>, String>> + Send + 'static,
+{
+    if let Some(code) = cell(&inner).get() {
         return code.clone();
     }
-    if inner.reads_no_codes()
-        && let Some(code) = known(&inner)
-    {
-        // Unless another partition has just done so.
-        if inner.code.set(Ok(Arc::clone(&code))).is_ok() {
-            count_hit(&inner);
-        }
-        return Ok(code);
-    }
-    in_task(async move {
-        inner.choose_codes(&context).await;
-        inner.code.get_or_init(|| compiled(&inner)).await.clone()
-    })
-    .await
+    let making = async move { cell(&inner).get_or_init(|| make(Arc::clone(&inner))).await.clone() };
+    ended(SpawnedTask::spawn(making)).await
+}
+
+async fn ended(task: SpawnedTask<Result<Arc<Code>, String>>) -> Result<Arc<Code>, String> {
+    task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
 }
 
 /// The same, compiled unless another query has done so meanwhile.
@@ -74,7 +92,7 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
     // More at a time than there are processors would only wait for each other.
     let _slot = pipeline.cache.slot().await;
     let inner = Arc::clone(inner);
-    on_blocking_thread(move || compile(&inner, &inner.pipeline.kernel)).await
+    ended(SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))).await
 }
 
 /// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another
@@ -108,33 +126,13 @@ fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
 
 /// The code of a partial aggregate that makes a group of every row.
 pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
-    if let Some(code) = inner.ungrouped.get() {
-        return code.clone();
-    }
-    in_task(async move {
-        let compile = || {
-            let inner = Arc::clone(&inner);
-            on_blocking_thread(move || match inner.pipeline.kernel.ungrouped() {
-                Some(kernel) => compile(&inner, kernel),
-                None => Err("it has no groups".to_owned()),
-            })
-        };
-        inner.ungrouped.get_or_init(compile).await.clone()
-    })
-    .await
-}
-
-/// Whoever asks for rows may poll once and then wait for something else, which may wait for the same code: in a task the code is
-/// made nevertheless.
-async fn in_task(code: impl Future<Output = Result<Arc<Code>, String>> + Send + 'static) -> Result<Arc<Code>, String> {
-    SpawnedTask::spawn(code).join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
-}
-
-async fn on_blocking_thread(
-    compile: impl FnOnce() -> Result<Arc<Code>, String> + Send + 'static,
-) -> Result<Arc<Code>, String> {
-    let task = SpawnedTask::spawn_blocking(compile);
-    task.join().await.unwrap_or_else(|error| Err(format!("the compiler's task failed: {error}")))
+    let make = |inner: Arc<Inner>| {
+        ended(SpawnedTask::spawn_blocking(move || match inner.pipeline.kernel.ungrouped() {
+            Some(kernel) => compile(&inner, kernel),
+            None => Err("it has no groups".to_owned()),
+        }))
+    };
+    made_once(inner, |inner| &inner.ungrouped, make).await
 }
 
 fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::physical_plan::{ExecutionPlanProperties, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use futures::{StreamExt, poll};
 
 use crate::common::{Engines, config};
@@ -52,19 +52,27 @@ async fn endless_inputs_of_breakers_are_refused() {
     }
 }
 
+const COMPILED_ROWS: &str = "SELECT k * 3 + w AS x FROM t WHERE w % 7 = 3";
+
+/// A plan of [`COMPILED_ROWS`], which was not run before.
+async fn compiled_rows(partitions: usize) -> (Engines, Arc<dyn ExecutionPlan>) {
+    let engines = Engines::new(config(partitions));
+    engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9999) AS g(v)", 1000).await;
+    let frame = engines.weld.sql(COMPILED_ROWS).await.expect("valid SQL");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    assert_eq!(plan.output_partitioning().partition_count(), partitions);
+    (engines, plan)
+}
+
 /// Whoever polls a stream and then leaves it, without dropping it, holds up neither other queries nor its other partitions.
 #[tokio::test]
 async fn streams_that_are_left_hold_nobody_up() {
-    let engines = Engines::new(config(2));
-    engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9999) AS g(v)", 1000).await;
-    let sql = "SELECT k * 3 + w AS x FROM t WHERE w % 7 = 3";
-    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
-    assert_eq!(plan.output_partitioning().partition_count(), 2);
+    let (engines, plan) = compiled_rows(2).await;
     let context = engines.weld.task_ctx();
     let mut left = plan.execute(0, Arc::clone(&context)).expect("a stream");
     assert!(poll!(left.next()).is_pending(), "its code is being made");
     let others = async {
-        engines.check(sql, 2).await;
+        engines.check(COMPILED_ROWS, 2).await;
         let rows: Vec<_> = plan.execute(1, context).expect("a stream").collect().await;
         assert!(rows.into_iter().all(|batch| batch.is_ok()));
     };
@@ -75,11 +83,7 @@ async fn streams_that_are_left_hold_nobody_up() {
 /// The same for one that waits for the code that another makes, which is then dropped.
 #[tokio::test]
 async fn streams_that_are_left_in_a_queue_hold_nobody_up() {
-    let engines = Engines::new(config(3));
-    engines.table_from("t", "SELECT v AS k, v * 2 AS w FROM generate_series(0, 9999) AS g(v)", 1000).await;
-    let sql = "SELECT k * 3 + w AS x FROM t WHERE w % 7 = 3";
-    let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
-    assert_eq!(plan.output_partitioning().partition_count(), 3);
+    let (engines, plan) = compiled_rows(3).await;
     let context = engines.weld.task_ctx();
     let mut streams = (0..2).map(|partition| plan.execute(partition, Arc::clone(&context)).expect("a stream"));
     let (mut makes, mut left) = (streams.next().expect("the first"), streams.next().expect("the second"));
