@@ -209,12 +209,7 @@ where
             },
         };
         std::mem::forget(polling);
-        let has_ended = matches!(after, Input::Ended);
         self.inputs.put_back(partition, after);
-        if has_ended {
-            // Others may have found it polled. This partition may go on to wait for what they poll, and they for what it does.
-            self.inputs.waiting.wake_all();
-        }
         polled
     }
 }
@@ -263,14 +258,21 @@ impl Inputs {
         }
     }
 
-    /// Puts back an input that was polled, unless its partition has gone meanwhile.
+    /// Puts back an input that was polled, unless its partition has gone meanwhile. Its end is told to whoever waits: others may have
+    /// found it polled, and this partition may go on to wait for what they poll.
     fn put_back(&self, partition: usize, input: Input) {
+        let is_over = !matches!(input, Input::Waits(_));
         let mut state = lock(&self.state);
         if matches!(state.inputs[partition], Input::IsPolled) {
             state.inputs[partition] = input;
         } else {
             drop(state);
             drop(input);
+            return;
+        }
+        drop(state);
+        if is_over {
+            self.waiting.wake_all();
         }
     }
 }
@@ -284,7 +286,6 @@ struct Polling<'a> {
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
         self.inputs.put_back(self.partition, Input::Lost);
-        self.inputs.waiting.wake_all();
     }
 }
 
