@@ -148,6 +148,11 @@ impl Columns {
         Columns { schema, declared: true, ..self }
     }
 
+    /// The columns that are read of the table.
+    pub(super) fn used(&self) -> &[UsedColumn] {
+        &self.used
+    }
+
     /// The schema of what the scan gives: narrower than the source's, unless it was asked for that.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -10,21 +10,33 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{and, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, IsNotNullExpr, LikeExpr, Literal};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, LikeExpr, Literal,
+};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use weld_plans::{KeySet, KeySetExpr};
 
 use super::CAST;
+use super::columns::UsedColumn;
 use super::texts::TextPattern;
 use crate::lower::text::Search;
 
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
+
+/// Nanoseconds that DataFusion takes to evaluate a function or a cast of dates and times for one value, and for arithmetic with an
+/// interval (EXTRACT of the hour 35, a timestamp plus an interval 107). Compiled code takes a few.
+const TIME_FUNCTION_NS: f64 = 30.0;
+const INTERVAL_NS: f64 = 100.0;
+
+/// Nanoseconds that decoding a value takes, and a text.
+const DECODING_NS: f64 = 4.0;
+const DECODING_TEXT_NS: f64 = 10.0;
 
 /// So many keys are expected to let half of the rows pass.
 const MANY_KEYS: f64 = 1e6;
@@ -57,13 +69,21 @@ pub(super) struct ColumnPredicate {
     /// The other conjuncts, over the column in the table's type.
     expr: Option<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
+    /// What `expr` costs above comparisons, and what a row that is dropped spares; in nanoseconds.
+    cost: f64,
+    spared: f64,
     seen: usize,
     passed: usize,
 }
 
 impl ColumnPredicate {
-    /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column.
-    pub(super) fn of(predicate: &Arc<dyn PhysicalExpr>, table: &Schema) -> Result<Vec<ColumnPredicate>> {
+    /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column. `used` are the columns
+    /// that the scan reads.
+    pub(super) fn of(
+        predicate: &Arc<dyn PhysicalExpr>,
+        table: &Schema,
+        used: &[UsedColumn],
+    ) -> Result<Vec<ColumnPredicate>> {
         let now = snapshot_physical_expr(Arc::clone(predicate))?;
         let mut columns = Vec::new();
         let by_column = by_column(&now);
@@ -72,14 +92,16 @@ impl ColumnPredicate {
             let field = table.field(index);
             conjuncts.retain(|conjunct| !passes_most(conjunct, field.data_type(), is_alone));
             if !conjuncts.is_empty() {
-                columns.push(ColumnPredicate::new(field, conjuncts)?);
+                let others = used.iter().filter(|used| used.table_index != index);
+                let spared = others.map(|used| decoding_ns(&used.table_type)).sum();
+                columns.push(ColumnPredicate::new(field, conjuncts, spared)?);
             }
         }
         put_in_order(&mut columns);
         Ok(columns)
     }
 
-    fn new(field: &Field, conjuncts: Vec<Arc<dyn PhysicalExpr>>) -> Result<ColumnPredicate> {
+    fn new(field: &Field, conjuncts: Vec<Arc<dyn PhysicalExpr>>, spared: f64) -> Result<ColumnPredicate> {
         let is_set = |conjunct: &Arc<dyn PhysicalExpr>| match conjunct.downcast_ref::<KeySetExpr>() {
             Some(among) if among.value().is::<Column>() && field.data_type().is_integer() => {
                 Ok(Arc::clone(among.set()))
@@ -105,7 +127,9 @@ impl ColumnPredicate {
         }
         let expr = (!exprs.is_empty()).then(|| conjunction(exprs));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
-        Ok(ColumnPredicate { name: field.name().clone(), sets, patterns, expr, schema, seen: 0, passed: 0 })
+        let cost = expr.iter().map(|expr| cost_ns(expr, &schema)).sum();
+        let name = field.name().clone();
+        Ok(ColumnPredicate { name, sets, patterns, expr, schema, cost, spared, seen: 0, passed: 0 })
     }
 
     /// The verdict on each value of the column, in whatever type it was decoded to.
@@ -142,7 +166,8 @@ impl ColumnPredicate {
 
     /// Whether it drops enough rows to be asked first.
     pub(super) fn pays(&self) -> bool {
-        self.seen == 0 || self.passed_share() <= PASSED_MAX
+        let passed = if self.seen == 0 { PASSED_MAX } else { self.passed_share() };
+        passed <= PASSED_MAX && self.cost <= (1.0 - passed) * self.spared
     }
 
     /// The share of rows that pass. Before it was asked a few keys are expected to drop more rows than many, and these more
@@ -154,6 +179,28 @@ impl ColumnPredicate {
         let keys = self.sets.iter().map(|set| set.keys()).min();
         keys.map_or(1.0, |keys| keys as f64 / (keys as f64 + MANY_KEYS))
     }
+}
+
+fn decoding_ns(data_type: &DataType) -> f64 {
+    if data_type.is_primitive() { DECODING_NS } else { DECODING_TEXT_NS }
+}
+
+/// What an expression over the column of `schema` costs above comparisons.
+fn cost_ns(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> f64 {
+    let mut cost = 0.0;
+    let visited = expr.apply(|expr| {
+        let is = |what: fn(&DataType) -> bool| {
+            expr.children().iter().any(|input| input.data_type(schema).is_ok_and(|data_type| what(&data_type)))
+        };
+        if expr.is::<BinaryExpr>() {
+            let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+            cost += if is(is_interval) { INTERVAL_NS } else { 0.0 };
+        } else if expr.is::<ScalarFunctionExpr>() || expr.is::<CastExpr>() {
+            cost += if is(DataType::is_temporal) { TIME_FUNCTION_NS } else { 0.0 };
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.map_or(0.0, |_| cost)
 }
 
 /// Those first that drop most rows: other columns are decoded only where they let rows pass.
@@ -213,6 +260,7 @@ fn first_column(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn Physi
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, StringViewArray};
+    use arrow::datatypes::TimeUnit;
     use datafusion::physical_expr::expressions::{col, lit};
     use weld_plans::KeySetBuilder;
 
@@ -231,7 +279,7 @@ mod tests {
     }
 
     fn shown(predicate: &Arc<dyn PhysicalExpr>) -> Vec<String> {
-        let columns = ColumnPredicate::of(predicate, &schema()).expect("columns of the schema");
+        let columns = ColumnPredicate::of(predicate, &schema(), &[]).expect("columns of the schema");
         columns.iter().map(|column| column.expr.as_ref().expect("an expression").to_string()).collect()
     }
 
@@ -253,7 +301,8 @@ mod tests {
         let text = |text: &str| lit(ScalarValue::Utf8View(Some(text.to_owned())));
         let like = Arc::new(LikeExpr::new(false, false, column(), text("%long%"))) as Arc<dyn PhysicalExpr>;
         let less = Arc::new(BinaryExpr::new(column(), Operator::Lt, text("b"))) as Arc<dyn PhysicalExpr>;
-        let columns = ColumnPredicate::of(&both(like, Operator::And, less), &schema).expect("a column of the schema");
+        let columns =
+            ColumnPredicate::of(&both(like, Operator::And, less), &schema, &[]).expect("a column of the schema");
         let [column] = &columns[..] else { panic!("one column") };
         assert_eq!((column.patterns.len(), column.expr.as_ref().expect("the rest").to_string()), (1, "s@0 < b".into()));
         let texts = vec![Some("a text that is long"), None, Some("along"), Some("c is as long as can be"), Some("a")];
@@ -269,6 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn costly_conditions_are_asked_where_rows_that_they_drop_are_wide() {
+        let millis = DataType::Timestamp(TimeUnit::Millisecond, None);
+        let schema = Schema::new(vec![Field::new("t", millis.clone(), true)]);
+        let column = || col("t", &schema).expect("a column");
+        let of = |table_type: &DataType| UsedColumn {
+            name: "other".to_owned(),
+            table_type: table_type.clone(),
+            nullable: true,
+            table_index: 1,
+            coded: false,
+        };
+        let (few, many) = (vec![of(&DataType::Int64)], vec![of(&DataType::Utf8View); 20]);
+        let time = |value| lit(ScalarValue::TimestampMillisecond(Some(value), None));
+        let day = lit(ScalarValue::new_interval_mdn(0, 1, 0));
+        let cast = Arc::new(CastExpr::new(column(), DataType::Date32, None)) as Arc<dyn PhysicalExpr>;
+        let compared = both(column(), Operator::Lt, time(5));
+        let cast = both(cast, Operator::Lt, lit(ScalarValue::Date32(Some(5))));
+        let moved = both(both(column(), Operator::Plus, day), Operator::Lt, time(5));
+        for (condition, of_few, of_many) in [(&compared, true, true), (&cast, false, true), (&moved, false, true)] {
+            for (used, pays) in [(&few, of_few), (&many, of_many)] {
+                let mut columns = ColumnPredicate::of(condition, &schema, used).expect("a column of the schema");
+                assert_eq!(columns[0].pays(), pays, "{condition} beside {}", used.len());
+                columns[0].note(100, 1);
+                assert_eq!(columns[0].pays(), pays, "{condition} beside {} later", used.len());
+                columns[0].note(100, 100);
+                assert!(!columns[0].pays(), "{condition} drops few rows");
+            }
+        }
+    }
+
+    #[test]
     fn sets_of_keys_are_asked_alone() {
         let mut set = KeySetBuilder::new(2, 5, 9).expect("a set");
         [5, 9].into_iter().for_each(|key| set.insert(key));
@@ -276,7 +356,7 @@ mod tests {
             Arc::new(KeySetExpr::new(col("a", &schema()).expect("a column"), Arc::new(set.finish())));
         let bounds = both(compare("a", Operator::GtEq, 5), Operator::And, compare("a", Operator::LtEq, 9));
         let narrower = both(both(bounds, Operator::And, among), Operator::And, compare("a", Operator::LtEq, 8));
-        let columns = ColumnPredicate::of(&narrower, &schema()).expect("columns of the schema");
+        let columns = ColumnPredicate::of(&narrower, &schema(), &[]).expect("columns of the schema");
         assert_eq!(columns[0].expr.as_ref().expect("the narrower bound").to_string(), "a@0 <= 8");
         for values in [
             Arc::new(Int64Array::from(vec![Some(5), None, Some(9), Some(7), Some(8)])) as ArrayRef,

@@ -177,7 +177,8 @@ impl Place {
         if let Some(predicate) = &file.predicate {
             let generation = snapshot_generation(predicate);
             if drops_rows && self.generation.replace(generation) != Some(generation) {
-                self.predicates = ColumnPredicate::of(predicate, self.scan.table.table_schema())?;
+                self.predicates =
+                    ColumnPredicate::of(predicate, self.scan.table.table_schema(), self.scan.columns.used())?;
             }
         }
         let mut scans = file.scans(&groups, &self.options)?;
