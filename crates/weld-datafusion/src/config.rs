@@ -192,6 +192,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
         similar_subplans: on && options.similar_subplans,
         key_filters: on && options.key_filters,
+        careful_pushdown: options.enabled,
     }
 }
 

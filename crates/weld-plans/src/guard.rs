@@ -1,4 +1,4 @@
-//! A defect of a rewrite costs the rewrite, not the query; so does one of DataFusion's that a rewrite would bring to light.
+//! A defect of a rewrite costs the rewrite, not the query.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,10 +8,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::mistaken::has_mistakable_condition;
-
-/// A rule whose errors and panics leave the plan as it was. With debug assertions they are errors, so that tests see them. A plan
-/// also stays where a condition of the new one could be pushed to another column than its own.
+/// A rule whose errors and panics leave the plan as it was. With debug assertions they are errors, so that tests see them.
 #[derive(Debug)]
 pub(crate) struct Guarded<R>(pub(crate) R);
 
@@ -24,7 +21,6 @@ impl<R: PhysicalOptimizerRule> PhysicalOptimizerRule for Guarded<R> {
                 Ok(plan)
             }
             Ok(rewritten) if Arc::ptr_eq(&rewritten, &plan) => Ok(plan),
-            Ok(rewritten) if has_mistakable_condition(&rewritten) && !has_mistakable_condition(&plan) => Ok(plan),
             rewritten => rewritten,
         }
     }

@@ -29,6 +29,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use guard::Guarded;
+use mistaken::CarefulPushdown;
 use outer_joins::OuterJoins;
 
 pub use common_names::CommonNames;
@@ -68,6 +69,8 @@ pub struct PlanOptions {
     pub similar_subplans: bool,
     /// Filters of probe sides by the keys of build sides.
     pub key_filters: bool,
+    /// No condition is pushed where it may come to another column of the same name.
+    pub careful_pushdown: bool,
 }
 
 /// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
@@ -78,6 +81,9 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
         rules.insert(selection + 1, Arc::new(Guarded(OuterJoins::new(options))));
         rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
+        if let Some(pushdown) = rules.iter_mut().find(|rule| rule.name() == "FilterPushdown") {
+            *pushdown = Arc::new(CarefulPushdown::new(Arc::clone(pushdown), options));
+        }
     }
     // Once dynamic filters are attached, no two subplans are equal.
     let attach = place_of(&rules, "FilterPushdown(Post)");

@@ -6,24 +6,32 @@
 //!     HashJoinExec, columns i16, i16       so it belongs to the left side alone
 //!       scan of t: i8, i16                 where it drops rows
 //! ```
-//! DataFusion pushes filters through most operators by the names of columns, and takes the first of two with one name. Its
-//! scans use the filters that operators make while they run for row groups and pages only, unless `pushdown_filters` is set;
-//! others drop rows by them. So operators get new filters, which no scan has, where two columns of one name are on the way.
-//! And a rewrite that lets the conditions of a query go further down must not let them go there.
+//! DataFusion pushes filters through most operators by the names of columns, and takes one of two with one name. Its scans
+//! use filters for row groups and pages only, unless `pushdown_filters` is set; others drop rows by them. So where two columns
+//! of one name are on the way, operators get new filters, which no scan has, and the conditions of a query stay where they are.
 
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use datafusion::prelude::JoinType;
+
+use crate::{PlanOptions, Rule};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -46,15 +54,99 @@ fn columns_of(filter: &Arc<dyn PhysicalExpr>) -> Vec<Column> {
     filter.children().into_iter().flat_map(collect_columns).collect()
 }
 
-/// Whether a condition of a plan, which has still to be pushed down, may come to other columns.
-pub(crate) fn has_mistakable_condition(plan: &Plan) -> bool {
-    let here = plan.downcast_ref::<FilterExec>().is_some_and(|filter| {
-        let conjuncts = split_conjunction(filter.predicate());
-        let mut columns =
-            conjuncts.into_iter().map(|conjunct| collect_columns(conjunct).into_iter().collect::<Vec<_>>());
-        columns.any(|columns| may_be_mistaken(filter.input(), &columns))
-    });
-    here || plan.children().into_iter().any(has_mistakable_condition)
+/// DataFusion's pushdown of conditions, without those that may come to other columns.
+#[derive(Debug)]
+pub(crate) struct CarefulPushdown {
+    pushdown: Rule,
+    options: fn(&ConfigOptions) -> PlanOptions,
+}
+
+impl CarefulPushdown {
+    pub(crate) fn new(pushdown: Rule, options: fn(&ConfigOptions) -> PlanOptions) -> CarefulPushdown {
+        CarefulPushdown { pushdown, options }
+    }
+}
+
+impl PhysicalOptimizerRule for CarefulPushdown {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        if !(self.options)(config).careful_pushdown {
+            return self.pushdown.optimize(plan, config);
+        }
+        let guarded = plan.transform_up(with_barrier).data()?;
+        self.pushdown.optimize(guarded, config)?.transform_up(without_barrier).data()
+    }
+
+    fn name(&self) -> &str {
+        self.pushdown.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.pushdown.schema_check()
+    }
+}
+
+fn with_barrier(node: Plan) -> Result<Transformed<Plan>> {
+    let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(node)) };
+    let columns = |conjunct| collect_columns(conjunct).into_iter().collect::<Vec<_>>();
+    let mut conjuncts = split_conjunction(filter.predicate()).into_iter().map(columns);
+    if !conjuncts.any(|columns| may_be_mistaken(filter.input(), &columns)) {
+        return Ok(Transformed::no(node));
+    }
+    let barrier = Arc::new(BarrierExec { input: Arc::clone(filter.input()) });
+    Ok(Transformed::yes(replace_children_if_necessary(node, vec![barrier])?))
+}
+
+fn without_barrier(node: Plan) -> Result<Transformed<Plan>> {
+    let below = node.downcast_ref::<BarrierExec>().map(|barrier| Arc::clone(&barrier.input));
+    Ok(below.map_or_else(|| Transformed::no(node), Transformed::yes))
+}
+
+/// Gives the rows of its input, and lets no condition pass: what an operator does that says nothing of conditions.
+#[derive(Debug)]
+struct BarrierExec {
+    input: Plan,
+}
+
+impl DisplayAs for BarrierExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BarrierExec")
+    }
+}
+
+impl ExecutionPlan for BarrierExec {
+    fn name(&self) -> &str {
+        "BarrierExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(self: Arc<Self>, children: Vec<Plan>, _: ReplaceChildrenOptions) -> Result<Plan> {
+        match <[Plan; 1]>::try_from(children) {
+            Ok([input]) => Ok(Arc::new(BarrierExec { input })),
+            Err(_) => internal_err!("BarrierExec has one input"),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
 }
 
 /// Whether a filter over these columns of `plan` may be taken for one over others below.

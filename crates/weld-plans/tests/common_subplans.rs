@@ -25,6 +25,7 @@ fn both(partitions: usize) -> Both {
         common_subplans: Some(2000),
         similar_subplans: false,
         key_filters: true,
+        careful_pushdown: true,
     })
 }
 

@@ -17,6 +17,7 @@ fn both(partitions: usize) -> Both {
         common_subplans: None,
         similar_subplans: false,
         key_filters: false,
+        careful_pushdown: true,
     })
 }
 

@@ -27,6 +27,7 @@ const ON: PlanOptions = PlanOptions {
     common_subplans: None,
     similar_subplans: false,
     key_filters: true,
+    careful_pushdown: true,
 };
 
 fn both(partitions: usize) -> Both {

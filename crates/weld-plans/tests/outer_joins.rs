@@ -17,6 +17,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             common_subplans: None,
             similar_subplans: false,
             key_filters: true,
+            careful_pushdown: true,
         }),
         false => Both::new(config, |_| PlanOptions {
             distinct_aggregates: false,
@@ -25,6 +26,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             common_subplans: None,
             similar_subplans: false,
             key_filters: false,
+            careful_pushdown: true,
         }),
     };
     for (name, rows) in [

@@ -15,6 +15,7 @@ fn both(partitions: usize) -> Both {
         common_subplans: Some(2000),
         similar_subplans: true,
         key_filters: true,
+        careful_pushdown: true,
     })
 }
 

@@ -27,6 +27,11 @@ async fn columns_of_one_name() {
                 "SELECT a.id, b.id, c.id FROM t a RIGHT JOIN t b ON a.k = b.k \
                  JOIN (SELECT * FROM t WHERE k IN (1, 2, 3)) c ON b.id = c.id + 20 AND c.x + b.x > 3",
                 "SELECT max(b.x) FROM t a JOIN t b ON a.k = b.k + 1 AND a.x + b.x < 5",
+                // Conditions of the side that has nulls for rows without a match, which are left above the join.
+                "SELECT a.x, b.x AS y FROM t a RIGHT JOIN t b ON a.id = b.k WHERE coalesce(a.x, 7) > 5",
+                "SELECT a.x, b.x AS y FROM t a LEFT JOIN t b ON a.k = b.id WHERE b.x IS NULL OR b.x > 15",
+                "SELECT a.x, count(b.x) OVER (PARTITION BY a.x) FROM t a RIGHT JOIN t b ON a.id = b.k \
+                 WHERE CASE WHEN a.x > 0 THEN a.x < 9 END",
             ] {
                 engines.check(sql, 0).await;
             }
