@@ -82,8 +82,10 @@ fn made_up_name(expr: &Expr) -> Option<&str> {
 fn renamed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut names = Names::default();
     plan.transform_up_with_subqueries(|node| {
+        // Operators hand columns on that they do not look at.
+        let hands_on = node.schema().fields().iter().any(|field| field.name().starts_with(PREFIX));
         let renamed = node.map_expressions(|expr| names.rename(expr))?;
-        if renamed.transformed { renamed.map_data(LogicalPlan::recompute_schema) } else { Ok(renamed) }
+        if renamed.transformed || hands_on { renamed.map_data(LogicalPlan::recompute_schema) } else { Ok(renamed) }
     })
 }
 

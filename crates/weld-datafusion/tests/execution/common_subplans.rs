@@ -64,6 +64,21 @@ async fn the_same_rows_whoever_runs_the_operators() {
     }
 }
 
+/// Columns that DataFusion makes up get other names, also where an operator that does not look at one hands it on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn common_expressions_of_common_expressions() {
+    let engines = Engines::new(config(2));
+    with_items(&engines).await;
+    let few = "FILTER (WHERE sqrt(i_key) < sqrt(i_key) * 2.0 - i_line)";
+    let sql = format!(
+        "SELECT i_line, sum(2.5) OVER (PARTITION BY i_line ORDER BY DATE '1970-01-01'
+                                      RANGE BETWEEN INTERVAL '1 month' PRECEDING AND CURRENT ROW) AS a,
+                sum(i_key) {few} OVER (PARTITION BY i_line ORDER BY i_key) AS b,
+                count(*) {few} OVER (PARTITION BY i_line) AS c FROM items WHERE i_key < 300"
+    );
+    engines.check(&sql, 0).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_that_start_again_or_are_sent_elsewhere() {
     for partitions in [1, 3] {

@@ -11,6 +11,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::buffer::BufferExec;
@@ -19,6 +20,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use weld_datafusion::compare::{self, Answer, ErrorClass, error_class};
@@ -254,14 +256,20 @@ impl Engines {
             || self.stock_skips_any_rows(sql).await
     }
 
-    /// Whether DataFusion has left out the order of rows of which an `OFFSET` skips the first: it does so below a union.
+    /// Whether DataFusion has left out the order of rows of which an `OFFSET` skips the first, or put that of a window in its place: it
+    /// does so below a union or a window.
     async fn stock_skips_any_rows(&self, sql: &str) -> bool {
         let skips_any = |node: &Arc<dyn ExecutionPlan>| {
             let limit = node.downcast_ref::<GlobalLimitExec>().filter(|limit| limit.skip() > 0);
-            limit.is_some_and(|limit| limit.input().output_ordering().is_none())
+            let again = |sort: &SortExec| sort.input().output_ordering().is_some();
+            limit.is_some_and(|limit| {
+                let input = limit.input();
+                input.output_ordering().is_none() || input.downcast_ref::<SortExec>().is_some_and(again)
+            })
         };
         self.stock_has(sql, |node| {
-            node.is::<UnionExec>() && node.exists(|node| Ok(skips_any(node))).expect("nothing fails")
+            let drops_order = node.is::<UnionExec>() || node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>();
+            drops_order && node.exists(|node| Ok(skips_any(node))).expect("nothing fails")
         })
         .await
     }
@@ -428,9 +436,11 @@ fn is_of_other_type(message: &str) -> bool {
 async fn run(context: &SessionContext, sql: &str) -> Result<(Answer, Summary), Failure> {
     let (context, query) = (context.clone(), sql.to_owned());
     let mut task = tokio::spawn(async move {
-        let plan = context.sql(&query).await?.create_physical_plan().await?;
+        let frame = context.sql(&query).await?;
+        let is_ordered = is_ordered(frame.logical_plan());
+        let plan = frame.create_physical_plan().await?;
         let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
-        let answer = Answer { schema: plan.schema(), batches, ordering: order(&plan) };
+        let answer = Answer { schema: plan.schema(), batches, ordering: order(&plan).filter(|_| is_ordered) };
         Ok::<_, datafusion::error::DataFusionError>((answer, summary(&plan)))
     });
     let broke = |message: String| Failure { class: ErrorClass::Internal, message };
@@ -447,6 +457,16 @@ async fn run(context: &SessionContext, sql: &str) -> Result<(Answer, Summary), F
     // What never waits cannot be stopped, and keeps a thread of the runtime.
     println!("it does not end: {sql}");
     std::process::exit(1);
+}
+
+/// Whether the query has an order, and not only one of its plans.
+fn is_ordered(query: &LogicalPlan) -> bool {
+    match query {
+        LogicalPlan::Sort(_) => true,
+        LogicalPlan::Projection(projection) => is_ordered(&projection.input),
+        LogicalPlan::Limit(limit) => is_ordered(&limit.input),
+        _ => false,
+    }
 }
 
 /// What the plan declares of its rows: of several partitions, only that each is in order.
