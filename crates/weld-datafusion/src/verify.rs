@@ -8,8 +8,8 @@
 //! compiled pipelines. What `weld.plans` has rewritten is rewritten in both. Both results are
 //! held in memory and compared by [`compare`](crate::compare). What cannot be compared runs on Weld alone, and EXPLAIN
 //! and the metric `unverified` say so: plans without an end, and volatile functions. Where the query itself leaves a
-//! choice (LIMIT without a total order, window functions over rows that tie, percentiles by digests, which depend on the order in
-//! which they are merged), results that differ in what is chosen pass.
+//! choice (LIMIT without a total order, window functions over rows that tie, percentiles by digests and correlations, which depend on
+//! the order in which rows are taken), results that differ in what is chosen pass.
 //! Sources of the first run read rows that filters of joins and sorts keep from them elsewhere: values that make it fail pass.
 
 use std::fmt;

@@ -204,13 +204,16 @@ async fn aggregates_in_an_order_are_compared() {
 }
 
 #[tokio::test]
-async fn digests_may_differ_but_not_what_is_beside_them() {
-    let of = |median: &str, sum: &str| {
-        format!("select a % 7 as k, approx_median({median}) as m, sum({sum}) as s from t group by 1")
-    };
-    against(&of("a", "a"), &of("a + 1", "a")).await.unwrap();
-    let error = against(&of("a", "a"), &of("a", "a + 1")).await.unwrap_err();
-    assert!(error.contains("Weld's result is not stock DataFusion's"), "{error}");
+async fn digests_and_correlations_may_differ_but_not_what_is_beside_them() {
+    for call in ["approx_median(x)", "corr(x, a % 11)", "regr_slope(x, a % 11)"] {
+        let of = |x: &str, sum: &str| {
+            format!("select a % 7 as k, {} as m, sum({sum}) as s from t group by 1", call.replace('x', x))
+        };
+        let (one, other) = ("a % 5", "a % 5 * 2 + a % 3");
+        against(&of(one, "a"), &of(other, "a")).await.unwrap();
+        let error = against(&of(one, "a"), &of(one, "a + 1")).await.unwrap_err();
+        assert!(error.contains("Weld's result is not stock DataFusion's"), "{error}");
+    }
 }
 
 #[tokio::test]
