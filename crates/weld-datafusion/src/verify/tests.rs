@@ -205,9 +205,9 @@ async fn aggregates_in_an_order_are_compared() {
 
 #[tokio::test]
 async fn digests_and_correlations_may_differ_but_not_what_is_beside_them() {
-    for call in ["approx_median(x)", "corr(x, a % 11)", "regr_slope(x, a % 11)"] {
+    for call in ["approx_median({x})", "corr({x}, a % 11)", "regr_slope({x}, a % 11)"] {
         let of = |x: &str, sum: &str| {
-            format!("select a % 7 as k, {} as m, sum({sum}) as s from t group by 1", call.replace('x', x))
+            format!("select a % 7 as k, {} as m, sum({sum}) as s from t group by 1", call.replace("{x}", x))
         };
         let (one, other) = ("a % 5", "a % 5 * 2 + a % 3");
         against(&of(one, "a"), &of(other, "a")).await.unwrap();
