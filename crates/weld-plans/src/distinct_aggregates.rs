@@ -75,7 +75,8 @@ const DISTINCT: &str = "distinct_value";
 
 fn in_two(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
-    if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) {
+    // A constant among the keys of the inner aggregate, which have names of their own, would make DataFusion's rule against constants fail.
+    if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)) || key.column_refs().is_empty()) {
         return Ok(None);
     }
     let Some(argument) = distinct_argument(aggr_expr) else { return Ok(None) };
