@@ -86,13 +86,14 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
     if plan.name() == DeclinedExec::NAME { None } else { plan.downcast_ref() }
 }
 
-/// The aggregates of a pipeline that are not compiled.
-fn accumulated(exec: &WeldExec) -> impl Iterator<Item = &str> {
+/// The aggregates of a pipeline that are not compiled, by whether DataFusion's accumulators compute them.
+fn accumulated(exec: &WeldExec, foreign: bool) -> impl Iterator<Item = &str> {
     let accumulated = match &exec.inner.pipeline.kernel.output {
         Output::Groups { accumulated, .. } => accumulated.as_ref(),
         Output::Rows(_) | Output::Table(_) => None,
     };
-    accumulated.into_iter().flat_map(|accumulated| accumulated.calls.iter().map(Accumulating::name))
+    let calls = accumulated.into_iter().flat_map(|accumulated| &accumulated.calls);
+    calls.filter(move |call| call.is_foreign() == foreign).map(Accumulating::name)
 }
 
 /// The node that evaluates expressions, if this is one: it passes for a projection.
@@ -112,7 +113,7 @@ impl Summary {
             match &failed {
                 None => {
                     self.operators_compiled += exec.fused().len();
-                    self.accumulated.extend(accumulated(exec).map(str::to_owned));
+                    self.accumulated.extend(accumulated(exec, true).map(str::to_owned));
                 }
                 Some(reason) => self.declined.extend(
                     exec.fused()
@@ -169,9 +170,11 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     {
         write!(f, ", scan={scan}")?;
     }
-    let accumulated: Vec<&str> = accumulated(exec).collect();
-    if !accumulated.is_empty() {
-        write!(f, ", accumulated by DataFusion: {}", accumulated.join(", "))?;
+    for (label, foreign) in [("in sets", false), ("accumulated by DataFusion", true)] {
+        let accumulated: Vec<&str> = accumulated(exec, foreign).collect();
+        if !accumulated.is_empty() {
+            write!(f, ", {label}: {}", accumulated.join(", "))?;
+        }
     }
     if let Some(fetch) = pipeline.fetch {
         write!(f, ", fetch={fetch}")?;

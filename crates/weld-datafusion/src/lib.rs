@@ -17,6 +17,7 @@ mod check;
 mod code;
 pub mod compare;
 mod config;
+mod distinct;
 mod dynamic_filter;
 mod early;
 mod exec;

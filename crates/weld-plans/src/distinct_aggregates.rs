@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An aggregate with DISTINCT keeps a set a group, in every partition, and merges the sets; groups by the argument as well are
-//! one table, spread over all partitions by its keys. DataFusion has one set of integers for all groups, which is as fast as such a table
+//! one table, spread over all partitions by its keys. Of integers there is one set for all groups, which is as fast as such a table
 //! and ready at once, so counts of integers stay as they are; and so do those of other numbers without groups. DataFusion has the
 //! same rule for the case that every other aggregate is `sum`, `min` or `max`; this one adds `count` and averages of floats.
 //! Values, names and types are the same, floats up to the order of additions.

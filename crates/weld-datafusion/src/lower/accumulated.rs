@@ -1,4 +1,4 @@
-//! Aggregates that DataFusion's accumulators compute, beside those that are compiled: the pipeline finds the group of every row.
+//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the pipeline finds the group of every row.
 //!
 //! `SELECT k, median(v), sum(w) .. GROUP BY k` becomes
 //! ```weld
@@ -24,11 +24,14 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use super::expr::{Scope, lower};
 use super::lists::{given_value, lower_given};
 use super::{Block, Result, Slot, Sql, Unsupported};
+use crate::distinct::Distinct;
 
 /// A call that is left to an accumulator.
 #[derive(Clone, Debug)]
 pub(super) struct AccumulatedCall {
     call: Arc<AggregateFunctionExpr>,
+    /// What is not left to DataFusion.
+    distinct: Option<Distinct>,
     /// What the accumulator is given: arguments, those of its ORDER BY behind the others; or states.
     args: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
@@ -50,12 +53,13 @@ impl AccumulatedCall {
         let ordering = call.order_bys();
         let is_sorted = exec.required_input_ordering().iter().any(Option::is_some);
         let is_ordered = merged.is_none() && !ordering.is_empty() && is_sorted;
-        accumulator(call).map_err(|error| Unsupported::new(call.name(), error))?;
+        let distinct = Distinct::of(call, &exec.input_schema());
+        accumulator(call, distinct.as_ref(), false).map_err(|error| Unsupported::new(call.name(), error))?;
         let args = merged.unwrap_or_else(|| {
             let ordering = ordering.iter().map(|order| Arc::clone(&order.expr));
             call.expressions().into_iter().chain(ordering).collect()
         });
-        Ok(AccumulatedCall { call: Arc::clone(call), args, filter, output, is_ordered })
+        Ok(AccumulatedCall { call: Arc::clone(call), distinct, args, filter, output, is_ordered })
     }
 
     /// Every expression that reads the input.
@@ -69,8 +73,15 @@ impl AccumulatedCall {
     }
 }
 
-/// DataFusion's accumulator of groups for a call.
-fn accumulator(call: &Arc<AggregateFunctionExpr>) -> QueryResult<Box<dyn GroupsAccumulator>> {
+/// The accumulator of groups for a call: DataFusion's, but for distinct values.
+fn accumulator(
+    call: &Arc<AggregateFunctionExpr>,
+    distinct: Option<&Distinct>,
+    partial: bool,
+) -> QueryResult<Box<dyn GroupsAccumulator>> {
+    if let Some(distinct) = distinct {
+        return Ok(distinct.accumulator(partial));
+    }
     if call.groups_accumulator_supported() {
         return call.create_groups_accumulator();
     }
@@ -139,6 +150,7 @@ impl Arguments {
         };
         let calls = calls.iter().map(|call| Accumulating {
             call: Arc::clone(&call.call),
+            distinct: call.distinct.clone(),
             args: call.args.iter().filter_map(argument).collect(),
             filter: call.filter.as_ref().and_then(|filter| place(self.values..self.exprs.len(), filter)),
             output: call.output.clone(),
@@ -206,6 +218,7 @@ pub(crate) struct Accumulated {
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulating {
     call: Arc<AggregateFunctionExpr>,
+    distinct: Option<Distinct>,
     pub(crate) args: Vec<Argument>,
     /// Its filter among the arguments of all calls.
     pub(crate) filter: Option<usize>,
@@ -225,7 +238,13 @@ impl Accumulating {
         self.call.human_display().unwrap_or_else(|| self.call.name())
     }
 
-    pub(crate) fn accumulator(&self) -> QueryResult<Box<dyn GroupsAccumulator>> {
-        accumulator(&self.call)
+    /// A `partial` aggregate's gives states.
+    pub(crate) fn accumulator(&self, partial: bool) -> QueryResult<Box<dyn GroupsAccumulator>> {
+        accumulator(&self.call, self.distinct.as_ref(), partial)
+    }
+
+    /// Whether its accumulator is DataFusion's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.distinct.is_none()
     }
 }

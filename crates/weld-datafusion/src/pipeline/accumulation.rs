@@ -1,4 +1,4 @@
-//! DataFusion's accumulators beside compiled groups: they are given rows with the numbers of their groups as these come, and their
+//! Accumulators beside compiled groups, DataFusion's and those of distinct values: they are given rows with the numbers of their groups as these come, and their
 //! results stand beside the groups when those are handed out. See `lower::accumulated`.
 
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Accumulation {
 }
 
 fn accumulators(of: &Accumulated) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
-    of.calls.iter().map(Accumulating::accumulator).collect()
+    of.calls.iter().map(|call| call.accumulator(of.partial)).collect()
 }
 
 /// The arguments and the filter of a call. Those of all calls are the columns of the batch from `first` on.

@@ -1,5 +1,8 @@
 //! Distinct values counted beside other aggregates.
 
+use datafusion::physical_plan::displayable;
+use weld_datafusion::summary;
+
 use crate::common::{Engines, config};
 
 async fn table(engines: &Engines) {
@@ -74,5 +77,96 @@ async fn plans_stay_as_they_are_where_rewrites_are_off() {
         assert!(!plan.display_indent().to_string().contains("distinct_value"), "{setting}");
         engines.check(sql, 0).await;
         engines.weld.sql(&format!("SET {setting} = true")).await.expect("a setting");
+    }
+}
+
+/// Columns of all types of which there are sets, with NULLs, extremes, values far apart and texts longer than a view.
+async fn all_types(engines: &Engines, rows: usize) {
+    let x = "CASE WHEN v % 6 = 5 THEN NULL ELSE v * 7919 % 307 END";
+    let sql = format!(
+        "SELECT CASE WHEN v % 11 = 9 THEN NULL ELSE v % 5 END AS k, v, {x} AS x,
+                arrow_cast(({x}) % 100 - 50, 'Int8') AS i8, arrow_cast(({x}) - 150, 'Int16') AS i16,
+                arrow_cast(({x}) * 6000000 - 900000000, 'Int32') AS i32,
+                CASE WHEN v % 19 = 0 THEN -9223372036854775808 WHEN v % 23 = 0 THEN 9223372036854775807 ELSE {x} END AS i64,
+                arrow_cast(({x}) % 100, 'UInt8') AS u8, arrow_cast({x}, 'UInt16') AS u16, arrow_cast({x}, 'UInt32') AS u32,
+                CASE WHEN v % 19 = 0 THEN arrow_cast('18446744073709551615', 'UInt64') ELSE arrow_cast({x}, 'UInt64') END AS u64,
+                arrow_cast(({x}) / 8.0, 'Float32') AS f32,
+                CASE WHEN v % 17 = 0 THEN 'NaN'::DOUBLE WHEN v % 13 = 0 THEN -0.0 WHEN v % 14 = 0 THEN 0.0
+                     ELSE ({x}) / 8.0 END AS f64,
+                CAST({x} AS DECIMAL(12, 2)) AS d, CAST({x} AS DECIMAL(7, 1)) AS small, CAST({x} AS DECIMAL(60, 2)) AS large,
+                DATE '1969-12-01' + CAST({x} AS INT) AS day,
+                arrow_cast(DATE '1969-12-01' + CAST({x} AS INT), 'Timestamp(Microsecond, Some(\"+02:00\"))') AS at,
+                date_trunc('hour', to_timestamp(({x}) * 1000)) AS hour, arrow_cast({x}, 'Time64(Nanosecond)') AS time,
+                v % 3 = 0 AS b,
+                arrow_cast(concat('s', CAST({x} AS VARCHAR)), 'Utf8') AS s,
+                CASE WHEN v % 6 = 1 THEN NULL
+                     ELSE arrow_cast(concat('a text that is long: ', CAST({x} AS VARCHAR)), 'Utf8View') END AS sv,
+                arrow_cast(repeat('ab', v % 20), 'LargeUtf8') AS ls,
+                arrow_cast(repeat('ab', v % 20), 'Binary') AS bin, arrow_cast(repeat('ab', v % 20), 'BinaryView') AS bv,
+                arrow_cast(concat('entry ', CAST(v % 6 AS VARCHAR)), 'Dictionary(Int32, Utf8)') AS e
+         FROM generate_series(1, {rows}) AS t(v)"
+    );
+    engines.table_from("a", &sql, 90).await;
+}
+
+/// Calls, and how many of them are left to DataFusion.
+const SETS: [(&str, usize); 10] = [
+    ("count(DISTINCT i8), count(DISTINCT i16), count(DISTINCT i32), count(DISTINCT i64), count(*)", 0),
+    ("count(DISTINCT u8), count(DISTINCT u16), count(DISTINCT u32), count(DISTINCT u64)", 0),
+    ("count(DISTINCT f32), count(DISTINCT f64), count(DISTINCT d), avg(f64)", 0),
+    ("count(DISTINCT day), count(DISTINCT at), count(DISTINCT hour), count(DISTINCT time)", 0),
+    ("count(DISTINCT s), count(DISTINCT sv), count(DISTINCT ls), count(DISTINCT bin), count(DISTINCT bv)", 0),
+    ("sum(DISTINCT i8), sum(DISTINCT i64), sum(DISTINCT u64), sum(DISTINCT d), sum(DISTINCT small), sum(d)", 0),
+    ("sum(DISTINCT f32), avg(DISTINCT x), avg(DISTINCT f32), sum(DISTINCT x + 1)", 0),
+    (
+        "count(DISTINCT x) FILTER (WHERE b), count(DISTINCT sv) FILTER (WHERE v < 0), sum(DISTINCT d) FILTER (WHERE x > 90)",
+        0,
+    ),
+    ("count(DISTINCT x % 10), count(DISTINCT upper(s)), count(DISTINCT v), count(DISTINCT NULL::BIGINT)", 0),
+    ("count(DISTINCT b), count(DISTINCT e), count(DISTINCT large), avg(DISTINCT d), count(DISTINCT x)", 4),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_of_all_types() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        all_types(&engines, 1500).await;
+        for (calls, foreign) in SETS {
+            for sql in [
+                format!("SELECT k, {calls} FROM a GROUP BY k"),
+                format!("SELECT v % 500 AS m, sv, {calls} FROM a WHERE v % 4 <> 1 GROUP BY m, sv"),
+                format!("SELECT v, {calls} FROM a GROUP BY v"),
+                format!("SELECT k, {calls} FROM a WHERE x IS NULL GROUP BY k"),
+                format!("SELECT k, {calls} FROM a WHERE v < 0 GROUP BY k"),
+            ] {
+                engines.check(&sql, 1).await;
+            }
+            let sql = format!("SELECT k, {calls} FROM a GROUP BY k");
+            let plan = engines.weld.sql(&sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+            let shown = displayable(plan.as_ref()).indent(false).to_string();
+            assert!(shown.contains("in sets: "), "{shown}");
+            let stages = if partitions == 1 { 1 } else { 2 };
+            assert_eq!(summary(&plan).accumulated.len(), foreign * stages, "{shown}");
+        }
+    }
+}
+
+/// More groups than a partial aggregate's table holds, rows that are groups of their own, little memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_of_many_groups() {
+    for (partitions, limit) in [(1, usize::MAX), (2, usize::MAX), (2, 64 << 20)] {
+        let engines = match limit {
+            usize::MAX => Engines::new(config(partitions)),
+            limit => Engines::limited(config(partitions), limit),
+        };
+        all_types(&engines, 60_000).await;
+        for sql in [
+            "SELECT v, count(DISTINCT i64), count(*), sum(DISTINCT d), count(DISTINCT sv) FROM a GROUP BY v",
+            "SELECT v % 30000 AS g, count(DISTINCT f64), count(DISTINCT s) FILTER (WHERE b), min(s) FROM a GROUP BY g",
+            "SELECT concat('a long name of a group: ', CAST(v AS VARCHAR)) AS g, count(DISTINCT d), max(x) FROM a GROUP BY g",
+            "SELECT k, count(DISTINCT v), count(DISTINCT concat('a long text: ', CAST(v AS VARCHAR))), sum(DISTINCT v * 1000003) FROM a GROUP BY k",
+        ] {
+            engines.check(sql, 1).await;
+        }
     }
 }

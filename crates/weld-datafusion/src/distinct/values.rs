@@ -1,0 +1,193 @@
+//! What stands for values of each type in sets, and arrays of what stands for them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array, make_view};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::compute;
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType, DataType};
+use datafusion::common::{Result, internal_err};
+
+use super::codes::Codes;
+
+/// Which rows have a value that is added.
+pub(super) enum Included {
+    All,
+    Some(BooleanBuffer),
+}
+
+impl Included {
+    pub(super) fn of(values: &ArrayRef, filter: Option<&BooleanArray>) -> Included {
+        let holds = filter.map(|filter| match filter.nulls() {
+            Some(valid) => filter.values() & valid.inner(),
+            None => filter.values().clone(),
+        });
+        match (values.nulls().filter(|nulls| nulls.null_count() > 0).map(NullBuffer::inner), holds) {
+            (None, None) => Included::All,
+            (Some(valid), None) => Included::Some(valid.clone()),
+            (None, Some(holds)) => Included::Some(holds),
+            (Some(valid), Some(holds)) => Included::Some(valid & &holds),
+        }
+    }
+}
+
+/// How values of a type lie in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// So many bytes each, of at most a word. A bit is flipped so that integers with a sign are in order.
+    Word {
+        bytes: usize,
+        flip: u64,
+    },
+    /// 128 bits.
+    Wide,
+    Text,
+}
+
+impl Kind {
+    /// `None` if there are no sets of the type.
+    pub(super) fn of(value_type: &DataType) -> Option<Kind> {
+        use DataType::{
+            Binary, BinaryView, Date32, Date64, Decimal128, Duration, Float32, Float64, Int8, Int16, Int32, Int64,
+            LargeBinary, LargeUtf8, Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        };
+        let bytes = value_type.primitive_width().unwrap_or_default();
+        Some(match value_type {
+            UInt8 | UInt16 | UInt32 | UInt64 | Float32 | Float64 => Kind::Word { bytes, flip: 0 },
+            Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => {
+                Kind::Word { bytes, flip: 1 << (8 * bytes - 1) }
+            }
+            Decimal128(..) => Kind::Wide,
+            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => Kind::Text,
+            _ => return None,
+        })
+    }
+}
+
+/// What stands for the values of sets.
+#[derive(Debug)]
+pub(super) struct Values {
+    kind: Kind,
+    /// The values that are not words.
+    codes: Codes,
+}
+
+impl Values {
+    pub(super) fn new(kind: Kind) -> Values {
+        Values { kind, codes: Codes::new() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.codes.bytes()
+    }
+
+    /// Whether the next batch may have values for which there are no numbers.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.codes.len() > (u32::MAX >> 1) as usize
+    }
+
+    /// The bits of a value of one word, which is as wide as the word.
+    pub(super) fn bits(&self) -> impl Fn(u64) -> u64 + Copy + 'static {
+        let flip = match self.kind {
+            Kind::Word { flip, .. } => flip,
+            Kind::Wide | Kind::Text => 0,
+        };
+        move |code| code ^ flip
+    }
+
+    /// A value of 128 bits.
+    pub(super) fn wide(&self, code: u64) -> u128 {
+        self.codes.value(code)
+    }
+
+    /// Appends what stands for the values of the rows that are included.
+    pub(super) fn add_codes(&mut self, values: &ArrayRef, included: &Included, to: &mut Vec<u64>) -> Result<()> {
+        let codes = &mut self.codes;
+        match self.kind {
+            Kind::Word { bytes, flip } => {
+                let data = values.to_data();
+                match bytes {
+                    1 => words::<u8>(&data, included, to, |value| u64::from(value) ^ flip),
+                    2 => words::<u16>(&data, included, to, |value| u64::from(value) ^ flip),
+                    4 => words::<u32>(&data, included, to, |value| u64::from(value) ^ flip),
+                    _ => words::<u64>(&data, included, to, |value| value ^ flip),
+                }
+            }
+            Kind::Wide => words::<i128>(&values.to_data(), included, to, |value| codes.of_value(value as u128)),
+            Kind::Text => return texts(values, included, codes, to),
+        }
+        Ok(())
+    }
+
+    /// The values that codes stand for.
+    pub(super) fn into_array(self, codes: Vec<u64>, value_type: &DataType) -> Result<ArrayRef> {
+        let len = codes.len();
+        let buffer = match self.kind {
+            Kind::Word { bytes, flip } => match bytes {
+                1 => buffer(codes, |code| (code ^ flip) as u8),
+                2 => buffer(codes, |code| (code ^ flip) as u16),
+                4 => buffer(codes, |code| (code ^ flip) as u32),
+                _ => buffer(codes, |code| code ^ flip),
+            },
+            Kind::Wide => buffer(codes, |code| self.codes.value(code) as i128),
+            Kind::Text => return Ok(compute::cast(&self.codes.into_texts(&codes)?, value_type)?),
+        };
+        let data = ArrayData::builder(value_type.clone()).len(len).add_buffer(buffer).build()?;
+        Ok(make_array(data))
+    }
+}
+
+fn buffer<T: ArrowNativeType>(codes: Vec<u64>, value: impl Fn(u64) -> T) -> Buffer {
+    Buffer::from_vec(codes.into_iter().map(value).collect::<Vec<T>>())
+}
+
+fn words<T: ArrowNativeType>(data: &ArrayData, included: &Included, to: &mut Vec<u64>, mut code: impl FnMut(T) -> u64) {
+    let values = data.buffer::<T>(0);
+    match included {
+        Included::All => to.extend(values[..data.len()].iter().map(|value| code(*value))),
+        Included::Some(bits) => to.extend(bits.set_indices().map(|row| code(values[row]))),
+    }
+}
+
+fn texts(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec<u64>) -> Result<()> {
+    use arrow::datatypes::{BinaryType, BinaryViewType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type};
+    match values.data_type() {
+        DataType::Utf8View => of_views::<StringViewType>(values, included, codes, to),
+        DataType::BinaryView => of_views::<BinaryViewType>(values, included, codes, to),
+        DataType::Utf8 => of_bytes::<Utf8Type>(values, included, codes, to),
+        DataType::LargeUtf8 => of_bytes::<LargeUtf8Type>(values, included, codes, to),
+        DataType::Binary => of_bytes::<BinaryType>(values, included, codes, to),
+        DataType::LargeBinary => of_bytes::<LargeBinaryType>(values, included, codes, to),
+        other => return internal_err!("no sets of values of type {other}"),
+    }
+    Ok(())
+}
+
+fn of_views<T: ByteViewType>(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec<u64>) {
+    let values = values.as_byte_view::<T>();
+    let mut code = |row: usize| codes.of_text(values.views()[row], || values.value(row).as_ref());
+    match included {
+        Included::All => to.extend((0..values.len()).map(code)),
+        Included::Some(bits) => to.extend(bits.set_indices().map(&mut code)),
+    }
+}
+
+fn of_bytes<T: ByteArrayType>(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec<u64>) {
+    let values = values.as_bytes::<T>();
+    let mut code = |row: usize| {
+        let bytes: &[u8] = values.value(row).as_ref();
+        codes.of_text(make_view(bytes, 0, 0), || bytes)
+    };
+    match included {
+        Included::All => to.extend((0..values.len()).map(code)),
+        Included::Some(bits) => to.extend(bits.set_indices().map(&mut code)),
+    }
+}
+
+/// The same values as another type of decimals, or as they are.
+pub(super) fn retyped(values: &ArrayRef, value_type: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == value_type {
+        return Ok(Arc::clone(values));
+    }
+    Ok(make_array(values.to_data().into_builder().data_type(value_type.clone()).build()?))
+}
