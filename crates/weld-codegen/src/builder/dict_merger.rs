@@ -88,6 +88,11 @@ impl<'c> Builders<'c, '_> {
         value: &Val<'c>,
         span: Span,
     ) -> Res<()> {
+        if let (Type::Struct(fields), MergeOp::Struct(op)) = (ty, op)
+            && let Some(choice) = op.choice()
+        {
+            return self.merge_choice_at(choice, fields, (at, table), value, span);
+        }
         match (ty, op, table) {
             (Type::Struct(fields), MergeOp::Struct(op), Some(table)) if fields.iter().any(Type::is_bytes) => {
                 self.merge_extreme_at(*op, ty, (at, table), value, span)

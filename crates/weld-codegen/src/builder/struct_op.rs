@@ -1,9 +1,9 @@
-//! The binops of whole structs: extremes of values that may be absent, and moments.
+//! The binops of whole structs: extremes of values that may be absent, moments, and the first or the last of structs.
 
 use inkwell::FloatPredicate;
 use inkwell::values::{FloatValue, IntValue, PointerValue};
 use weld_core::diag::Span;
-use weld_core::op::{BinaryOp, StructOp};
+use weld_core::op::{BinaryOp, Choice, StructOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use super::{Builders, BytesVal, Res, Val, internal};
@@ -12,6 +12,9 @@ use crate::layout;
 
 impl<'c> Builders<'c, '_> {
     pub(crate) fn struct_identity(&self, op: StructOp, ty: &Type) -> Res<Val<'c>> {
+        if op.choice().is_some() {
+            return self.zero(ty);
+        }
         let fields = ty.fields().ok_or_else(|| internal("a binop of structs without one"))?;
         let f64 = self.unit.ll.f64_type();
         let of = match (op, fields) {
@@ -36,6 +39,10 @@ impl<'c> Builders<'c, '_> {
     pub(crate) fn reduce_struct(&mut self, op: StructOp, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<Val<'c>> {
         if op == StructOp::Moments {
             return self.reduce_moments(ty.fields().map_or(0, <[Type]>::len), a, b);
+        }
+        if let Some(choice) = op.choice() {
+            let taken = self.takes_struct(choice, ty, a, b)?;
+            return self.choose_val(taken, b, a, ty);
         }
         let (taken, there) = self.takes_other(op, ty, a, b)?;
         let (now, other) = (a.field(1)?, b.field(1)?);
@@ -68,16 +75,81 @@ impl<'c> Builders<'c, '_> {
         let (keep, done) = (self.new_block("keep"), self.new_block("kept"));
         self.branch_if(taken, keep, done)?;
         self.at(keep);
-        let Val::Bytes(other) = value.field(1)? else { return Err(internal("a byte vector of another kind")) };
-        let (low, high) = self.bytes_view(&other)?;
         let offsets = layout::field_offsets(&[present.clone(), bytes.clone()]);
-        let view = self.offset(at, offsets[1])?;
-        let args = [self.run.into(), table.into(), view.into(), low.into(), high.into()];
-        let kept = self.call_seldom("weld_dict_keep", &args)?.into_int_value();
-        self.trap_noted_if(self.b.build_not(kept, "")?, span)?;
+        self.keep_at(bytes, (self.offset(at, offsets[1])?, table), &value.field(1)?, span)?;
         self.branch(done)?;
         self.at(done);
         self.store_row(present, self.offset(at, offsets[0])?, &Val::int(there))
+    }
+
+    /// Merges a struct into one in a table's row, which it replaces or leaves: as a rule one of both for long, so a branch is
+    /// predicted, and nothing but the key of the other one is read.
+    pub(crate) fn merge_choice_at(
+        &mut self,
+        choice: Choice,
+        fields: &[Type],
+        (at, table): (PointerValue<'c>, Option<PointerValue<'c>>),
+        value: &Val<'c>,
+        span: Span,
+    ) -> Res<()> {
+        let offsets = layout::field_offsets(fields);
+        let mut now = Vec::new();
+        for (field, offset) in
+            fields.iter().zip(&offsets).take(if matches!(choice, Choice::SecondIf(_)) { 2 } else { 1 })
+        {
+            now.push(self.load_row(field, self.offset(at, *offset)?, false)?);
+        }
+        let ty = Type::structure(fields.iter().cloned());
+        let taken = self.takes_struct(choice, &ty, &Val::structure(now), value)?;
+        let (keep, done) = (self.new_block("keep"), self.new_block("kept"));
+        self.branch_if(taken, keep, done)?;
+        self.at(keep);
+        match table {
+            Some(table) => self.keep_at(&ty, (at, table), value, span)?,
+            None => self.store_row(&ty, at, value)?,
+        }
+        self.branch(done)?;
+        self.at(done);
+        Ok(())
+    }
+
+    /// Stores a value in a table's row in place of another one, with copies of its bytes.
+    fn keep_at(
+        &mut self,
+        ty: &Type,
+        (at, table): (PointerValue<'c>, PointerValue<'c>),
+        value: &Val<'c>,
+        span: Span,
+    ) -> Res<()> {
+        match (ty, value) {
+            (Type::Struct(fields), value) => {
+                for (i, (field, offset)) in fields.iter().zip(layout::field_offsets(fields)).enumerate() {
+                    self.keep_at(field, (self.offset(at, offset)?, table), &value.field(i)?, span)?;
+                }
+                Ok(())
+            }
+            (Type::Vec(_), Val::Bytes(bytes)) => {
+                let (low, high) = self.bytes_view(bytes)?;
+                let args = [self.run.into(), table.into(), at.into(), low.into(), high.into()];
+                let kept = self.call_seldom("weld_dict_keep", &args)?.into_int_value();
+                self.trap_noted_if(self.b.build_not(kept, "")?, span)
+            }
+            (Type::Vec(_), _) => Err(internal("a byte vector of another kind")),
+            _ => self.store_row(ty, at, value),
+        }
+    }
+
+    /// Whether a struct takes the place of another one.
+    fn takes_struct(&mut self, choice: Choice, ty: &Type, a: &Val<'c>, b: &Val<'c>) -> Res<IntValue<'c>> {
+        let (a_there, b_there) = (a.field(0)?.into_int()?, b.field(0)?.into_int()?);
+        let wins = match (choice, ty.fields()) {
+            (Choice::SecondIf(op), Some([_, key, ..])) => {
+                self.compare(op, key, &b.field(1)?, &a.field(1)?, Span::NONE)?
+            }
+            _ => self.bool(choice == Choice::Second),
+        };
+        let wins = self.or(wins, self.b.build_not(a_there, "")?)?;
+        self.and(b_there, wins)
     }
 
     /// Whether the other value takes the place of the first, and whether there is one then.

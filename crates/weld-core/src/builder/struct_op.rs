@@ -1,19 +1,19 @@
-//! The binops of whole structs: extremes of values that may be absent, and moments.
+//! The binops of whole structs: extremes of values that may be absent, moments, and the first or the last of structs.
 
 use std::cmp::Ordering;
 
 use crate::interp::Value;
 use crate::interp::compare::compare;
 use crate::ir::Literal;
-use crate::op::StructOp;
+use crate::op::{BinaryOp, Choice, StructOp};
 use crate::ty::{ScalarKind, Type};
 
 /// What a builder starts from. `None` if the binop does not take the type.
 pub(super) fn identity(op: StructOp, ty: &Type) -> Option<Value> {
     let start = match op {
-        StructOp::Moments => return Some(Value::structure(ty.fields()?.iter().map(|_| float(0.0)))),
         StructOp::Least => f64::MAX,
         StructOp::Greatest => f64::MIN,
+        _ => return Value::zero(ty),
     };
     let [_, of] = ty.fields()? else { return None };
     let start = match of {
@@ -27,11 +27,31 @@ pub(super) fn identity(op: StructOp, ty: &Type) -> Option<Value> {
 }
 
 pub(super) fn combine(op: StructOp, a: &[Value], b: &[Value]) -> Option<Value> {
+    if let Some(choice) = op.choice() {
+        let taken = if takes_other(choice, a, b)? { b } else { a };
+        return Some(Value::structure(taken.iter().cloned()));
+    }
     match op {
         StructOp::Least => extreme(a, b, Ordering::Less),
         StructOp::Greatest => extreme(a, b, Ordering::Greater),
-        StructOp::Moments => moments(a, b),
+        _ => moments(a, b),
     }
+}
+
+/// Whether the second of two structs takes the place of the first.
+fn takes_other(choice: Choice, a: &[Value], b: &[Value]) -> Option<bool> {
+    let ([Value::Scalar(Literal::Bool(a_there)), x, ..], [Value::Scalar(Literal::Bool(b_there)), y, ..]) = (a, b)
+    else {
+        return None;
+    };
+    let wins = match choice {
+        Choice::First => false,
+        Choice::Second => true,
+        Choice::SecondIf(BinaryOp::Lt) => compare(y, x).is_some_and(Ordering::is_lt),
+        Choice::SecondIf(BinaryOp::Gt) => compare(y, x).is_some_and(Ordering::is_gt),
+        Choice::SecondIf(_) => compare(y, x).is_some_and(Ordering::is_ge),
+    };
+    Some(*b_there && (!a_there || wins))
 }
 
 fn extreme(a: &[Value], b: &[Value], wins: Ordering) -> Option<Value> {

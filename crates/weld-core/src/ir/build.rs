@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 
+use super::typing::holds_bytes;
 use super::{Annotations, Binding, Expr, ExprKind, Func, Iter, Literal, Names, Sym, typing};
 use crate::diag::Span;
 use crate::op::{BinaryOp, Intrinsic, MergeOp, ReduceOp, StructOp, UnaryOp};
@@ -134,7 +135,9 @@ pub fn zero(ty: &Type) -> Expr {
 fn any_op(value: &Type) -> MergeOp {
     match value {
         Type::Struct(fields) => match &fields[..] {
-            [present, bytes] if *present == Type::BOOL && bytes.is_bytes() => MergeOp::Struct(StructOp::Least),
+            [present, others @ ..] if *present == Type::BOOL && others.iter().any(holds_bytes) => {
+                MergeOp::Struct(StructOp::First)
+            }
             fields => MergeOp::Fields(fields.iter().map(any_op).collect()),
         },
         Type::Scalar(ScalarKind::Bool) => MergeOp::All(ReduceOp::BitOr),

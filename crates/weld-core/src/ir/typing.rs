@@ -308,7 +308,34 @@ fn struct_op(op: StructOp, value: &Type) -> Result<(), String> {
             Some(fields) if matches!(fields.len(), 3 | 6) && fields.iter().all(|field| *field == Type::F64) => Ok(()),
             _ => Err(format!("the binop `{name}` works on structs of 3 or 6 f64, not on {value}")),
         },
+        StructOp::First | StructOp::Last | StructOp::LeastBy | StructOp::GreatestBy | StructOp::LastBy => {
+            match value.fields() {
+                Some([present, others @ ..]) if *present == Type::BOOL && !others.is_empty() => {
+                    match others.iter().find(|field| !is_chosen(field)) {
+                        None => Ok(()),
+                        Some(field) => {
+                            Err(format!("the binop `{name}` takes scalars, byte vectors and structs, not {field}"))
+                        }
+                    }
+                }
+                _ => Err(format!("the binop `{name}` works on {{bool,T,..}}, not on {value}")),
+            }
+        }
     }
+}
+
+/// What `first` and its kin can hold.
+fn is_chosen(ty: &Type) -> bool {
+    match ty {
+        Type::Scalar(_) => true,
+        Type::Struct(fields) => !fields.is_empty() && fields.iter().all(is_chosen),
+        other => other.is_bytes(),
+    }
+}
+
+/// Whether there is a byte vector in a value that a builder holds.
+pub(super) fn holds_bytes(value: &Type) -> bool {
+    value.is_bytes() || value.fields().is_some_and(|fields| fields.iter().any(holds_bytes))
 }
 
 fn is_extreme(ty: &Type) -> bool {
@@ -321,7 +348,7 @@ fn without_bytes(op: &MergeOp, value: &Type) -> Result<(), String> {
         (MergeOp::Fields(ops), Type::Struct(fields)) => {
             ops.iter().zip(fields.iter()).try_for_each(|(op, field)| without_bytes(op, field))
         }
-        (MergeOp::Struct(op), Type::Struct(fields)) if fields.iter().any(Type::is_bytes) => {
+        (MergeOp::Struct(op), value) if holds_bytes(value) => {
             Err(format!("the binop `{}` works on byte vectors in a dictmerger only", op.name()))
         }
         _ => Ok(()),

@@ -238,11 +238,32 @@ pub enum StructOp {
     /// both, by the method of Welford and Chan, which does not cancel. `m2` is the sum of the squares of the distances
     /// from the mean, `c` that of their products. One row is `{1, x, 0}`, or `{1, x, 0, y, 0, 0}`.
     Moments,
+    /// `{bool, A, ..}`: of the structs whose first field holds the first one that is merged, as it is. Fields are scalars, structs
+    /// and, in dictmergers, byte vectors.
+    First,
+    /// The last one.
+    Last,
+    /// `{bool, K, ..}`: the one with the least second field, the first of equal ones. One with a NaN there, which has no order,
+    /// is taken only where there is none before it.
+    LeastBy,
+    /// The one with the greatest second field, the first of equal ones.
+    GreatestBy,
+    /// The one with the greatest second field, the last of equal ones.
+    LastBy,
 }
 
 impl StructOp {
     /// Each of them, in the order of the variants.
-    pub const ALL: [StructOp; 3] = [StructOp::Least, StructOp::Greatest, StructOp::Moments];
+    pub const ALL: [StructOp; 8] = [
+        StructOp::Least,
+        StructOp::Greatest,
+        StructOp::Moments,
+        StructOp::First,
+        StructOp::Last,
+        StructOp::LeastBy,
+        StructOp::GreatestBy,
+        StructOp::LastBy,
+    ];
 
     /// The keyword, as written in a builder's type.
     pub fn name(self) -> &'static str {
@@ -250,8 +271,36 @@ impl StructOp {
             StructOp::Least => "least",
             StructOp::Greatest => "greatest",
             StructOp::Moments => "moments",
+            StructOp::First => "first",
+            StructOp::Last => "last",
+            StructOp::LeastBy => "least_by",
+            StructOp::GreatestBy => "greatest_by",
+            StructOp::LastBy => "last_by",
         }
     }
+
+    /// How the binop takes one of two structs whole, if it does.
+    pub fn choice(self) -> Option<Choice> {
+        match self {
+            StructOp::Least | StructOp::Greatest | StructOp::Moments => None,
+            StructOp::First => Some(Choice::First),
+            StructOp::Last => Some(Choice::Second),
+            StructOp::LeastBy => Some(Choice::SecondIf(BinaryOp::Lt)),
+            StructOp::GreatestBy => Some(Choice::SecondIf(BinaryOp::Gt)),
+            StructOp::LastBy => Some(Choice::SecondIf(BinaryOp::Ge)),
+        }
+    }
+}
+
+/// Which of two structs is taken that are both there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The one that was merged before.
+    First,
+    /// The other one.
+    Second,
+    /// The other one if its second field compares so with that of the first.
+    SecondIf(BinaryOp),
 }
 
 /// The binop of a builder: one for every scalar in the value, or one a field of a struct.

@@ -108,7 +108,7 @@ impl Parser<'_> {
         self.merge_op()
     }
 
-    /// `+`, `*`, `min`, `max`, `&`, `|`, `^`, `least`, `greatest`, `moments`, or a struct of them.
+    /// A sign or name of a [`ReduceOp`], the name of a [`StructOp`], or a struct of binops.
     fn merge_op(&mut self) -> MergeOp {
         let op = match self.token {
             Token::Sign("{") => {
@@ -134,7 +134,7 @@ impl Parser<'_> {
                 op
             }
             None => {
-                self.unexpected("expected a binop (`+`, `*`, `min`, `max`, `&`, `|`, `^`, `least`, `greatest`, `moments` or a struct of them)");
+                self.unexpected("expected a binop (`+`, `*`, `min`, `max`, `&`, `|`, `^`, `least`, `greatest`, `moments`, `first`, `last`, `least_by`, `greatest_by`, `last_by` or a struct of them)");
                 MergeOp::All(ReduceOp::Add)
             }
         }

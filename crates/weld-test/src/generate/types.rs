@@ -1,6 +1,6 @@
 //! Random types.
 
-use weld_core::op::{MergeOp, ReduceOp};
+use weld_core::op::{MergeOp, ReduceOp, StructOp};
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 
 use super::rng::Rng;
@@ -67,8 +67,10 @@ pub(super) fn is_key(ty: &Type) -> bool {
 
 /// A scalar or a struct of scalars.
 pub(super) fn mergeable(rng: &mut Rng) -> Type {
-    match rng.below(3) {
-        0..=1 => Type::Scalar(scalar(rng)),
+    match rng.below(8) {
+        0..=4 => Type::Scalar(scalar(rng)),
+        // Binops of whole structs take those.
+        5 => Type::structure([Type::BOOL, Type::Scalar(scalar(rng)), Type::Scalar(scalar(rng))]),
         _ => Type::structure((0..1 + rng.below(3)).map(|_| Type::Scalar(scalar(rng))).collect::<Vec<_>>()),
     }
 }
@@ -85,6 +87,13 @@ pub(super) fn is_mergeable(ty: &Type) -> bool {
 pub(super) fn merge_op(rng: &mut Rng, ty: &Type) -> MergeOp {
     match ty {
         Type::Struct(fields) => {
+            if let [Type::Scalar(ScalarKind::Bool), key, ..] = &fields[..]
+                && rng.one_in(2)
+            {
+                // Parts of a loop choose otherwise among NaNs, which have no order, than all of it.
+                let ops = [StructOp::First, StructOp::Last, StructOp::LeastBy, StructOp::GreatestBy, StructOp::LastBy];
+                return MergeOp::Struct(rng.pick(if has_float(key) { &ops[..2] } else { &ops }));
+            }
             for op in [ReduceOp::Add, ReduceOp::Max, ReduceOp::BitOr] {
                 if rng.one_in(4) && fields.iter().all(|field| takes(op, field)) {
                     return MergeOp::All(op);
