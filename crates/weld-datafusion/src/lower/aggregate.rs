@@ -28,6 +28,7 @@ use crate::function::aggregate::WeldAggregate;
 
 use super::accumulated::{Accumulated, AccumulatedCall, Arguments};
 use super::expr::{Scope, lower};
+use super::first_last::FirstLast;
 use super::grouping_sets::GroupingSets;
 use super::operator::{append, append_to, read_by};
 use super::pipeline::{Sink, source};
@@ -76,6 +77,7 @@ pub(super) enum Function {
     Or,
     Xor,
     Statistic(Statistic),
+    FirstLast(Box<FirstLast>),
     /// A user's, which builders can have.
     Written(Box<WeldAggregate>),
 }
@@ -143,15 +145,14 @@ impl Aggregate {
             let column = |index| Arc::new(Column::new(self.input.field(index).name(), index)) as Arc<dyn PhysicalExpr>;
             let merged = self.merges.then(|| (state..state + states).map(column).collect::<Vec<_>>());
             state += states;
+            let own_filter = filter.clone();
             let filter = filter.clone().filter(|_| !self.merges);
-            let call = match Call::of(expr, !self.group.is_empty()) {
-                Ok(call) => {
-                    let args = merged.clone().unwrap_or(call.args);
-                    let call = Call { args, filter: filter.clone(), output: columns.clone(), ..call };
-                    if compiles(self, &call) { Ok(call) } else { Err(Unsupported::new(expr.name(), "of this type")) }
-                }
-                unsupported => unsupported,
-            };
+            let call = Call::of(expr, !self.group.is_empty()).and_then(|call| {
+                let args = merged.clone().unwrap_or(call.args);
+                let mut call = Call { args, filter: filter.clone(), output: columns.clone(), ..call };
+                self.note_order(&mut call, own_filter.as_ref())?;
+                if compiles(self, &call) { Ok(call) } else { Err(Unsupported::new(expr.name(), "of this type")) }
+            });
             match call {
                 Ok(call) => self.calls.push(call),
                 Err(unsupported) if self.group.is_empty() || self.sets.is_some() => return Err(unsupported),
@@ -164,17 +165,38 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Tells a call what rows are chosen by.
+    fn note_order(&self, call: &mut Call, filter: Option<&Arc<dyn PhysicalExpr>>) -> Result<()> {
+        let Call { function: Function::FirstLast(first_last), args, .. } = call else { return Ok(()) };
+        if self.sets.is_some() && !first_last.is_ordered() {
+            // A set is made of groups, which do not come in the order of rows.
+            return Err(Unsupported::new(
+                "AggregateExec",
+                "a first or last value in the order of rows, in grouping sets",
+            ));
+        }
+        let fields = self.output.fields();
+        let group_key = |arg: &Arc<dyn PhysicalExpr>| {
+            let index = self.group.iter().position(|key| key == arg && !self.merges && self.sets.is_none())?;
+            // Of floats a group has both zeros.
+            fields.get(index).filter(|field| !field.data_type().is_floating()).map(|_| index)
+        };
+        first_last.note(filter, args, group_key);
+        Ok(())
+    }
+
     /// Whether a call lowers, beside others in groups.
     fn lowers(&self, call: &Call) -> bool {
         let mut lowering = Lowering::default();
-        let needed = read_by(self.input.fields().len(), call.args.iter().chain(&call.filter));
+        let read = call.args.iter().chain(&call.filter).chain(&self.group);
+        let needed = read_by(self.input.fields().len(), read);
         let Ok((rows, _)) = source(&mut lowering, &self.input, &needed, &[]) else { return false };
         let alone = Aggregate { calls: vec![call.clone()], accumulated: Vec::new(), ..self.clone() };
         let lowered = append(&mut lowering, rows.data.clone(), "states", |block, r| {
             let (mut states, mut outputs) = (States::default(), Vec::new());
-            alone.lower_calls(block, &rows.columns_of(r), &mut states, &mut outputs)?;
+            let group = alone.lower_row(block, &rows.columns_of(r), &mut states, &mut outputs)?;
             let state = ir::strct(states.values);
-            Ok((None, alone.outputs(block, Vec::new(), &state, &outputs)?))
+            Ok((None, alone.outputs(block, group, &state, &outputs)?))
         });
         lowered.is_ok()
     }
@@ -425,13 +447,14 @@ impl Aggregate {
         state: &Expr,
         calls: &[Output],
     ) -> Result<Vec<Option<Sql>>> {
-        let mut columns: Vec<(usize, Sql)> = self.output_keys(keys).into_iter().enumerate().collect();
+        let keys = self.output_keys(keys);
+        let mut columns: Vec<(usize, Sql)> = keys.iter().cloned().enumerate().collect();
         for (call, output) in self.calls.iter().zip(calls) {
             let made = match self.partial {
-                true => output.state(state),
+                true => output.state(state, &keys)?,
                 false => {
                     let result_type = self.output.field(call.output.start).data_type();
-                    vec![output.result(block, &call.function, state, result_type)?]
+                    vec![output.result(block, &call.function, (state, &keys), result_type)?]
                 }
             };
             columns.extend(call.output.clone().zip(made));
@@ -513,6 +536,10 @@ pub(crate) fn gives_values(call: &AggregateFunctionExpr) -> bool {
 impl Call {
     fn of(call: &AggregateFunctionExpr, grouped: bool) -> Result<Call> {
         let no = |why: &str| Err(Unsupported::new(call.name(), why));
+        if let Some((first_last, args)) = FirstLast::of(call) {
+            let function = Function::FirstLast(Box::new(first_last));
+            return Ok(Call { function, args, filter: None, offset: 0, output: 0..0 });
+        }
         let Some(function) = known(call.fun()) else { return no("no lowering for this aggregate function") };
         if call.is_distinct() {
             return no("DISTINCT inside an aggregate");

@@ -15,6 +15,7 @@ pub(crate) mod cast;
 pub(crate) mod date;
 pub(crate) mod decimal;
 pub(crate) mod expr;
+mod first_last;
 pub(crate) mod foreign;
 pub(crate) mod function;
 mod grouping_sets;

@@ -10,6 +10,7 @@ use weld_core::ty::{ScalarKind, Type};
 
 use super::aggregate::{Call, Function};
 use super::expr::{Scope, can_fail, lower};
+use super::first_last::{Chosen, FirstLast, Place};
 use super::types::power_of_ten;
 use super::{Block, Result, Sql, Unsupported};
 use crate::function::aggregate::WeldAggregate;
@@ -33,6 +34,8 @@ enum State {
     Any,
     /// A field of a user's state; the address of its program.
     Written(usize, usize),
+    /// The row that comes first; its number among such states.
+    Chosen(usize),
 }
 
 /// The fields of a group's state, and what each row merges into them.
@@ -43,6 +46,7 @@ pub(super) struct States {
     keys: Vec<(State, Vec<Arc<dyn PhysicalExpr>>, Option<Arc<dyn PhysicalExpr>>)>,
     ops: Vec<MergeOp>,
     pub(super) values: Vec<Expr>,
+    chosen: Vec<Chosen>,
 }
 
 /// Which state fields a call's output is made of.
@@ -60,6 +64,8 @@ pub(super) struct Output {
     extreme: Extreme,
     /// There are no groups.
     whole: bool,
+    /// Where the columns of a row that was chosen are, the value first.
+    places: Vec<Place>,
 }
 
 /// How the least or greatest value lies in its state's field.
@@ -149,7 +155,26 @@ impl States {
             Function::Min | Function::Max => self.add_extreme(block, &row),
             Function::And | Function::Or | Function::Xor => self.add_bits(call.function.clone(), &row),
             Function::Written(written) => self.add_written(block, &row, written),
+            Function::FirstLast(first_last) => self.add_first_last(block, &row, first_last),
         }
+    }
+
+    fn add_first_last(&mut self, block: &mut Block<'_>, row: &Row<'_>, of: &FirstLast) -> Result<Output> {
+        let ([value, ..], args) = (&row.args[..], &row.call.args[..]) else {
+            return Err(Unsupported::new("aggregate", "of nothing"));
+        };
+        if Chosen::find(&mut self.chosen, of, &args[0]).is_none() {
+            let there = row.counts.clone().unwrap_or_else(|| ir::bool(true));
+            let start = of.start(block, &row.args, there, row.whole)?;
+            let slot = self.slot(State::Chosen(self.chosen.len()), vec![], None, start.op, start.value);
+            self.chosen.push(Chosen::new(of, &args[0], slot, start.order));
+        }
+        let chosen = Chosen::find(&mut self.chosen, of, &args[0]);
+        let chosen = chosen.ok_or_else(|| Unsupported::new("aggregate", "of a state that is not there"))?;
+        let slot = chosen.slot();
+        let places = chosen.places(of, (args, value), &mut self.values[slot])?;
+        let any = self.needs_any(row).then_some(slot);
+        Ok(Output { any, places, ..row.output(slot) })
     }
 
     /// What a row, or a state, gives for each field of a user's state, if it counts; else what its operator leaves out.
@@ -320,8 +345,11 @@ impl<'a> Row<'a> {
         }
         let with_args = || args.iter().zip(&call.args);
         let nullable_args = with_args().filter(|(arg, _)| arg.valid.is_some()).map(|(_, expr)| expr.clone()).collect();
-        let valid = args.iter().filter_map(|arg| arg.valid.clone());
-        let counts = valid.chain(passes).reduce(ir::and).map(|counts| block.share("counts", counts));
+        let conditions = match &call.function {
+            Function::FirstLast(first_last) => first_last.conditions(&args, merges),
+            _ => args.iter().filter_map(|arg| arg.valid.clone()).collect(),
+        };
+        let counts = conditions.into_iter().chain(passes).reduce(ir::and).map(|counts| block.share("counts", counts));
         let arg_type = call.args.first().map(|arg| super::expr::data_type(scope, arg.as_ref())).transpose()?;
         Ok(Row { call, args, arg_type, nullable_args, counts, merges, whole })
     }
@@ -356,6 +384,7 @@ impl<'a> Row<'a> {
             sum_scale: 0,
             extreme: Extreme::Plain,
             whole: self.whole,
+            places: Vec::new(),
         }
     }
 }
@@ -387,7 +416,7 @@ const ADD: MergeOp = MergeOp::All(ReduceOp::Add);
 
 /// A key that orders floats as IEEE 754's total order does: the order key, of which -0.0 has the one below that of 0.0,
 /// which is free.
-fn total_key(block: &mut Block<'_>, value: Expr) -> Expr {
+pub(super) fn total_key(block: &mut Block<'_>, value: Expr) -> Expr {
     let value = block.share("x", value);
     let zero = || ir::zero(&value.ty);
     let one = ir::cast(ir::f64(1.0), value.ty.as_scalar().unwrap_or(ScalarKind::F64));
@@ -417,7 +446,7 @@ fn absent(ty: &Type, least: bool) -> Expr {
 }
 
 /// The value that a conjunction leaves out.
-fn all_ones(kind: ScalarKind) -> Expr {
+pub(super) fn all_ones(kind: ScalarKind) -> Expr {
     match kind {
         ScalarKind::Bool => ir::bool(true),
         kind if kind.is_signed() => ir::number(kind, -1),
@@ -476,28 +505,38 @@ impl Output {
         (0..fields).map(field).collect()
     }
 
-    /// The columns of DataFusion's intermediate state.
-    pub(super) fn state(&self, state: &Expr) -> Vec<Sql> {
+    /// The columns of a row that was chosen: its value and those of its order.
+    fn chosen<'a>(&'a self, state: &Expr, keys: &'a [Sql]) -> impl Iterator<Item = Result<Sql>> + 'a {
+        let chosen = ir::field(state.clone(), self.value);
+        self.places.iter().map(move |place| place.value(&chosen, keys, self.any.is_some()))
+    }
+
+    /// The columns of DataFusion's intermediate state, of a group with these `keys`.
+    pub(super) fn state(&self, state: &Expr, keys: &[Sql]) -> Result<Vec<Sql>> {
         match &self.function {
-            Function::Statistic(statistic) => return statistic.state(&ir::field(state.clone(), self.value)),
-            Function::Written(written) => return self.written(written, state),
+            Function::Statistic(statistic) => return Ok(statistic.state(&ir::field(state.clone(), self.value))),
+            Function::Written(written) => return Ok(self.written(written, state)),
+            Function::FirstLast(_) => {
+                let is_set = Sql::required(ir::field(ir::field(state.clone(), self.value), 0));
+                return self.chosen(state, keys).chain([Ok(is_set)]).collect();
+            }
             _ => {}
         }
         if self.function != Function::Avg {
-            return vec![self.value(state)];
+            return Ok(vec![self.value(state)]);
         }
         let count = ir::field(state.clone(), self.count);
         let any = ir::gt(count.clone(), ir::i64(0));
         // Of no values both are null, as DataFusion's are: its final aggregate takes a count of 0 for a group with values.
         let sum = Sql { value: ir::field(state.clone(), self.value), valid: Some(any.clone()) };
-        vec![Sql { value: ir::cast(count, ScalarKind::U64), valid: Some(any) }, sum]
+        Ok(vec![Sql { value: ir::cast(count, ScalarKind::U64), valid: Some(any) }, sum])
     }
 
     pub(super) fn result(
         &self,
         block: &mut Block<'_>,
         function: &Function,
-        state: &Expr,
+        (state, keys): (&Expr, &[Sql]),
         result_type: &DataType,
     ) -> Result<Sql> {
         match function {
@@ -508,6 +547,10 @@ impl Output {
                 let fields = self.written(written, state);
                 let valid = fields.first().and_then(|field| field.valid.clone());
                 return written.result_of(block, fields.into_iter().map(|field| field.value), valid);
+            }
+            Function::FirstLast(_) => {
+                let value = self.chosen(state, keys).next();
+                return value.unwrap_or_else(|| Err(Unsupported::new("aggregate", "of nothing")));
             }
             _ => {}
         }

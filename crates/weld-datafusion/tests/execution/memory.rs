@@ -53,6 +53,8 @@ async fn groups_go_on_where_stock_spills() {
     for partitions in [1, 2] {
         sweep(partitions, "SELECT k, count(*), sum(g) FROM t GROUP BY k", &LIMITS).await;
         sweep(partitions, "SELECT s, max(k) FROM t GROUP BY s", &LIMITS).await;
+        sweep(partitions, "SELECT k, first_value(s ORDER BY k), last_value(g ORDER BY s) FROM t GROUP BY k", &LIMITS)
+            .await;
     }
 }
 
