@@ -140,6 +140,7 @@ async fn aggregates(text: &mut String) {
         "approx_percentile_cont(a, 0.5)",
         "first_value(a)",
         "first_value(a ORDER BY b)",
+        "last_value(a ORDER BY b DESC)",
         "nth_value(a, 2)",
         "array_agg(a)",
         "array_agg(a ORDER BY b)",
