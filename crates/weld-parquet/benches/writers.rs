@@ -218,7 +218,7 @@ impl File {
                 let mut scan =
                     RowGroupScan::with_schema(metadata, schema, group, Arc::clone(&columns), options).expect("a scan");
                 if let Some((name, last)) = predicate {
-                    scan.filter(name, &ranges, &mut |values| up_to(values, last)).expect("a filter");
+                    scan.filter(&name.into(), &ranges, &mut |values| up_to(values, last)).expect("a filter");
                 }
                 scan.prepare(&ranges, BATCH_ROWS).expect("batches")
             });

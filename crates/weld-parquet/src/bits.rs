@@ -85,6 +85,14 @@ impl Bits {
         }
     }
 
+    /// Appends bits `start .. start + n` of others, which have them.
+    pub(crate) fn push_bits(&mut self, others: &Bits, start: usize, n: usize) {
+        for at in (start..start + n).step_by(64) {
+            let now = (start + n - at).min(64);
+            self.push_word(others.word(at) & low(now), now);
+        }
+    }
+
     /// Bits `at .. at + 64`, zeros past the end.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {

@@ -322,6 +322,15 @@ impl ColumnReader {
         Ok(())
     }
 
+    /// The same for rows that have not been read; they are read next. Their pages stay decompressed until then.
+    pub(crate) fn filter_ahead(&mut self, predicate: &mut Predicate<'_>, selection: &mut Selection) -> Result<()> {
+        let keep = std::mem::replace(&mut self.keep, true);
+        let filtered = self.filter_checked(predicate, selection);
+        self.keep = keep;
+        self.rewind();
+        filtered
+    }
+
     /// What `predicate` says about each dictionary entry and about null, unless that is more work than to judge the rows.
     fn verdicts(&mut self, predicate: &mut Predicate<'_>, rows: usize) -> Result<Option<Verdicts>> {
         if !self.any_coded() {
@@ -333,7 +342,7 @@ impl ColumnReader {
         };
         let mut entries = judged(predicate, dictionary.values())?;
         entries.truncate(dictionary.len());
-        let null = match self.target.nullable {
+        let null = match self.target.is_nullable() {
             true => judged(predicate, &new_null_array(self.target.data_type(), 1))?.first().copied(),
             false => None,
         };

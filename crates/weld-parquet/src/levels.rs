@@ -1,5 +1,6 @@
-//! Definition levels of a flat column, which are its validity bitmap in another wrapping: width-1
-//! hybrid runs, whose packed runs are Arrow's bit order already.
+//! Definition levels of a column without repetition, which are its validity bitmap in another wrapping: width-1
+//! hybrid runs, whose packed runs are Arrow's bit order already. Levels of a struct's field are wider: a row has a value where
+//! its level is the highest, and packed runs become such bits when they are entered.
 //!
 //! ```text
 //! runs   4 x 1 | packed 0b10110010 | 3 x 0     ->   words 0b000_10110010_1111: one pass, whatever the runs are
@@ -16,6 +17,7 @@ use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use bytes::Bytes;
 
+use crate::bitpack;
 use crate::bits::{Bits, low};
 use crate::error::{Result, corrupt};
 use crate::pool::Plain;
@@ -26,7 +28,11 @@ use crate::spread::{spread, spread_bytes, spread_word};
 pub(crate) struct Levels {
     data: Bytes,
     at: usize,
+    /// The level of a row with a value.
+    max: u8,
     run: Run,
+    /// The current packed run as bits, if levels are wider than that.
+    packed: Bits,
     /// The bits of rows among which some are picked, and how many are set before each word.
     bits: Bits,
     ranks: Vec<u32>,
@@ -38,7 +44,7 @@ enum Run {
         bit: bool,
         left: usize,
     },
-    /// From bit `next` of the data on.
+    /// From bit `next` of the data on, or of `packed`.
     Packed {
         next: usize,
         left: usize,
@@ -46,8 +52,15 @@ enum Run {
 }
 
 impl Levels {
-    pub(crate) fn new(data: Bytes) -> Self {
-        Self { data, at: 0, run: Run::Repeat { bit: true, left: 0 }, bits: Bits::default(), ranks: vec![] }
+    /// Levels of which the highest, that of a value, is `max`.
+    pub(crate) fn new(data: Bytes, max: u8) -> Self {
+        let run = Run::Repeat { bit: true, left: 0 };
+        Self { data, at: 0, max, run, packed: Bits::default(), bits: Bits::default(), ranks: vec![] }
+    }
+
+    /// Whether a level takes more than a bit.
+    fn is_wide(&self) -> bool {
+        self.max > 1
     }
 
     /// Appends `rows` bits to `validity`; returns how many are set.
@@ -145,9 +158,10 @@ impl Levels {
 
     /// Appends the next `rows` levels to `bits`.
     fn decode(&mut self, rows: usize, bits: &mut Bits) -> Result<()> {
-        let mut left = rows;
+        let (mut left, wide) = (rows, self.is_wide());
         while left > 0 {
             match &mut self.run {
+                Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } if wide => self.load()?,
                 Run::Repeat { left: 0, .. } | Run::Packed { left: 0, .. } => {
                     let (passed, word, n) = short_runs(&self.data[self.at..], left.min(64));
                     bits.push_word(word, n);
@@ -165,7 +179,10 @@ impl Levels {
                 }
                 Run::Packed { next, left: run } => {
                     let count = left.min(*run);
-                    bits.push_packed(&self.data, *next, count);
+                    match wide {
+                        true => bits.push_bits(&self.packed, *next, count),
+                        false => bits.push_packed(&self.data, *next, count),
+                    }
                     *next += count;
                     *run -= count;
                     left -= count;
@@ -181,12 +198,14 @@ impl Levels {
         let count = (header >> 1) as usize;
         self.run = if header & 1 == 0 {
             let bit = match self.data.get(self.at) {
-                Some(&value @ 0..=1) => value == 1,
-                Some(value) => return corrupt(format!("definition level {value} in a flat column")),
+                Some(&value) if value <= self.max => value == self.max,
+                Some(value) => return corrupt(format!("definition level {value}, where the highest is {}", self.max)),
                 None => return corrupt("a run's value is cut off"),
             };
             self.at += 1;
             Run::Repeat { bit, left: count }
+        } else if self.is_wide() {
+            self.load_wide(count)
         } else {
             // Some writers cut the padding of the last group; what is missing cannot be read.
             let bytes = count.min(self.data.len() - self.at);
@@ -195,6 +214,29 @@ impl Levels {
             Run::Packed { next, left: bytes * 8 }
         };
         Ok(())
+    }
+}
+
+impl Levels {
+    /// Enters a packed run of `groups` groups of eight levels, each of several bits. Levels that do not exist are not told from
+    /// padding, which is anything.
+    fn load_wide(&mut self, groups: usize) -> Run {
+        let width = (u8::BITS - self.max.leading_zeros()) as usize;
+        // As below, the padding may be missing.
+        let bytes = groups.saturating_mul(width).min(self.data.len() - self.at);
+        let levels = &self.data[self.at..self.at + bytes];
+        let count = bytes * 8 / width;
+        let max = u32::from(self.max);
+        let mut word = [0; 64];
+        self.packed.clear();
+        for start in (0..count).step_by(word.len()) {
+            let block = &mut word[..(count - start).min(64)];
+            bitpack::unpack(levels, width as u8, start, block);
+            let bits = block.iter().rev().fold(0, |bits, level| bits << 1 | u64::from(*level == max));
+            self.packed.push_word(bits, block.len());
+        }
+        self.at += bytes;
+        Run::Packed { next: 0, left: count }
     }
 }
 
@@ -403,7 +445,7 @@ mod tests {
 
     /// 4 valid, 8 packed (0b10110010, low bit first), 3 null.
     fn sample() -> Levels {
-        Levels::new(Bytes::copy_from_slice(&[4 << 1, 1, 1 << 1 | 1, 0b1011_0010, 3 << 1, 0]))
+        Levels::new(Bytes::copy_from_slice(&[4 << 1, 1, 1 << 1 | 1, 0b1011_0010, 3 << 1, 0]), 1)
     }
 
     const VALID: [bool; 15] = {
@@ -448,8 +490,8 @@ mod tests {
         }
     }
 
-    /// Levels in runs of both kinds and of all lengths, and what they mean.
-    fn random(rng: &mut Rng, rows: usize) -> (Levels, Vec<bool>) {
+    /// Levels up to `max` in runs of both kinds and of all lengths, and what they mean.
+    fn random(rng: &mut Rng, rows: usize, max: u8) -> (Levels, Vec<bool>) {
         let mut next = |n: u64| rng.below(n);
         let longest: u64 = [3, 12, 70, 300, 40_000][next(5) as usize];
         let (mut data, mut expected) = (vec![], vec![]);
@@ -463,18 +505,21 @@ mod tests {
             }
             data.push(header as u8);
             if packed {
+                let width = u8::BITS - max.leading_zeros();
                 for _ in 0..count {
-                    let byte = [0, 0xff, next(256) as u8, next(256) as u8][next(4) as usize];
-                    data.push(byte);
-                    expected.extend((0..8).map(|i| byte >> i & 1 == 1));
+                    let kind = next(4);
+                    let levels = [(); 8].map(|()| [0, max, next(u64::from(max) + 1) as u8][kind.min(2) as usize]);
+                    let group = levels.iter().rev().fold(0u64, |group, level| group << width | u64::from(*level));
+                    data.extend(&group.to_le_bytes()[..width as usize]);
+                    expected.extend(levels.map(|level| level == max));
                 }
             } else {
-                let bit = next(2) == 1;
-                data.push(u8::from(bit));
-                expected.extend(std::iter::repeat_n(bit, count as usize));
+                let level = [max, next(u64::from(max) + 1) as u8][next(2) as usize];
+                data.push(level);
+                expected.extend(std::iter::repeat_n(level == max, count as usize));
             }
         }
-        (Levels::new(Bytes::from(data)), expected)
+        (Levels::new(Bytes::from(data), max), expected)
     }
 
     /// Reads, skips and picks in turn, whatever the runs are.
@@ -483,7 +528,7 @@ mod tests {
         for seed in 0..300u64 {
             let mut rng = Rng(seed);
             let rows = [200, 3000, 50_000][seed as usize % 3];
-            let (mut levels, expected) = random(&mut rng, rows);
+            let (mut levels, expected) = random(&mut rng, rows, [1, 1, 2, 3, 4, 100][seed as usize % 6]);
             let mut next = |n: usize| rng.below(n as u64) as usize;
             let (mut row, mut validity, mut bits) = (0, Validity::default(), vec![]);
             while row < rows {
@@ -531,7 +576,7 @@ mod tests {
     #[test]
     fn long_runs_are_not_materialised() {
         let data = [0xfe, 0xff, 0xff, 0xff, 0x1f, 0, 0xfe, 0xff, 0xff, 0xff, 0x1f, 1];
-        let mut levels = Levels::new(Bytes::copy_from_slice(&data));
+        let mut levels = Levels::new(Bytes::copy_from_slice(&data), 1);
         let (mut validity, mut offsets) = (Validity::default(), vec![5, 4_000_000_000, 4_294_967_294]);
         assert_eq!(levels.pick(&mut offsets, &mut validity).unwrap(), 0);
         assert!(offsets.is_empty() && levels.bits.words().len() <= WINDOW / 64);
@@ -544,9 +589,14 @@ mod tests {
     #[test]
     fn damage_is_an_error() {
         for data in [&[][..], &[8], &[8, 2], &[0xff; 20], &[0x80], &[3]] {
-            let mut levels = Levels::new(Bytes::copy_from_slice(data));
+            let mut levels = Levels::new(Bytes::copy_from_slice(data), 1);
             assert!(levels.read(100, &mut Validity::default()).is_err(), "{data:?}");
-            assert!(Levels::new(Bytes::copy_from_slice(data)).skip(100).is_err(), "{data:?}");
+            assert!(Levels::new(Bytes::copy_from_slice(data), 1).skip(100).is_err(), "{data:?}");
+        }
+        // A level above the highest, and runs that are cut off.
+        for data in [&[][..], &[8], &[8, 4], &[0xff; 20], &[0x80], &[3], &[3, 0]] {
+            let mut levels = Levels::new(Bytes::copy_from_slice(data), 3);
+            assert!(levels.read(100, &mut Validity::default()).is_err(), "{data:?}");
         }
     }
 }

@@ -212,7 +212,7 @@ impl Page {
     /// Whether this crate decodes the page, so that the whole column can be declined beforehand.
     pub(crate) fn check_supported(&self, target: &Target) -> Result<()> {
         if let Some((PageHeader { kind: PageKind::V1 { levels, .. }, .. }, _)) = &self.stored
-            && target.nullable
+            && target.is_nullable()
             && *levels != Encoding::RLE
         {
             return unsupported(format!("definition levels in {levels}"));
@@ -270,21 +270,21 @@ impl Page {
         match header.kind {
             PageKind::V1 { encoding, .. } => {
                 let content = self.content.clone().unwrap_or_default();
-                if !target.nullable {
+                if !target.is_nullable() {
                     return Ok((None, Values::new(encoding, target, content)?));
                 }
                 let Some((levels, values)) = length_prefixed(&content) else {
                     return corrupt("definition levels reach past their page");
                 };
-                Ok((Some(Levels::new(levels)), Values::new(encoding, target, values)?))
+                Ok((Some(Levels::new(levels, target.max_level)), Values::new(encoding, target, values)?))
             }
             PageKind::V2 { encoding, definition_len, repetition_len, compressed, .. } => {
                 let start = definition_len + repetition_len;
                 if start > body.len() {
                     return corrupt("a page's levels are longer than the page");
                 }
-                let levels = match target.nullable {
-                    true => Some(Levels::new(body.slice(repetition_len..start))),
+                let levels = match target.is_nullable() {
+                    true => Some(Levels::new(body.slice(repetition_len..start), target.max_level)),
                     false => None,
                 };
                 let values = if compressed { self.content.clone().unwrap_or_default() } else { body.slice(start..) };

@@ -24,8 +24,8 @@
 //! let mut scan = RowGroupScan::new(metadata, 0, columns, &ReadOptions::default())?;
 //!
 //! // 1. Predicates, in the order given; each is told the values of one column.
-//! let ranges = FileRanges::whole(file);        // or fetch scan.predicate_ranges(&["id"])?
-//! scan.filter("id", &ranges, &mut |ids| gt(ids, &Int64Array::new_scalar(989)))?;
+//! let ranges = FileRanges::whole(file);        // or fetch scan.predicate_ranges(&[&"id".into()])?
+//! scan.filter(&"id".into(), &ranges, &mut |ids| gt(ids, &Int64Array::new_scalar(989)))?;
 //! assert_eq!(scan.selection().len(), 10);
 //!
 //! // 2. The columns at the rows that are left.
@@ -41,29 +41,40 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath};
 
 use crate::column::{ColumnReader, Form, Predicate, ReadOptions};
-use crate::error::{Error, Result};
-use crate::fallback::ArrowColumn;
+use crate::error::{Error, Result, unsupported};
+use crate::fallback::{ArrowColumn, OneGroup};
 use crate::pages::{FileRanges, chunk_range};
 use crate::selection::Selection;
 use crate::target::Target;
 
-/// A top-level column to read.
+/// A column to read: a top-level one, or a field of a struct.
 #[derive(Debug, Clone)]
 pub struct ScanColumn {
-    pub(crate) name: String,
+    pub(crate) path: ColumnPath,
     pub(crate) data_type: Option<DataType>,
     form: Form,
 }
 
 impl ScanColumn {
-    /// The column `name` in its narrowest type.
+    /// The top-level column `name` in its narrowest type.
     pub fn new(name: impl Into<String>, form: Form) -> Self {
-        Self { name: name.into(), data_type: None, form }
+        Self::at(ColumnPath::new(vec![name.into()]), form)
+    }
+
+    /// The column at `path`, through structs alone. A row whose struct is null has null.
+    pub fn at(path: ColumnPath, form: Form) -> Self {
+        Self { path, data_type: None, form }
+    }
+
+    /// Where the column is.
+    pub fn path(&self) -> &ColumnPath {
+        &self.path
     }
 
     /// The column as `data_type`; where this crate cannot make it, arrow-rs tries.
@@ -85,7 +96,7 @@ pub struct RowGroupScan {
     selection: Selection,
     options: ReadOptions,
     /// Columns that predicates opened and that are read again.
-    open: HashMap<String, ColumnReader>,
+    open: HashMap<ColumnPath, ColumnReader>,
 }
 
 impl RowGroupScan {
@@ -118,7 +129,7 @@ impl RowGroupScan {
             return Err(Error::Corrupt(format!("a row group of {rows} rows")));
         };
         for column in columns.iter() {
-            schema.index_of(&column.name)?;
+            field_at(&schema, &column.path)?;
         }
         Ok(Self {
             metadata,
@@ -130,6 +141,11 @@ impl RowGroupScan {
             options: options.clone(),
             open: HashMap::new(),
         })
+    }
+
+    /// How many rows the row group has.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// The rows that are left.
@@ -156,12 +172,12 @@ impl RowGroupScan {
     }
 
     /// What to fetch before filtering by `columns`.
-    pub fn predicate_ranges(&self, columns: &[&str]) -> Result<Vec<Range<u64>>> {
+    pub fn predicate_ranges(&self, columns: &[&ColumnPath]) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![];
-        for name in columns {
-            ranges.extend(self.ranges_of(name)?);
+        for path in columns {
+            ranges.extend(self.ranges_of(path)?);
         }
-        Ok(ranges)
+        Ok(apart(ranges))
     }
 
     /// What to fetch before reading: nothing if no row is left, and with an offset index only the
@@ -169,40 +185,38 @@ impl RowGroupScan {
     pub fn column_ranges(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![];
         for column in self.columns.iter() {
-            if !self.open.contains_key(&column.name) {
-                ranges.extend(self.ranges_of(&column.name)?);
+            if !self.open.contains_key(&column.path) {
+                ranges.extend(self.ranges_of(&column.path)?);
             }
         }
-        Ok(ranges)
+        Ok(apart(ranges))
     }
 
     /// What [`Self::column_ranges`] gives where every page has rows that are left: to fetch ahead, while nothing is known
     /// about the rows.
     pub fn unfiltered_ranges(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![];
-        for column in self.columns.iter().filter(|column| !self.open.contains_key(&column.name)) {
-            for leaf in self.leaves_of(&column.name)? {
+        for column in self.columns.iter().filter(|column| !self.open.contains_key(&column.path)) {
+            for leaf in self.leaves_of(&column.path) {
                 ranges.push(chunk_range(self.row_group().column(leaf))?);
             }
         }
-        Ok(ranges)
+        Ok(apart(ranges))
     }
 
-    /// The leaves of a top-level column.
-    fn leaves_of(&self, name: &str) -> Result<Vec<usize>> {
-        let field = self.schema.index_of(name)?;
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        Ok((0..descriptor.num_columns()).filter(|&leaf| descriptor.get_column_root_idx(leaf) == field).collect())
+    /// The leaves of a column.
+    fn leaves_of(&self, path: &ColumnPath) -> Vec<usize> {
+        leaves_at(&self.metadata, path)
     }
 
-    fn ranges_of(&self, name: &str) -> Result<Vec<Range<u64>>> {
+    fn ranges_of(&self, path: &ColumnPath) -> Result<Vec<Range<u64>>> {
         if self.selection.is_empty() {
             return Ok(vec![]);
         }
         let mut ranges = vec![];
-        for leaf in self.leaves_of(name)? {
+        for leaf in self.leaves_of(path) {
             let whole = chunk_range(self.row_group().column(leaf))?;
-            let Some(locations) = self.locations(leaf).filter(|_| self.is_decodable(name, leaf)) else {
+            let Some(locations) = self.locations(leaf).filter(|_| self.is_decodable(path, leaf)) else {
                 ranges.push(whole);
                 continue;
             };
@@ -228,8 +242,8 @@ impl RowGroupScan {
     }
 
     /// Whether this crate decodes the column, as far as the metadata tells: arrow-rs needs all pages.
-    fn is_decodable(&self, name: &str, leaf: usize) -> bool {
-        let Ok((_, target)) = self.target(name) else { return false };
+    fn is_decodable(&self, path: &ColumnPath, leaf: usize) -> bool {
+        let Ok((_, target)) = self.target(path) else { return false };
         self.row_group().column(leaf).encodings().all(|encoding| target.is_decodable(encoding))
     }
 
@@ -242,48 +256,49 @@ impl RowGroupScan {
         Some(index.page_locations().as_slice()).filter(|locations| !locations.is_empty())
     }
 
-    /// The leaf of a flat column and the type that it is read as.
-    fn target(&self, name: &str) -> Result<(usize, Target)> {
-        let field = self.schema.index_of(name)?;
-        let descriptor = self.metadata.file_metadata().schema_descr();
-        let leaf = (0..descriptor.num_columns()).find(|&leaf| descriptor.get_column_root_idx(leaf) == field);
-        let Some(leaf) = leaf else {
-            return Err(Error::Unsupported(format!("the empty group {name}")));
+    /// The leaf that a column is and the type that it is read as.
+    fn target(&self, path: &ColumnPath) -> Result<(usize, Target)> {
+        let leaves = self.leaves_of(path);
+        let [leaf] = leaves[..] else {
+            return unsupported(format!("the nested column {}", path.string()));
         };
-        let column = descriptor.column(leaf);
-        let wanted = self.columns.iter().find(|c| c.name == name).and_then(|c| c.data_type.as_ref());
+        let column = self.metadata.file_metadata().schema_descr().column(leaf);
+        if column.path() != path {
+            return unsupported(format!("the nested column {}", path.string()));
+        }
+        let wanted = self.columns.iter().find(|c| c.path == *path).and_then(|c| c.data_type.as_ref());
         let target = match wanted {
             Some(data_type) => Target::new(&column, data_type),
-            None => Target::narrowest(&column, self.schema.field(field).data_type()),
+            None => Target::narrowest(&column, field_at(&self.schema, path)?.data_type()),
         }?;
         Ok((leaf, target))
     }
 
-    fn reader(&self, name: &str, ranges: &FileRanges) -> Result<ColumnReader> {
-        let (leaf, target) = self.target(name)?;
-        let form = self.columns.iter().find(|c| c.name == name).map_or(Form::Encoded, |c| c.form);
+    fn reader(&self, path: &ColumnPath, ranges: &FileRanges) -> Result<ColumnReader> {
+        let (leaf, target) = self.target(path)?;
+        let form = self.columns.iter().find(|c| c.path == *path).map_or(Form::Encoded, |c| c.form);
         let chunk = self.row_group().column(leaf);
         ColumnReader::open(chunk, self.rows, target, form, ranges, self.locations(leaf), &self.options)
     }
 
-    /// Keeps the rows whose values in column `name` satisfy `predicate`. A dictionary's entries are
+    /// Keeps the rows whose values in the column at `path` satisfy `predicate`. A dictionary's entries are
     /// judged once. `Error::Unsupported` leaves the rows as they are: filter them later.
-    pub fn filter(&mut self, name: &str, ranges: &FileRanges, predicate: &mut Predicate<'_>) -> Result<()> {
+    pub fn filter(&mut self, path: &ColumnPath, ranges: &FileRanges, predicate: &mut Predicate<'_>) -> Result<()> {
         if self.selection.is_empty() {
             return Ok(());
         }
-        let mut reader = match self.open.remove(name) {
+        let mut reader = match self.open.remove(path) {
             Some(reader) => reader,
-            None => self.reader(name, ranges)?,
+            None => self.reader(path, ranges)?,
         };
-        let read_again = self.columns.iter().any(|c| c.name == name);
+        let read_again = self.columns.iter().any(|c| c.path == *path);
         if read_again {
             reader.keep_pages();
         }
         reader.filter_checked(predicate, &mut self.selection)?;
         if read_again {
             reader.rewind();
-            self.open.insert(name.to_string(), reader);
+            self.open.insert(path.clone(), reader);
         }
         Ok(())
     }
@@ -304,32 +319,25 @@ impl RowGroupScan {
             if self.selection.is_empty() {
                 break;
             }
-            let reader = match self.open.remove(&column.name) {
+            let reader = match self.open.remove(&column.path) {
                 Some(reader) => Ok(reader),
-                None => self.reader(&column.name, ranges),
+                None => self.reader(&column.path, ranges),
             };
-            let field = self.schema.field_with_name(&column.name)?;
             let source = match reader {
                 Ok(reader) => Source::Own(Box::new(reader)),
-                Err(Error::Unsupported(why)) => Source::Arrow(
-                    ArrowColumn::open(
-                        &self.metadata,
-                        self.row_group,
-                        &self.schema,
-                        column,
-                        ranges,
-                        &self.selection,
-                        batch_rows,
-                    )?,
-                    why,
-                ),
+                Err(Error::Unsupported(why)) => {
+                    let group = OneGroup::new(&self.metadata, self.row_group, ranges)?;
+                    let column = ArrowColumn::open(group, &self.schema, column, &self.selection, batch_rows)?;
+                    Source::Arrow(Box::new(column), why)
+                }
                 Err(error) => return Err(error),
             };
-            fields.push(field.clone().with_data_type(source.data_type()));
+            fields.push(Field::new(column.path.string(), source.data_type(), true));
             columns.push(source);
         }
         Ok(RowGroupBatches {
             schema: Arc::new(Schema::new(fields)),
+            paths: self.columns,
             columns,
             selection: self.selection,
             at: 0,
@@ -338,11 +346,45 @@ impl RowGroupScan {
     }
 }
 
+/// The same bytes in ranges that do not overlap: a struct may be read beside a field of it.
+fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if last.end > range.start => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
+}
+
+/// The leaves at or below a path.
+pub(crate) fn leaves_at(metadata: &ParquetMetaData, path: &ColumnPath) -> Vec<usize> {
+    let columns = metadata.file_metadata().schema_descr().columns().iter();
+    let is_at =
+        |(leaf, column): (usize, &ColumnDescPtr)| column.path().parts().starts_with(path.parts()).then_some(leaf);
+    columns.enumerate().filter_map(is_at).collect()
+}
+
+/// The field of a schema at a path through structs.
+pub(crate) fn field_at<'a>(schema: &'a Schema, path: &ColumnPath) -> Result<&'a Field> {
+    let below = |field: &'a FieldRef, name: &String| match field.data_type() {
+        DataType::Struct(fields) => fields.find(name).map(|(_, field)| field),
+        _ => None,
+    };
+    let field = path.parts().split_first().and_then(|(root, names)| {
+        let (_, root) = schema.fields().find(root)?;
+        names.iter().try_fold(root, below)
+    });
+    field.map(|field| &**field).ok_or_else(|| Error::Usage(format!("no column {}", path.string())))
+}
+
 #[derive(Debug)]
 enum Source {
     Own(Box<ColumnReader>),
     /// Read by arrow-rs, and why.
-    Arrow(ArrowColumn, String),
+    Arrow(Box<ArrowColumn>, String),
 }
 
 impl Source {
@@ -365,6 +407,7 @@ impl Source {
 #[derive(Debug)]
 pub struct RowGroupBatches {
     schema: SchemaRef,
+    paths: Arc<[ScanColumn]>,
     columns: Vec<Source>,
     selection: Selection,
     at: usize,
@@ -380,6 +423,35 @@ impl RowGroupBatches {
     /// How many rows of the row group are selected.
     pub fn rows(&self) -> usize {
         self.selection.len()
+    }
+
+    /// How many of them are still to be read.
+    pub fn rows_left(&self) -> usize {
+        self.selection.len().saturating_sub(self.at)
+    }
+
+    /// Keeps those of the rows still to be read whose values in the column at `path` satisfy `predicate`: what drops rows may have
+    /// become known meanwhile. A column that is not read, or by arrow-rs, drops none.
+    pub fn filter_rest(&mut self, path: &ColumnPath, predicate: &mut Predicate<'_>) -> Result<()> {
+        let column = self.paths.iter().position(|column| column.path == *path);
+        let Some(Source::Own(reader)) = column.and_then(|column| self.columns.get_mut(column)) else { return Ok(()) };
+        let rest = match &self.selection {
+            Selection::All(_) if self.at == 0 => self.selection.clone(),
+            Selection::All(rows) => Selection::Rows((self.at as u32..*rows as u32).collect()),
+            Selection::Rows(rows) => Selection::Rows(rows.get(self.at..).unwrap_or_default().to_vec()),
+        };
+        let (before, mut left) = (rest.len(), rest);
+        reader.filter_ahead(predicate, &mut left)?;
+        if left.len() == before {
+            return Ok(());
+        }
+        for column in &mut self.columns {
+            if let Source::Arrow(column, _) = column {
+                column.select(&left)?;
+            }
+        }
+        (self.selection, self.at) = (left, 0);
+        Ok(())
     }
 
     /// The columns that arrow-rs reads, and why.

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn absent_rows_have_a_verdict_of_their_own() {
-        let mut levels = Levels::new(Bytes::from_static(&[1 << 1 | 1, 0b0101]));
+        let mut levels = Levels::new(Bytes::from_static(&[1 << 1 | 1, 0b0101]), 1);
         let mut validity = Validity::default();
         let present = levels.read(4, &mut validity).unwrap();
         let mut kept = vec![];

@@ -19,7 +19,8 @@ pub struct Target {
     data_type: DataType,
     pub(crate) stored: Stored,
     pub(crate) convert: Convert,
-    pub(crate) nullable: bool,
+    /// The definition level of a value; lower ones are nulls, of the value or of a struct around it.
+    pub(crate) max_level: u8,
 }
 
 /// The shape of a value in PLAIN encoding.
@@ -50,9 +51,12 @@ impl Target {
     /// Decodes `column` to `data_type`, when that is supported.
     pub fn new(column: &ColumnDescriptor, data_type: &DataType) -> Result<Self> {
         use DataType as D;
-        if column.max_rep_level() > 0 || column.max_def_level() > 1 {
-            return unsupported(format!("the nested column {}", column.path()));
+        if column.max_rep_level() > 0 {
+            return unsupported(format!("the repeated column {}", column.path()));
         }
+        let Ok(max_level) = u8::try_from(column.max_def_level()) else {
+            return unsupported(format!("the definition levels of {}", column.path()));
+        };
         let len = column.type_length().max(0) as usize;
         let no = || unsupported(format!("{} as {data_type} of {}", column.physical_type(), column.path()));
         let (stored, convert) = match (column.physical_type(), data_type) {
@@ -89,7 +93,12 @@ impl Target {
             (Type::BYTE_ARRAY, D::BinaryView) => (Stored::Bytes { utf8: false }, Convert::Same),
             _ => return no(),
         };
-        Ok(Self { data_type: data_type.clone(), stored, convert, nullable: column.max_def_level() == 1 })
+        Ok(Self { data_type: data_type.clone(), stored, convert, max_level })
+    }
+
+    /// Whether a row may have no value.
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.max_level > 0
     }
 
     /// The narrowest type for `column`, given the type that arrow-rs reads it as.

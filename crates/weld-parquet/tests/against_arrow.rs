@@ -89,7 +89,7 @@ proptest! {
             let columns = vec![ScanColumn::new(&name, Form::Encoded)];
             let mut scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
             scan.select(chosen.clone()).unwrap();
-            scan.filter(&name, &whole, &mut verdict).unwrap();
+            scan.filter(&name.as_str().into(), &whole, &mut verdict).unwrap();
             let column = theirs.column_by_name(&name).unwrap();
             let mask = verdict(column).unwrap();
             let kept: Vec<u32> = match &chosen {
@@ -162,7 +162,7 @@ fn coded_columns_stay_coded_and_are_judged_once() {
     let mut scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
     let mut calls = vec![];
     let whole = FileRanges::whole(file);
-    scan.filter("c8", &whole, &mut |values| {
+    scan.filter(&"c8".into(), &whole, &mut |values| {
         calls.push(values.len());
         Ok((0..values.len()).map(|i| Some(i == 1)).collect())
     })
