@@ -97,7 +97,7 @@ fn drops_unmatched_probe_rows(join_type: JoinType) -> bool {
 }
 
 /// Probe sides whose first column is the key, and whether a filter gets to where it pays.
-const PROBES: [(&str, bool); 20] = [
+const PROBES: [(&str, bool); 24] = [
     ("SELECT k, count(*), sum(v), avg(v) FROM r GROUP BY k", true),
     ("SELECT far, count(*), min(v) FROM r GROUP BY far", true),
     ("SELECT DISTINCT k, g FROM r WHERE v % 3 > 0", true),
@@ -125,6 +125,15 @@ const PROBES: [(&str, bool); 20] = [
     ("SELECT b.k, b.v FROM b WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = b.k AND r.v > 50)", true),
     ("SELECT a.k, b.v FROM b FULL JOIN (SELECT k, count(*) AS c FROM r GROUP BY k) a ON b.k = a.k", false),
     ("SELECT k, sum(random()) > 0 FROM r GROUP BY k", false),
+    ("SELECT k, unnest(make_array(v, g, NULL)) FROM r WHERE v % 7 > 0", true),
+    // Lists of several depths are columns before the key's, in the lists' input.
+    (
+        "SELECT k, a, b, c, v FROM (SELECT unnest(unnest(make_array(make_array(v, g), NULL))) AS a, k,
+         unnest(make_array(make_array(g), make_array())) AS b, unnest(make_array(g, v)) AS c, v FROM r)",
+        true,
+    ),
+    ("SELECT unnest(make_array(k, v)), v FROM r", false),
+    ("SELECT k, v FROM (SELECT k, unnest(struct(v, g)), v FROM r)", false),
 ];
 
 /// A join by the first columns, as DataFusion would plan it.

@@ -36,7 +36,7 @@ fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).indent(false).to_string()
 }
 
-const QUERIES: [&str; 9] = [
+const QUERIES: [&str; 10] = [
     "SELECT sum(i_key) FROM orders JOIN items ON o_key = i_order WHERE o_price = 3
      AND i_key < (SELECT 1.2 * avg(i_key) FROM items AS i WHERE i.i_order = o_key)",
     "SELECT o_key, n FROM orders JOIN (SELECT i_order, count(*) AS n FROM items GROUP BY i_order) i ON o_key = i_order
@@ -56,6 +56,8 @@ const QUERIES: [&str; 9] = [
     "SELECT o_key, a.n, i_key FROM orders JOIN items ON o_key = items.i_order
      JOIN (SELECT i_order, count(*) AS n FROM items GROUP BY i_order) a ON a.i_order = items.i_order
      WHERE o_price = 3 AND i_key % 3 = 0",
+    "SELECT o_key, part, count(*) FROM orders JOIN (SELECT i_order, unnest(make_array(i_tag, 'all', NULL)) AS part FROM items) i
+     ON o_key = i_order WHERE o_price = 3 GROUP BY o_key, part",
 ];
 
 const THRESHOLD: &str = "datafusion.optimizer.hash_join_single_partition_threshold";

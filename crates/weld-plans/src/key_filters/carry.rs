@@ -24,6 +24,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use super::collect::JoinKeysExec;
@@ -51,7 +52,7 @@ pub(crate) enum Saves {
     Nothing,
     /// A look into a join's table.
     Probe,
-    /// A place in a table, a sort or a window.
+    /// A place in a table, a sort or a window, or copies of it for the elements of its lists.
     Memory,
 }
 
@@ -115,6 +116,8 @@ pub(super) fn carried(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Vec<Carri
         partitions_by(window.window_expr(), column, window.input()).map(to)
     } else if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
         partitions_by(window.window_expr(), column, window.input()).map(to)
+    } else if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
+        beside_lists(unnest, column).map(|column| Carried { saves: Saves::Memory, ..to(column) })
     } else if plan.is::<SortExec>() {
         Some(Carried { saves: Saves::Memory, ..to(column) })
     } else {
@@ -157,6 +160,22 @@ fn group_column(aggregate: &AggregateExec, column: usize) -> Option<usize> {
         return None;
     }
     column_of(&groups.expr().get(column)?.0)
+}
+
+/// The input's column that stands beside unnested lists, once for each element.
+fn beside_lists(unnest: &UnnestExec, column: usize) -> Option<usize> {
+    if !unnest.struct_column_indices().is_empty() {
+        return None;
+    }
+    let lists = unnest.list_column_indices();
+    let mut output = 0;
+    (0..unnest.input().schema().fields().len()).find(|input| {
+        // A list may be unnested to several depths, each a column.
+        let unnested = lists.iter().filter(|list| list.index_in_input_schema == *input).count();
+        let is_beside = unnested == 0 && output == column;
+        output += unnested.max(1);
+        is_beside
+    })
 }
 
 /// The column itself, if all windows are computed for each of its values apart.
