@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::common::{ColumnStatistics, DataFusionError, JoinType, exec_datafusion_err};
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
@@ -36,7 +37,7 @@ use weld_table::TableSource;
 
 use crate::exec::WeldExec;
 use crate::lower::aggregate::gives_values;
-use crate::scan::may_have_nulls;
+use crate::scan::{may_have_nulls, path_of};
 
 /// Where a column has a null among so many rows, nearly every batch has one.
 const ROWS_OF_A_NULL: usize = 2048;
@@ -214,19 +215,22 @@ fn projected(columns: Vec<bool>, projection: Option<&[usize]>) -> Vec<bool> {
 fn of_files(config: &FileScanConfig, columns: usize) -> Vec<bool> {
     let table = config.file_source().table_schema();
     let in_files = table.file_schema().fields();
-    let table_column = |index: usize| match config.file_source().projection() {
-        Some(projection) => projection.iter().nth(index)?.expr.downcast_ref::<Column>().map(Column::index),
-        None => Some(index),
+    let expr = |index: usize| match config.file_source().projection() {
+        Some(projection) => Some(Arc::clone(&projection.iter().nth(index)?.expr)),
+        None => Some(Arc::new(Column::new("", index)) as _),
     };
     let Some(footers) = footers(config) else { return vec![false; columns] };
     let files = || config.file_groups.iter().flat_map(FileGroup::iter);
-    let in_no_file = |index: usize| match in_files.get(index) {
-        Some(field) => !footers.iter().any(|footer| may_have_nulls(footer, field.name())),
-        None => {
-            files().all(|file| file.partition_values.get(index - in_files.len()).is_some_and(|value| !value.is_null()))
-        }
+    let in_no_folder = |column: &Column| {
+        let value = |file: &PartitionedFile| file.partition_values.get(column.index() - in_files.len()).cloned();
+        files().all(|file| value(file).is_some_and(|value| !value.is_null()))
     };
-    (0..columns).map(|index| table_column(index).is_some_and(in_no_file)).collect()
+    let has_none = |expr: Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
+        Some(column) if column.index() >= in_files.len() => in_no_folder(column),
+        _ => path_of(&expr, table.table_schema())
+            .is_some_and(|path| !footers.iter().any(|footer| may_have_nulls(footer, &path))),
+    };
+    (0..columns).map(|index| expr(index).is_some_and(has_none)).collect()
 }
 
 /// The footers of all files, unless these are many and small.

@@ -284,6 +284,48 @@ async fn idle_partitions_take_row_groups() {
     assert_eq!(rows, [4000, 4000]);
 }
 
+/// One row group is cut where several partitions may read it, and every row is read once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_partitions_take_parts_of_row_groups() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (partitions, parts) in [(2, vec![75_001, 75_000]), (5, vec![75_001, 75_000, 0, 0, 0])] {
+        let mut config = config(partitions);
+        config.options_mut().optimizer.repartition_file_min_size = 1;
+        let engines = Engines::new(config);
+        // In no order, which the file would tell of.
+        let rows = "SELECT v * 7 % 150001 AS k, v % 1000 AS m, CASE WHEN v % 7 > 0 THEN make_array(v, v % 10) END AS l, concat('text ', v % 90) AS s
+                    FROM generate_series(1, 150001) AS g(v)";
+        engines.parquet_from("large", rows, folder.path()).await;
+        for sql in [
+            "SELECT count(*), sum(k), sum(m), count(l) FROM large",
+            "SELECT s, count(*), min(k), max(l[1]) FROM large WHERE m < 700 GROUP BY s",
+            "SELECT k, l FROM large WHERE k BETWEEN 74990 AND 75010",
+            "SELECT k, l, s FROM large ORDER BY m DESC, k LIMIT 10",
+            "SELECT a.k, b.l FROM large a JOIN large b ON a.m = b.k WHERE a.k < 50",
+        ] {
+            engines.check(sql, 0).await;
+        }
+        let plan = engines.weld.sql("SELECT k * 2 + m, l FROM large").await.expect("valid SQL");
+        let plan = plan.create_physical_plan().await.expect("it plans");
+        let start = |partition| plan.execute(partition, engines.weld.task_ctx()).expect("it starts");
+        let mut streams: Vec<_> = (0..partitions).map(start).collect();
+        let mut rows = vec![0; partitions];
+        loop {
+            let mut ended = 0;
+            for (stream, rows) in streams.iter_mut().zip(&mut rows) {
+                match stream.next().await {
+                    Some(batch) => *rows += batch.expect("it runs").num_rows(),
+                    None => ended += 1,
+                }
+            }
+            if ended == streams.len() {
+                break;
+            }
+        }
+        assert_eq!(rows, parts);
+    }
+}
+
 /// A table that was given up while it was built is built from all files, also from those that had been read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_is_built_from_the_start_again() {

@@ -186,7 +186,7 @@ impl File {
                     let mut scan =
                         RowGroupScan::new(Arc::clone(&self.metadata), group, columns, options).expect("a scan");
                     for (name, test) in &Q6 {
-                        scan.filter(&name.into(), &ranges, &mut |values| test(values)).expect("a filter");
+                        scan.filter(&(*name).into(), &ranges, &mut |values| test(values)).expect("a filter");
                     }
                     scan.prepare(&ranges, BATCH_ROWS).expect("batches")
                 })

@@ -76,7 +76,7 @@ impl ArrowColumn {
             Some(batch) if batch.num_rows() == rows => batch,
             _ => return Err(Error::Corrupt("a column has fewer rows than its row group".into())),
         };
-        self.fields.iter().try_fold(Arc::clone(batch.column(0)), field_of)
+        self.fields.iter().try_fold(Arc::clone(batch.column(0)), |column, name| field_of(column, name))
     }
 
     /// Reads these rows next, in the place of those that are left. arrow-rs begins anew, and passes over what is before them.
@@ -87,7 +87,7 @@ impl ArrowColumn {
 }
 
 /// The field of a struct, null where the struct is.
-fn field_of(column: ArrayRef, name: &String) -> Result<ArrayRef> {
+fn field_of(column: ArrayRef, name: &str) -> Result<ArrayRef> {
     let group = column.as_struct_opt();
     let Some((group, (at, field))) = group.and_then(|group| Some((group, group.fields().find(name)?))) else {
         return Err(Error::Corrupt("a struct without its field".into()));

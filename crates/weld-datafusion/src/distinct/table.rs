@@ -74,7 +74,7 @@ impl<K: Key> Table<K> {
         if !self.may_repeat || self.len < KEPT_KEYS_MIN || !self.are_new() {
             return self.place(keys);
         }
-        let is_sampled = |key: &K| key.hash() % KEYS_PER_SAMPLE == 0;
+        let is_sampled = |key: &K| key.hash().is_multiple_of(KEYS_PER_SAMPLE);
         self.kept.extend(keys.iter().filter(|key| !is_sampled(key)));
         let sample: Vec<K> = keys.iter().copied().filter(is_sampled).collect();
         self.place(&sample);

@@ -13,17 +13,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, make_array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, make_array, new_null_array,
+};
 use arrow::compute::cast_with_options;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, ScalarValue, internal_err};
+use datafusion::common::{ColumnStatistics, Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::parquet::file::metadata::ParquetMetaData;
+use datafusion::parquet::schema::types::{ColumnDescPtr, ColumnPath};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
-use datafusion::physical_expr_adapter::PhysicalExprAdapter;
+use datafusion::physical_expr_adapter::{PhysicalExprAdapter, replace_columns_with_literals};
 use weld_parquet::{Form, ScanColumn};
 use weld_plans::cannot_fail;
 
@@ -34,6 +36,8 @@ use super::prune::is_text;
 /// For each used column where it comes from.
 pub(super) struct Adapter {
     columns: Vec<Origin>,
+    /// Where they are in a batch that was read.
+    places: Vec<usize>,
     /// Whether DataFusion's scan could fail on a row of the file.
     pub(super) can_fail: bool,
 }
@@ -55,6 +59,8 @@ pub(super) struct FileColumns<'a> {
     /// As the file says, and with the types that DataFusion's scan asks of its reader.
     pub(super) own: &'a Schema,
     pub(super) typed: &'a Schema,
+    /// The table's, without the folders' columns.
+    pub(super) table: &'a Schema,
     pub(super) constants: &'a HashMap<String, ScalarValue>,
 }
 
@@ -69,19 +75,27 @@ impl Adapter {
         let can_fail = used.iter().zip(&columns).any(|(used, origin)| match origin {
             Origin::Constant(_) => false,
             Origin::Cast(cast, file) => !cannot_fail(cast, Some(file)),
-            Origin::Stored | Origin::Bytes => !used.nullable && may_have_nulls(file.metadata, &used.name),
+            Origin::Stored | Origin::Bytes => !used.nullable && may_have_nulls(file.metadata, &used.path),
         });
-        Ok(Adapter { columns, can_fail })
+        let place = |next: &mut usize, origin: &Origin| {
+            let place = *next;
+            *next += usize::from(!matches!(origin, Origin::Constant(_)));
+            Some(place)
+        };
+        let places = columns.iter().scan(0, place).collect();
+        Ok(Adapter { columns, places, can_fail })
     }
 
     /// What is read of the file.
     pub(super) fn reads(&self, used: &[UsedColumn]) -> Arc<[ScanColumn]> {
         let form = |used: &UsedColumn| if used.coded { Form::Encoded } else { Form::Flat };
+        let at = |used: &UsedColumn| ScanColumn::at(used.path.clone(), form(used));
         let reads = |(used, origin): (&UsedColumn, &Origin)| match origin {
-            Origin::Stored => Some(ScanColumn::new(&used.name, form(used)).with_type(narrow(&used.table_type))),
-            Origin::Bytes => Some(ScanColumn::new(&used.name, form(used)).with_type(DataType::BinaryView)),
+            Origin::Stored => Some(at(used).with_type(narrow(&used.table_type))),
+            Origin::Bytes => Some(at(used).with_type(DataType::BinaryView)),
+            // Of a field the whole column, since it is its type that differs.
             Origin::Cast(_, file) => {
-                Some(ScanColumn::new(&used.name, Form::Flat).with_type(file.field(0).data_type().clone()))
+                Some(ScanColumn::new(used.root(), Form::Flat).with_type(file.field(0).data_type().clone()))
             }
             Origin::Constant(_) => None,
         };
@@ -92,10 +106,10 @@ impl Adapter {
     pub(super) fn column(&self, at: usize, used: &UsedColumn, batch: &RecordBatch) -> Result<ArrayRef> {
         let rows = batch.num_rows();
         match &self.columns[at] {
-            Origin::Stored => as_type(used.of(batch)?, &used.table_type),
-            Origin::Bytes => as_type(&as_text(used.of(batch)?), &used.table_type),
+            Origin::Stored => as_type(self.read(at, batch), &used.table_type),
+            Origin::Bytes => as_type(&as_text(self.read(at, batch)), &used.table_type),
             Origin::Cast(expr, file) => {
-                let column = as_type(used.of(batch)?, file.field(0).data_type())?;
+                let column = as_type(self.read(at, batch), file.field(0).data_type())?;
                 // It may have nulls where the file says it has none: the table's schema is checked, not the file's.
                 let field = file.field(0).clone().with_nullable(true);
                 let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])?;
@@ -105,11 +119,15 @@ impl Adapter {
         }
     }
 
+    fn read<'a>(&self, at: usize, batch: &'a RecordBatch) -> &'a ArrayRef {
+        batch.column(self.places[at])
+    }
+
     /// The same as it was read, maybe as codes; made of the file's column or of none, in the table's type.
     pub(super) fn as_read(&self, at: usize, used: &UsedColumn, batch: &RecordBatch) -> Result<ArrayRef> {
         Ok(match &self.columns[at] {
-            Origin::Stored => Arc::clone(used.of(batch)?),
-            Origin::Bytes => as_text(used.of(batch)?),
+            Origin::Stored => Arc::clone(self.read(at, batch)),
+            Origin::Bytes => as_text(self.read(at, batch)),
             Origin::Cast(..) | Origin::Constant(_) => self.column(at, used, batch)?,
         })
     }
@@ -141,31 +159,38 @@ impl Adapter {
 
 impl Origin {
     fn of(used: &UsedColumn, file: &FileColumns<'_>, adapter: &dyn PhysicalExprAdapter) -> Result<Origin> {
-        if let Some(value) = file.constants.get(&used.name) {
-            return Ok(Origin::Constant(value.clone()));
+        let root = used.root();
+        if file.constants.contains_key(root) {
+            return constant(replace_columns_with_literals(Arc::clone(&used.expr), file.constants)?);
         }
-        if let Ok(field) = file.typed.field_with_name(&used.name) {
-            let both_text = is_text(field.data_type()) && is_text(&used.table_type);
-            if field.data_type() == &used.table_type || both_text {
-                let bytes = is_text(&used.table_type) && file.is_binary(&used.name);
+        if let Ok(field) = file.typed.field_with_name(root) {
+            if used.path.parts().len() > 1 {
+                if file.table.field_with_name(root).is_ok_and(|own| own.data_type() == field.data_type()) {
+                    return Ok(Origin::Stored);
+                }
+            } else if field.data_type() == &used.table_type || (is_text(field.data_type()) && is_text(&used.table_type))
+            {
+                let bytes = is_text(&used.table_type) && file.is_binary(root);
                 return Ok(if bytes { Origin::Bytes } else { Origin::Stored });
             }
         }
-        let expr = adapter.rewrite(Arc::new(Column::new(&used.name, used.table_index)))?;
+        let expr = adapter.rewrite(Arc::clone(&used.expr))?;
         match collect_columns(&expr).iter().next() {
-            None => {
-                let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
-                match expr.evaluate(&nothing)? {
-                    datafusion::logical_expr::ColumnarValue::Scalar(value) => Ok(Origin::Constant(value)),
-                    _ => internal_err!("a column of no column is no scalar"),
-                }
-            }
+            None => constant(expr),
             Some(column) => {
                 let alone = Arc::new(Schema::new(vec![file.typed.field(column.index()).clone()]));
                 Ok(Origin::Cast(reassign_expr_columns(expr, &alone)?, alone))
             }
         }
     }
+}
+
+/// The value of an expression of no column.
+fn constant(expr: Arc<dyn PhysicalExpr>) -> Result<Origin> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
+    let value = expr.evaluate(&row)?.into_array(1)?;
+    Ok(Origin::Constant(ScalarValue::try_from_array(&value, 0)?))
 }
 
 impl FileColumns<'_> {
@@ -176,10 +201,10 @@ impl FileColumns<'_> {
 }
 
 /// Whether a file's footer leaves it open that a column has nulls.
-pub(crate) fn may_have_nulls(footer: &ParquetMetaData, name: &str) -> bool {
+pub(crate) fn may_have_nulls(footer: &ParquetMetaData, path: &ColumnPath) -> bool {
     let descriptor = footer.file_metadata().schema_descr();
-    let leaf = descriptor.columns().iter().position(|column| *column.path().parts() == [name]);
-    let Some(leaf) = leaf else { return true };
+    let is_flat = |column: &ColumnDescPtr| column.path() == path && column.max_rep_level() == 0;
+    let Some(leaf) = descriptor.columns().iter().position(is_flat) else { return true };
     descriptor.column(leaf).max_def_level() > 0
         && footer.row_groups().iter().any(|group| {
             let statistics = group.column(leaf).statistics();

@@ -10,6 +10,7 @@
 
 use datafusion::parquet::basic::{Encoding, PageType};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats, ParquetMetaData};
+use datafusion::parquet::schema::types::ColumnPath;
 
 /// More combinations of codes are not kept by compiled code.
 const COMBINATIONS_MAX: i64 = 1 << 20;
@@ -21,11 +22,9 @@ const ROWS_PER_COMBINATION: i64 = 4;
 const ENTRY_BYTES: i64 = 8;
 
 /// Whether all rows of these columns are codes of dictionaries so small that groups are found by code.
-pub(super) fn are_small(metadata: &ParquetMetaData, columns: &[&str]) -> bool {
+pub(super) fn are_small(metadata: &ParquetMetaData, columns: &[&ColumnPath]) -> bool {
     let descriptor = metadata.file_metadata().schema_descr();
-    let leaf = |name: &&str| {
-        (0..descriptor.num_columns()).find(|leaf| descriptor.column(*leaf).path().parts() == [name.to_string()])
-    };
+    let leaf = |path: &&ColumnPath| (0..descriptor.num_columns()).find(|leaf| descriptor.column(*leaf).path() == *path);
     let Some(leaves) = columns.iter().map(leaf).collect::<Option<Vec<usize>>>() else { return false };
     metadata.row_groups().iter().all(|group| {
         let entries = leaves.iter().map(|leaf| Some((dictionary_bytes(group.column(*leaf))? / ENTRY_BYTES).max(1)));

@@ -3,17 +3,19 @@
 //! ```text
 //! projection=[k, p, CAST(p AS Int64) AS q]      k is read as it is stored, p comes from the name of the file's folder,
 //!                                               q is computed by DataFusion from p in the table's type
+//! projection=[get_field(addr, 'zip') AS zip]    the field is a column of the files, read without the rest of addr
 //! ```
 //! What is computed of one column of texts is computed once for each entry of its dictionary: see [`entries`](super::entries).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
@@ -22,6 +24,7 @@ use weld_plans::cannot_fail;
 
 use super::adapt::Adapter;
 use super::entries::{Evaluated, OfText, in_type, is_texts};
+use super::paths::{path_of, with_columns};
 use crate::check::unexpected_nulls;
 use crate::lower::Unsupported;
 use crate::lower::foreign::may_fail;
@@ -41,13 +44,14 @@ pub(super) struct Columns {
     pub(super) can_fail: bool,
 }
 
-/// A column of the table: its name, in the files too, and its type.
+/// A column of the table, or a field of one: where it is, in the files too, and its type.
 #[derive(Clone, Debug)]
 pub(super) struct UsedColumn {
-    pub(super) name: String,
+    pub(super) path: ColumnPath,
+    /// It over the table.
+    pub(super) expr: Arc<dyn PhysicalExpr>,
     pub(super) table_type: DataType,
     pub(super) nullable: bool,
-    pub(super) table_index: usize,
     /// It is read as codes, where the file has it so.
     pub(super) coded: bool,
 }
@@ -81,33 +85,22 @@ impl Columns {
     pub(super) fn of(projection: &ProjectionExprs, table: &TableSchema) -> Result<Columns, Unsupported> {
         let no = |why: &str| Err(Unsupported::new("DataSourceExec", why));
         let table = table.table_schema();
-        let (mut used, mut outputs, mut required, mut fields) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut places, mut can_fail) = (HashMap::new(), false);
+        let mut used = UsedColumns::of(projection, table);
+        let (mut outputs, mut required, mut fields, mut can_fail) = (Vec::new(), Vec::new(), Vec::new(), false);
         for projected in projection.iter() {
-            for column in collect_columns(&projected.expr) {
-                let field = table.field(column.index());
-                if field.data_type().is_nested() {
-                    return no("has nested columns");
-                }
-                places.entry(column.index()).or_insert_with(|| {
-                    let (name, table_type) = (field.name().clone(), field.data_type().clone());
-                    let (nullable, table_index) = (field.is_nullable(), column.index());
-                    used.push(UsedColumn { name, table_type, nullable, table_index, coded: false });
-                    used.len() - 1
-                });
-            }
-            let (output, data_type) = match projected.expr.downcast_ref::<Column>() {
+            let Ok(expr) = used.moved(&projected.expr) else { return no("computes columns") };
+            let (output, data_type) = match expr.downcast_ref::<Column>() {
                 Some(column) => {
-                    let place = places[&column.index()];
-                    (Output::Column { place, as_code: false }, narrow(&used[place].table_type))
+                    let place = column.index();
+                    (Output::Column { place, as_code: false }, narrow(&used.columns[place].table_type))
                 }
                 None if depends_on_more(&projected.expr) => return no("computes columns of more than columns"),
                 None => {
-                    let fails = !cannot_fail(&projected.expr, Some(table)) && may_fail(table, &projected.expr);
+                    let over = schema_of(&used.columns);
+                    let fails = !cannot_fail(&expr, Some(&over)) && may_fail(&over, &expr);
                     can_fail |= fails;
                     let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
-                    let Ok(expr) = moved(&projected.expr, &places) else { return no("computes columns") };
-                    (computed(expr, fails, &mut used)?, narrow(&data_type))
+                    (computed(expr, fails, &mut used.columns)?, narrow(&data_type))
                 }
             };
             let Ok(declared) = projected.expr.return_field(table) else { return no("computes columns") };
@@ -115,16 +108,17 @@ impl Columns {
             fields.push(Field::new(&projected.alias, data_type, true));
             outputs.push(output);
         }
-        Ok(Columns { used, outputs, required, schema: Arc::new(Schema::new(fields)), declared: false, can_fail })
+        let (used, schema) = (used.columns, Arc::new(Schema::new(fields)));
+        Ok(Columns { used, outputs, required, schema, declared: false, can_fail })
     }
 
-    /// The names of outputs that are read from the files as they are; `None` if one is not.
-    pub(super) fn names(&self, outputs: &[usize]) -> Option<Vec<&str>> {
-        let name = |output: &usize| match self.outputs.get(*output)? {
-            Output::Column { place, .. } => Some(self.used.get(*place)?.name.as_str()),
+    /// The paths of outputs that are read from the files as they are; `None` if one is not.
+    pub(super) fn paths(&self, outputs: &[usize]) -> Option<Vec<&ColumnPath>> {
+        let path = |output: &usize| match self.outputs.get(*output)? {
+            Output::Column { place, .. } => Some(&self.used.get(*place)?.path),
             Output::Computed(_) | Output::OfText(_) => None,
         };
-        outputs.iter().map(name).collect()
+        outputs.iter().map(path).collect()
     }
 
     /// The same, with these outputs as codes.
@@ -173,8 +167,7 @@ impl Columns {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let table = match self.computes() {
             true => {
-                let fields = self.used.iter().map(|used| Field::new(&used.name, used.table_type.clone(), true));
-                let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+                let schema = Arc::new(schema_of(&self.used));
                 let column = |(at, used)| file.column(at, used, batch);
                 let columns = self.used.iter().enumerate().map(column).collect::<Result<_>>()?;
                 Some(RecordBatch::try_new_with_options(schema, columns, &options)?)
@@ -235,21 +228,65 @@ fn depends_on_more(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.exists(more).unwrap_or(true)
 }
 
-/// The expression over the used columns.
-fn moved(expr: &Arc<dyn PhysicalExpr>, places: &HashMap<usize, usize>) -> Result<Arc<dyn PhysicalExpr>> {
-    let place = |expr: Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
-        Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), places[&column.index()])) as _)),
-        None => Ok(Transformed::no(expr)),
-    };
-    Arc::clone(expr).transform(place).data()
+/// The used columns in the table's types. Files may have nulls where the table says that there are none: that is checked.
+fn schema_of(used: &[UsedColumn]) -> Schema {
+    let field = |used: &UsedColumn| Field::new(used.path.string(), used.table_type.clone(), true);
+    Schema::new(used.iter().map(field).collect::<Vec<_>>())
+}
+
+/// Columns of a table as they are found to be used.
+struct UsedColumns<'a> {
+    table: &'a Schema,
+    columns: Vec<UsedColumn>,
+    /// Columns of the table that something reads whole: fields are computed of them.
+    whole: HashSet<usize>,
+}
+
+impl<'a> UsedColumns<'a> {
+    fn of(projection: &ProjectionExprs, table: &'a Schema) -> UsedColumns<'a> {
+        let mut whole = HashSet::new();
+        for projected in projection.iter() {
+            let walked = projected.expr.apply(|part| {
+                if let Some(column) = part.downcast_ref::<Column>() {
+                    whole.insert(column.index());
+                }
+                let is_path = path_of(part, table).is_some();
+                Ok(if is_path { TreeNodeRecursion::Jump } else { TreeNodeRecursion::Continue })
+            });
+            debug_assert!(walked.is_ok());
+        }
+        UsedColumns { table, columns: Vec::new(), whole }
+    }
+
+    /// An expression over the used columns.
+    fn moved(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let table = self.table;
+        with_columns(Arc::clone(expr), table, |expr, path| {
+            let is_computed = |column: &Column| self.whole.contains(&column.index());
+            if !expr.is::<Column>() && collect_columns(expr).iter().any(is_computed) {
+                return None;
+            }
+            let place = match self.columns.iter().position(|used| used.path == path) {
+                Some(place) => place,
+                None => {
+                    self.columns.push(UsedColumn::new(expr, path.clone(), table).ok()?);
+                    self.columns.len() - 1
+                }
+            };
+            Some(Column::new(&path.string(), place))
+        })
+    }
 }
 
 impl UsedColumn {
-    /// The column in a batch that was read from a file.
-    pub(super) fn of<'a>(&self, batch: &'a RecordBatch) -> Result<&'a ArrayRef> {
-        match batch.column_by_name(&self.name) {
-            Some(column) => Ok(column),
-            None => internal_err!("the column {} was not read", self.name),
-        }
+    fn new(expr: &Arc<dyn PhysicalExpr>, path: ColumnPath, table: &Schema) -> Result<UsedColumn> {
+        let field = expr.return_field(table)?;
+        let (table_type, nullable) = (field.data_type().clone(), field.is_nullable());
+        Ok(UsedColumn { path, expr: Arc::clone(expr), table_type, nullable, coded: false })
+    }
+
+    /// The column of the table that it is, or is a field of.
+    pub(super) fn root(&self) -> &str {
+        self.path.parts().first().map_or("", String::as_str)
     }
 }

@@ -44,7 +44,7 @@ impl OfText {
             Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _)),
             None => Ok(Transformed::no(part)),
         };
-        let field = Field::new(&used.name, used.table_type.clone(), true);
+        let field = Field::new(used.path.string(), used.table_type.clone(), true);
         Ok(OfText { expr: expr.transform(alone).data()?, schema: Arc::new(Schema::new(vec![field])), place })
     }
 
@@ -146,10 +146,10 @@ mod tests {
 
     fn of(expr: impl Fn(Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr>) -> OfText {
         let used = UsedColumn {
-            name: "s".into(),
+            path: "s".into(),
+            expr: Arc::new(Column::new("s", 3)),
             table_type: DataType::Utf8View,
             nullable: true,
-            table_index: 3,
             coded: true,
         };
         let schema = Schema::new(vec![Field::new("s", DataType::Utf8View, true)]);

@@ -17,6 +17,7 @@ use datafusion::datasource::physical_plan::parquet::{
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
 use datafusion::parquet::arrow::parquet_to_arrow_schema;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_expr_adapter::{
@@ -55,6 +56,18 @@ pub(super) struct OpenFile {
     pub(super) selective: bool,
     pruner: Option<FilePruner>,
     pruned: PruningMetrics,
+}
+
+impl Scan {
+    /// A file's schema in the types that DataFusion's scan asks of its reader.
+    fn typed(&self, metadata: &ParquetMetaData, schema: &SchemaRef) -> SchemaRef {
+        let typed = apply_file_schema_type_coercions(self.table.file_schema(), schema);
+        let typed = typed.map_or_else(|| Arc::clone(schema), Arc::new);
+        let Some((unit, zone)) = &self.int96 else { return typed };
+        let descriptor = metadata.file_metadata().schema_descr();
+        let coercer = Int96Coercer::new(descriptor, &typed, unit).with_timezone(zone.clone());
+        coercer.coerce().map_or(typed, Arc::new)
+    }
 }
 
 impl OpenFile {
@@ -98,29 +111,29 @@ impl OpenFile {
         drop(timer);
         let footer = metadata.file_metadata();
         let schema = Arc::new(parquet_to_arrow_schema(footer.schema_descr(), footer.key_value_metadata())?);
-        let typed = apply_file_schema_type_coercions(table.file_schema(), &schema);
-        let mut typed = typed.map_or_else(|| Arc::clone(&schema), Arc::new);
-        if let Some((unit, zone)) = &scan.int96 {
-            let coercer = Int96Coercer::new(footer.schema_descr(), &typed, unit).with_timezone(zone.clone());
-            typed = coercer.coerce().map_or(typed, Arc::new);
-        }
+        let typed = scan.typed(&metadata, &schema);
         let adapter = DefaultPhysicalExprAdapterFactory.create(Arc::clone(table.file_schema()), Arc::clone(&typed))?;
         let over_file = |predicate| PhysicalExprSimplifier::new(&typed).simplify(adapter.rewrite(predicate)?);
         let prunes = predicate.clone().map(over_file).transpose()?;
-        let own = FileColumns { metadata: &metadata, own: &schema, typed: &typed, constants: &constants };
+        let table = table.file_schema();
+        let own = FileColumns { metadata: &metadata, own: &schema, typed: &typed, table, constants: &constants };
         let adapter = Adapter::new(&scan.columns.used, &own, adapter.as_ref())?;
+        let columns = adapter.reads(&scan.columns.used);
         // Any rows will do, unless their order was asked for.
         let limit = scan.limit.filter(|_| !scan.ordered);
         let (readers, partition, metrics) = (Arc::clone(readers), *partition, metrics.clone());
         let (pruning, own_metadata, predicate_of_file) = (*pruning, Arc::clone(&metadata), prunes.clone());
+        let (parts, read) = (shared.parts, columns.iter().map(|column| column.path().clone()).collect::<Vec<_>>());
         let groups = shared.groups(async move {
             let mut groups = Groups::new(own_metadata, range.as_ref(), typed, pruning, file_metrics);
             let filters_reader = || readers.create_reader(partition, file, hint, &metrics);
             groups.prune(predicate_of_file.as_ref(), limit, filters_reader).await?;
+            if parts > 1 {
+                groups.cut(parts, |leaf| read.iter().any(|path| leaf.path().parts().starts_with(path.parts())));
+            }
             Ok(groups)
         });
         let groups = groups.await?;
-        let columns = adapter.reads(&scan.columns.used);
         let fetcher = Fetcher::new(reader);
         let selective = false;
         Ok(Some(OpenFile {
@@ -142,8 +155,10 @@ impl OpenFile {
     }
 
     /// Whether its rows have values of their own in the column.
-    pub(super) fn has(&self, column: &str) -> bool {
-        !self.constants.contains_key(column) && self.schema.index_of(column).is_ok()
+    pub(super) fn has(&self, column: &ColumnPath) -> bool {
+        let is_constant = column.parts().first().is_some_and(|root| self.constants.contains_key(root));
+        let mut leaves = self.metadata.file_metadata().schema_descr().columns().iter();
+        !is_constant && leaves.any(|leaf| leaf.path() == column && leaf.max_rep_level() == 0)
     }
 
     /// Whether it has row groups that nobody has begun.

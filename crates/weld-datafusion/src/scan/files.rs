@@ -6,7 +6,8 @@
 //! ```
 //!
 //! DataFusion decides whether they may be shared: not where their order matters, or which partition has which rows. It
-//! shares whole ranges of files; a filter may leave row groups in one of them alone.
+//! shares whole ranges of files; a filter may leave row groups in one of them alone. The last file may have fewer row groups than
+//! there are partitions: those are cut.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +27,8 @@ use super::prune::{Group, Groups};
 #[derive(Debug)]
 pub(super) struct Queue {
     partitions: usize,
+    /// Whether reading bytes twice costs little.
+    is_local: bool,
     waiting: Mutex<VecDeque<PartitionedFile>>,
     /// Files that a partition has begun. Those that were read to their end are gone.
     begun: Mutex<Vec<Weak<SharedFile>>>,
@@ -46,6 +49,7 @@ impl Files {
             let files = whole(config.file_groups.iter().flat_map(FileGroup::iter).cloned());
             Some(Arc::new(Queue {
                 partitions: config.file_groups.len(),
+                is_local: config.object_store_url.as_str().starts_with("file:"),
                 waiting: Mutex::new(config.file_source.reorder_files(files).into()),
                 begun: Mutex::default(),
             }))
@@ -61,11 +65,13 @@ impl Files {
     /// A file that nobody has begun, or else one that others have not read to its end.
     pub(super) fn next(&mut self) -> Option<Arc<SharedFile>> {
         match self {
-            Files::Own(files) => files.pop_front().map(|file| Arc::new(SharedFile::new(file, 1))),
+            Files::Own(files) => files.pop_front().map(|file| Arc::new(SharedFile::new(file, 1, 1))),
             Files::Shared(queue) => {
                 let mut begun = lock(&queue.begun);
-                if let Some(file) = lock(&queue.waiting).pop_front() {
-                    let file = Arc::new(SharedFile::new(file, queue.partitions));
+                let mut waiting = lock(&queue.waiting);
+                if let Some(file) = waiting.pop_front() {
+                    let parts = if queue.is_local && waiting.is_empty() { queue.partitions } else { 1 };
+                    let file = Arc::new(SharedFile::new(file, queue.partitions, parts));
                     begun.push(Arc::downgrade(&file));
                     return Some(file);
                 }
@@ -98,6 +104,8 @@ type SharedGroups = Result<Arc<Mutex<Groups>>, Arc<DataFusionError>>;
 pub(super) struct SharedFile {
     pub(super) file: PartitionedFile,
     partitions: usize,
+    /// Into how many parts its row groups are cut at least, if they are large.
+    pub(super) parts: usize,
     /// What statistics leave of it, found once. Whoever waits for that does the work, so nobody waits for one who stopped.
     groups: OnceLock<Shared<BoxFuture<'static, SharedGroups>>>,
     opened: AtomicBool,
@@ -105,10 +113,11 @@ pub(super) struct SharedFile {
 }
 
 impl SharedFile {
-    fn new(file: PartitionedFile, partitions: usize) -> SharedFile {
+    fn new(file: PartitionedFile, partitions: usize, parts: usize) -> SharedFile {
         SharedFile {
             file,
             partitions: partitions.max(1),
+            parts,
             groups: OnceLock::new(),
             opened: AtomicBool::default(),
             ruled_out: AtomicBool::default(),

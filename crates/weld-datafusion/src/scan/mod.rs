@@ -19,7 +19,9 @@ mod exec;
 mod fetch;
 mod file;
 mod files;
+mod filters;
 mod local;
+mod paths;
 mod pools;
 mod predicate;
 mod prune;
@@ -53,6 +55,7 @@ pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, narrow};
 pub(crate) use self::entries::{ROWS_PER_ENTRY, is_texts};
 pub(crate) use self::exec::{ScanExec, with_scans};
+pub(crate) use self::paths::path_of;
 pub(crate) use self::source::{EncodedSource, Sharing, execute, in_declared_types};
 
 /// What does not fit the table's type is an error, as in DataFusion's scan.
@@ -126,8 +129,8 @@ pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &Dec
 /// Whether these columns of a source are better read as codes: the first file has them as codes of small dictionaries.
 pub(crate) async fn has_few_values(source: &dyn ExecutionPlan, columns: &[usize], context: &TaskContext) -> bool {
     let Ok(scan) = ParquetScan::of(source) else { return false };
-    let Some(names) = scan.columns.names(columns) else { return false };
-    scan.first_metadata(context).await.is_ok_and(|metadata| metadata.is_some_and(|of| codes::are_small(&of, &names)))
+    let Some(paths) = scan.columns.paths(columns) else { return false };
+    scan.first_metadata(context).await.is_ok_and(|metadata| metadata.is_some_and(|of| codes::are_small(&of, &paths)))
 }
 
 impl<'a> ParquetScan<'a> {

@@ -13,6 +13,7 @@ use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
+use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, LikeExpr, Literal,
 };
@@ -23,6 +24,7 @@ use weld_plans::{KeySet, KeySetExpr};
 
 use super::CAST;
 use super::columns::UsedColumn;
+use super::paths::with_columns;
 use super::texts::TextPattern;
 use crate::lower::text::Search;
 
@@ -61,13 +63,14 @@ fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: boo
 
 /// Conjuncts over one column.
 pub(super) struct ColumnPredicate {
-    pub(super) name: String,
+    pub(super) path: ColumnPath,
     /// Sets of keys that the column is looked up in, as it was decoded: they hold integers of any width.
     sets: Vec<Arc<KeySet>>,
     /// Patterns that texts are compared with.
     patterns: Vec<TextPattern>,
     /// The other conjuncts, over the column in the table's type.
     expr: Option<Arc<dyn PhysicalExpr>>,
+    /// Null stands for absent values, also where the table says that there are none.
     schema: SchemaRef,
     /// What `expr` costs above comparisons, and what a row that is dropped spares; in nanoseconds.
     cost: f64,
@@ -85,23 +88,40 @@ impl ColumnPredicate {
         used: &[UsedColumn],
     ) -> Result<Vec<ColumnPredicate>> {
         let now = snapshot_physical_expr(Arc::clone(predicate))?;
-        let mut columns = Vec::new();
-        let by_column = by_column(&now);
+        let (mut columns, mut fields) = (Vec::new(), Vec::new());
+        let over_fields = with_columns(now, table, |expr, path| {
+            let place = match fields.iter().position(|(known, _)| *known == path) {
+                Some(place) => place,
+                None => {
+                    let field = expr.return_field(table).ok()?;
+                    fields.push((path.clone(), Field::new(path.string(), field.data_type().clone(), true)));
+                    fields.len() - 1
+                }
+            };
+            Some(Column::new(&path.string(), place))
+        })?;
+        let by_column = by_column(&over_fields);
         let is_alone = by_column.len() == 1;
-        for (index, mut conjuncts) in by_column {
-            let field = table.field(index);
+        for (place, mut conjuncts) in by_column {
+            let (path, field) = &fields[place];
             conjuncts.retain(|conjunct| !passes_most(conjunct, field.data_type(), is_alone));
-            if !conjuncts.is_empty() {
-                let others = used.iter().filter(|used| used.table_index != index);
+            // arrow-rs reads what is nested, once it is known which rows are read.
+            if !conjuncts.is_empty() && !field.data_type().is_nested() {
+                let others = used.iter().filter(|used| used.path != *path);
                 let spared = others.map(|used| decoding_ns(&used.table_type)).sum();
-                columns.push(ColumnPredicate::new(field, conjuncts, spared)?);
+                columns.push(ColumnPredicate::new(path, field, conjuncts, spared)?);
             }
         }
         put_in_order(&mut columns);
         Ok(columns)
     }
 
-    fn new(field: &Field, conjuncts: Vec<Arc<dyn PhysicalExpr>>, spared: f64) -> Result<ColumnPredicate> {
+    fn new(
+        path: &ColumnPath,
+        field: &Field,
+        conjuncts: Vec<Arc<dyn PhysicalExpr>>,
+        spared: f64,
+    ) -> Result<ColumnPredicate> {
         let is_set = |conjunct: &Arc<dyn PhysicalExpr>| match conjunct.downcast_ref::<KeySetExpr>() {
             Some(among) if among.value().is::<Column>() && field.data_type().is_integer() => {
                 Ok(Arc::clone(among.set()))
@@ -128,8 +148,7 @@ impl ColumnPredicate {
         let expr = (!exprs.is_empty()).then(|| conjunction(exprs));
         let schema = Arc::new(Schema::new(vec![field.clone()]));
         let cost = expr.iter().map(|expr| cost_ns(expr, &schema)).sum();
-        let name = field.name().clone();
-        Ok(ColumnPredicate { name, sets, patterns, expr, schema, cost, spared, seen: 0, passed: 0 })
+        Ok(ColumnPredicate { path: path.clone(), sets, patterns, expr, schema, cost, spared, seen: 0, passed: 0 })
     }
 
     /// The verdict on each value of the column, in whatever type it was decoded to.
@@ -151,9 +170,7 @@ impl ColumnPredicate {
         let Ok(column) = cast_with_options(values, self.schema.field(0).data_type(), &CAST) else {
             return Ok(everything());
         };
-        // Null stands for absent values, also where the table says that there are none.
-        let field = self.schema.field(0).clone().with_nullable(true);
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])?;
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![column])?;
         let verdict = expr.evaluate(&batch).and_then(|verdict| verdict.into_array(values.len()));
         Ok(verdict.ok().and_then(|v| v.as_boolean_opt().cloned()).unwrap_or_else(everything))
     }
@@ -323,10 +340,10 @@ mod tests {
         let schema = Schema::new(vec![Field::new("t", millis.clone(), true)]);
         let column = || col("t", &schema).expect("a column");
         let of = |table_type: &DataType| UsedColumn {
-            name: "other".to_owned(),
+            path: ColumnPath::from("other"),
+            expr: column(),
             table_type: table_type.clone(),
             nullable: true,
-            table_index: 1,
             coded: false,
         };
         let (few, many) = (vec![of(&DataType::Int64)], vec![of(&DataType::Utf8View); 20]);

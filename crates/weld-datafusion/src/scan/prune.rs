@@ -4,6 +4,7 @@
 //! their Bloom filters, the pages' minima and maxima. A filter that tightens while the scan runs is asked again, about what is left.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -18,6 +19,7 @@ use datafusion::parquet::arrow::ParquetRecordBatchStreamBuilder;
 use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::file::metadata::ParquetMetaData;
+use datafusion::parquet::schema::types::ColumnDescriptor;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
@@ -44,11 +46,21 @@ impl Allowed {
     }
 }
 
-/// A row group to read, and the rows of it, unless all of them.
+/// A row group to read, or a part of one, and the rows that are left of it, unless all of them.
 pub(super) struct Group {
     pub(super) index: usize,
+    pub(super) part: Option<Range<usize>>,
     pub(super) rows: Option<Selection>,
 }
+
+/// A part of a row group has at least so many rows: its reader passes over what is before it.
+const PART_ROWS_MIN: usize = 1 << 16;
+
+/// Row groups of which more is read are not cut: each part holds all of it, where no index says which pages it has.
+const CUT_BYTES_MAX: i64 = 64 << 20;
+
+/// Rows of repeated columns are found by decoding the levels of all rows before them.
+const REPEATED_PARTS_MAX: usize = 4;
 
 /// The row groups of a file that are still to be read.
 pub(super) struct Groups {
@@ -75,7 +87,7 @@ impl Groups {
         if let Some(range) = range {
             all.prune_by_range(metadata.row_groups(), range);
         }
-        let left = all.row_group_indexes().map(|index| Group { index, rows: None }).collect();
+        let left = all.row_group_indexes().map(|index| Group { index, part: None, rows: None }).collect();
         Groups { left, allowed, metadata, schema, metrics, asked: None }
     }
 
@@ -105,6 +117,28 @@ impl Groups {
         self.prune_by_pages(groups.build(), predicate)
     }
 
+    /// Cuts row groups into parts, so that there are at least so many of them. `is_read` tells which leaves are read.
+    pub(super) fn cut(&mut self, parts: usize, is_read: impl Fn(&ColumnDescriptor) -> bool) {
+        let descriptor = self.metadata.file_metadata().schema_descr();
+        let leaves: Vec<usize> =
+            (0..descriptor.num_columns()).filter(|leaf| is_read(&descriptor.column(*leaf))).collect();
+        let is_repeated = leaves.iter().any(|leaf| descriptor.column(*leaf).max_rep_level() > 0);
+        let each = parts.div_ceil(self.left.len().max(1)).min(if is_repeated { REPEATED_PARTS_MAX } else { parts });
+        let cut = |group: Group| {
+            let row_group = self.metadata.row_group(group.index);
+            let bytes = leaves.iter().map(|leaf| row_group.column(*leaf).compressed_size());
+            let rows = row_group.num_rows().max(0) as usize;
+            let count = if bytes.sum::<i64>() <= CUT_BYTES_MAX { each.min(rows / PART_ROWS_MIN).max(1) } else { 1 };
+            let place = move |part: usize| rows / count * part + (rows % count).min(part);
+            (0..count).map(move |part| Group {
+                index: group.index,
+                part: (count > 1).then(|| place(part)..place(part + 1)),
+                rows: group.rows.clone(),
+            })
+        };
+        self.left = std::mem::take(&mut self.left).into_iter().flat_map(cut).collect();
+    }
+
     /// Asks again if the predicate has tightened since.
     pub(super) fn prune_again(&mut self, predicate: &Arc<dyn PhysicalExpr>) -> Result<()> {
         let generation = snapshot_generation(predicate);
@@ -114,8 +148,8 @@ impl Groups {
         // What was counted as read at first is not counted twice.
         let uncounted = ParquetFileMetrics::new(0, "", &ExecutionPlanMetricsSet::new());
         let metrics = std::mem::replace(&mut self.metrics, uncounted);
-        let before = self.left.len();
         let mut groups = RowGroupAccessPlanFilter::new(self.plan());
+        let before = groups.remaining_row_group_count();
         self.prune_by_statistics(&mut groups, self.pruning(predicate).as_deref());
         metrics.row_groups_pruned_dynamic_filter.add(before - groups.remaining_row_group_count());
         let pruned = self.prune_by_pages(groups.build(), Some(predicate));

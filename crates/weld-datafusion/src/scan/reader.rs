@@ -19,20 +19,21 @@ use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan};
+use weld_parquet::{ReadOptions, RowGroupBatches, RowGroupScan, Selection};
 
 use super::DeclinedColumns;
 use super::columns::Columns;
 use super::entries::Evaluated;
 use super::file::OpenFile;
 use super::files::Files;
+use super::filters::Filters;
 use super::pools::LeasedPool;
-use super::predicate::{self, ColumnPredicate};
+use super::predicate::{ColumnPredicate, put_in_order};
 use super::prune::{Allowed, Group};
 use crate::give_way::{Turn, give_way};
 
@@ -68,9 +69,7 @@ struct Place {
     files: Files,
     file: Option<OpenFile>,
     groups: VecDeque<RowGroupBatches>,
-    predicates: Vec<ColumnPredicate>,
-    /// Which state of the file's predicate they were made of.
-    generation: Option<u64>,
+    filters: Filters,
     /// What is known of the row group's dictionaries.
     evaluated: Evaluated,
     options: ReadOptions,
@@ -102,8 +101,7 @@ impl Scan {
             files,
             file: None,
             groups: VecDeque::new(),
-            predicates: Vec::new(),
-            generation: None,
+            filters: Filters::default(),
             evaluated: Evaluated::new(self.columns.reads_entries().then(|| counter("rows_by_entry"))),
             options: ReadOptions { pool: Arc::clone(&pool), ..ReadOptions::default() },
             _pool: pool,
@@ -127,6 +125,10 @@ impl Place {
             if let (Some(group), Some(file)) = (self.groups.front_mut(), &mut self.file) {
                 let elapsed = self.metrics.baseline.elapsed_compute().clone();
                 let _timer = elapsed.timer();
+                if let Some(predicate) = file.predicate.as_ref().filter(|_| drops_rows(&self.scan, file)) {
+                    let has = |column: &ColumnPredicate| file.has(&column.path);
+                    self.filters.judge_again(group, predicate, &self.scan, has)?;
+                }
                 self.evaluated.rows = group.rows().min(self.rows_left);
                 match group.next() {
                     Some(_) if file.is_ruled_out()? => self.groups.clear(),
@@ -143,6 +145,7 @@ impl Place {
                     }
                     None => {
                         self.evaluated.forget();
+                        self.filters.next_group();
                         self.groups.pop_front();
                     }
                 }
@@ -158,8 +161,7 @@ impl Place {
                 if self.file.is_none() {
                     self.metrics.files_processed.add(1);
                 }
-                // Its predicate has its own values of the columns that are the same in all of its rows.
-                self.generation = None;
+                self.filters.next_file();
             }
         }
     }
@@ -170,31 +172,26 @@ impl Place {
         give_way().await;
         let Some(file) = &mut self.file else { return Ok(()) };
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
-        // A limit counts the rows that DataFusion's scan would give, and it computes columns of all of them, which may fail.
-        let drops_rows = self.scan.limit.is_none() && !self.scan.columns.can_fail && !file.adapter.can_fail;
+        let drops_rows = drops_rows(&self.scan, file);
         let timer = elapsed.timer();
         let mut groups = file.take()?;
-        if let Some(predicate) = &file.predicate {
-            let generation = snapshot_generation(predicate);
-            if drops_rows && self.generation.replace(generation) != Some(generation) {
-                self.predicates =
-                    ColumnPredicate::of(predicate, self.scan.table.table_schema(), self.scan.columns.used())?;
-            }
+        if let Some(predicate) = file.predicate.as_ref().filter(|_| drops_rows) {
+            self.filters.update(predicate, &self.scan)?;
         }
         let mut scans = file.scans(&groups, &self.options)?;
         file.give_back(groups.drain(scans.len()..));
         file.take_ahead();
         drop(timer);
-        for predicate in &mut self.predicates {
-            if !drops_rows || !predicate.pays() || !file.has(&predicate.name) {
+        for predicate in &mut self.filters.columns {
+            if !drops_rows || !predicate.pays() || !file.has(&predicate.path) {
                 continue;
             }
-            let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.name]))?).await?;
+            let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.path]))?).await?;
             let _timer = elapsed.timer();
             for scan in &mut scans {
                 let before = scan.selection().len();
-                let name = predicate.name.clone();
-                match scan.filter(&name, &ranges, &mut |values| predicate.judge(values)) {
+                let path = predicate.path.clone();
+                match scan.filter(&path, &ranges, &mut |values| predicate.judge(values)) {
                     Ok(()) | Err(weld_parquet::Error::Unsupported(_)) => {}
                     Err(error) => return Err(corrupt(error)),
                 }
@@ -202,7 +199,7 @@ impl Place {
                 predicate.note(before, after);
             }
         }
-        predicate::put_in_order(&mut self.predicates);
+        put_in_order(&mut self.filters.columns);
         let wanted = all(&scans, RowGroupScan::column_ranges)?;
         file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
         let ranges = file.fetcher.fetch(wanted).await?;
@@ -222,8 +219,8 @@ impl Place {
     async fn fetch_ahead(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let scans = file.scans(&file.ahead, &self.options)?;
-        let filters = self.predicates.iter().filter(|p| p.pays() && file.has(&p.name));
-        let filters: Vec<&str> = filters.map(|predicate| predicate.name.as_str()).collect();
+        let filters = self.filters.columns.iter().filter(|p| p.pays() && file.has(&p.path));
+        let filters: Vec<&ColumnPath> = filters.map(|predicate| &predicate.path).collect();
         let wanted = match filters.is_empty() || !file.selective {
             true => all(&scans, RowGroupScan::unfiltered_ranges)?,
             false => all(&scans, |scan| scan.predicate_ranges(&filters))?,
@@ -245,6 +242,9 @@ impl OpenFile {
             if let Some(rows) = &group.rows {
                 scan.select(rows.clone()).map_err(corrupt)?;
             }
+            if let Some(part) = &group.part {
+                scan.select(Selection::from_ranges(scan.rows(), [part.clone()])).map_err(corrupt)?;
+            }
             scans.push(scan);
         }
         if bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?) > PAIR_BYTES_MAX {
@@ -252,6 +252,12 @@ impl OpenFile {
         }
         Ok(scans)
     }
+}
+
+/// Whether a file's predicate may drop rows. A limit counts the rows that DataFusion's scan would give, and it computes columns of
+/// all of them, which may fail.
+fn drops_rows(scan: &Scan, file: &OpenFile) -> bool {
+    scan.limit.is_none() && !scan.columns.can_fail && !file.adapter.can_fail
 }
 
 /// What several row groups want, for one request.
@@ -267,7 +273,7 @@ fn bytes(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end.saturating_sub(range.start)).fold(0, u64::saturating_add)
 }
 
-fn corrupt(error: weld_parquet::Error) -> DataFusionError {
+pub(super) fn corrupt(error: weld_parquet::Error) -> DataFusionError {
     match error {
         weld_parquet::Error::Parquet(error) => DataFusionError::from(error),
         weld_parquet::Error::Arrow(error) => DataFusionError::from(error),

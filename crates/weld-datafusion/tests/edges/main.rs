@@ -15,6 +15,7 @@ mod files;
 mod functions;
 mod hostile;
 mod intervals;
+mod nested;
 mod nulls;
 mod operators;
 mod variants;
