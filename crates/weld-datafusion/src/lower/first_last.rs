@@ -110,10 +110,7 @@ impl FirstLast {
             (None, false) => true,
             _ => false,
         };
-        let keys = |of: &FirstLast| of.group_keys.get(1..).unwrap_or_default().to_vec();
-        args_count_alike
-            && (self.is_last, &self.order, &self.filter) == (of.is_last, &of.order, &of.filter)
-            && keys(self) == keys(of)
+        args_count_alike && (self.is_last, &self.order, &self.filter) == (of.is_last, &of.order, &of.filter)
     }
 
     /// The conditions on which a row counts, beside the call's filter: of its arguments, or of its state.
