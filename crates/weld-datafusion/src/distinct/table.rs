@@ -124,7 +124,10 @@ impl<K: Key> Table<K> {
     }
 
     fn slot(&self, key: K) -> usize {
-        (key.hash() >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
+        // A partial aggregate gives keys in the order of its slots. They must not have the same order here, where they would fill one
+        // end of a table that grows: each has its slot by the other half of its hash.
+        let hash = if self.may_repeat { key.hash() } else { key.hash().rotate_left(32) };
+        (hash >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
     fn grow(&mut self) {
