@@ -305,7 +305,7 @@ async fn idle_partitions_take_parts_of_row_groups() {
         ] {
             engines.check(sql, 0).await;
         }
-        let plan = engines.weld.sql("SELECT k * 2 + m, l FROM large").await.expect("valid SQL");
+        let plan = engines.weld.sql("SELECT k * 2 + m, s FROM large").await.expect("valid SQL");
         let plan = plan.create_physical_plan().await.expect("it plans");
         let start = |partition| plan.execute(partition, engines.weld.task_ctx()).expect("it starts");
         let mut streams: Vec<_> = (0..partitions).map(start).collect();

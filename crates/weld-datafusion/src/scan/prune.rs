@@ -59,9 +59,6 @@ const PART_ROWS_MIN: usize = 1 << 16;
 /// Row groups of which more is read are not cut: each part holds all of it, where no index says which pages it has.
 const CUT_BYTES_MAX: i64 = 64 << 20;
 
-/// Rows of repeated columns are found by decoding the levels of all rows before them.
-const REPEATED_PARTS_MAX: usize = 4;
-
 /// The row groups of a file that are still to be read.
 pub(super) struct Groups {
     pub(super) left: VecDeque<Group>,
@@ -117,13 +114,17 @@ impl Groups {
         self.prune_by_pages(groups.build(), predicate)
     }
 
-    /// Cuts row groups into parts, so that there are at least so many of them. `is_read` tells which leaves are read.
+    /// Cuts row groups into parts, so that there are at least so many of them, if that is cheap: rows of repeated columns are found
+    /// by decoding the levels of all rows before them. `is_read` tells which leaves are read.
     pub(super) fn cut(&mut self, parts: usize, is_read: impl Fn(&ColumnDescriptor) -> bool) {
         let descriptor = self.metadata.file_metadata().schema_descr();
         let leaves: Vec<usize> =
             (0..descriptor.num_columns()).filter(|leaf| is_read(&descriptor.column(*leaf))).collect();
         let is_repeated = leaves.iter().any(|leaf| descriptor.column(*leaf).max_rep_level() > 0);
-        let each = parts.div_ceil(self.left.len().max(1)).min(if is_repeated { REPEATED_PARTS_MAX } else { parts });
+        if is_repeated {
+            return;
+        }
+        let each = parts.div_ceil(self.left.len().max(1));
         let cut = |group: Group| {
             let row_group = self.metadata.row_group(group.index);
             let bytes = leaves.iter().map(|leaf| row_group.column(*leaf).compressed_size());

@@ -210,7 +210,7 @@ async fn the_table_may_have_other_types_than_the_file() {
         let names: Vec<&str> = table.fields().iter().map(|field| field.name().as_str()).collect();
         let nested = names.iter().find(|name| !["k", "m"].contains(name)).expect("a nested column");
         let mut queries = vec![
-            format!("SELECT * FROM t WHERE m = 3"),
+            "SELECT * FROM t WHERE m = 3".to_owned(),
             format!("SELECT {nested} FROM t"),
             format!("SELECT count({nested}) FROM t WHERE m > 50"),
             format!("SELECT {nested}, m FROM t ORDER BY m LIMIT 5"),
