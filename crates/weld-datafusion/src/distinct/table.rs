@@ -91,7 +91,7 @@ impl<K: Key> Table<K> {
     fn place(&mut self, keys: &[K]) {
         self.keys += keys.len();
         for keys in keys.chunks(KEYS_TOGETHER) {
-            if (self.len + KEYS_TOGETHER) * 2 > self.slots.len() {
+            if (self.len + KEYS_TOGETHER) * 4 > self.slots.len() * 3 {
                 self.grow();
             }
             let mut found = [(0, K::default()); KEYS_TOGETHER];
