@@ -13,6 +13,7 @@ use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, conjunction};
 use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::execution_plan::SchedulingType;
@@ -171,6 +172,15 @@ impl TableSource {
     }
 }
 
+/// Whether DataFusion's joins find bounds of keys of a type and use them. A join whose filter nobody takes needs none.
+fn have_bounds(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::RunEndEncoded(..) => false,
+        DataType::Dictionary(_, values) => !values.is_integer(),
+        _ => true,
+    }
+}
+
 impl DataSource for TableSource {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.open_with_args(OpenArgs::new(partition, context))
@@ -277,7 +287,15 @@ impl DataSource for TableSource {
         if filters.is_empty() || self.fetch.is_some() {
             return Ok(none);
         }
-        let filters = filters.into_iter().map(|filter| self.over_table(filter)).collect::<Result<Vec<_>>>()?;
+        let has_bounds = |filter: &Arc<dyn PhysicalExpr>| {
+            let columns = collect_columns(filter);
+            columns.iter().all(|column| have_bounds(self.schema.field(column.index()).data_type()))
+        };
+        let filters = filters.into_iter().filter(has_bounds).map(|filter| self.over_table(filter));
+        let filters = filters.collect::<Result<Vec<_>>>()?;
+        if filters.is_empty() {
+            return Ok(none);
+        }
         let predicate = Some(conjunction(self.predicate.iter().cloned().chain(filters)));
         Ok(none.with_updated_node(Arc::new(TableSource { predicate, ..self.clone() })))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
-    FixedSizeBinaryArray, Float64Array, Int8Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch,
+    FixedSizeBinaryArray, Float64Array, Int8Array, Int32Array, Int64Array, ListArray, NullArray, RecordBatch, RunArray,
     StringArray, StructArray, UInt32Array, UInt64Array, make_array,
 };
 use arrow::buffer::NullBuffer;
@@ -379,6 +379,31 @@ async fn filters_that_nobody_can_prune_by_leave_out_nothing() {
     tables(&context, &[batch], 1);
     let other = "(VALUES (CAST(200 AS DECIMAL(9, 2))), (CAST(0.5 AS DECIMAL(9, 2)))) AS v(x)";
     check(&context, &format!("SELECT d, x FROM $ t JOIN {other} ON t.d = v.x")).await;
+}
+
+/// Joins whose filter somebody takes ask for the least and the largest key, which DataFusion does not find of every type, and for a
+/// table by the key's value, which it does not make of dictionaries.
+#[tokio::test]
+async fn keys_of_types_without_bounds_are_joined() {
+    let context = context(1);
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![4, 4, 7, 7, 9]));
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int64));
+    let ends = Int32Array::from(vec![2, 4, 5]);
+    let runs = RunArray::<Int32Type>::try_new(&ends, &StringArray::from(vec!["a", "b", "c"])).expect("runs");
+    let columns = [
+        ("k", Arc::clone(&values)),
+        ("d", cast(&values, &dictionary).expect("a dictionary")),
+        ("r", Arc::new(runs) as ArrayRef),
+    ];
+    tables(&context, &[RecordBatch::try_from_iter(columns).expect("columns of one length")], 2);
+    for sql in [
+        "SELECT v.x FROM (VALUES (4), (5)) AS v(x) LEFT ANTI JOIN $ t ON v.x = t.d",
+        "SELECT v.x FROM (VALUES (4), (5)) AS v(x) LEFT SEMI JOIN $ t ON v.x = t.d AND t.k < 9",
+        "SELECT a.k FROM $ a LEFT SEMI JOIN (SELECT r FROM $ WHERE k > 4) b ON a.r = b.r ORDER BY 1",
+        "SELECT k FROM $ WHERE d > 4 ORDER BY 1",
+    ] {
+        check(&context, sql).await;
+    }
 }
 
 /// DataFusion prunes by what the bounds are cast to, also where a cast does not keep their order: the time of a later day may be
