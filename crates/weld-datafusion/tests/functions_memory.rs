@@ -44,6 +44,7 @@ unsafe impl GlobalAlloc for Counted {
 
 /// What a function may leave: parts of tables that grow by doubling. Its code takes 20 kB.
 const BYTES_MAX: usize = 500;
+const ROUNDS: usize = 3;
 
 async fn run(session: &SessionContext, sql: &str) -> usize {
     let batches = session.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
@@ -96,14 +97,22 @@ async fn dropped_functions_leave_nothing() {
     for number in 0..functions {
         create_call_drop(&session, number).await;
     }
-    let (bytes, pieces) = (allocated(), mappings());
+    let pieces = mappings();
     let CacheStatistics { programs, misses, .. } = cache.statistics();
     assert!(misses as usize > functions, "{misses} programs were compiled");
     assert_eq!(programs, 1, "programs of functions that are gone");
-    for number in functions..2 * functions {
-        create_call_drop(&session, number).await;
+    // What is made once, by threads in the background, is made in one of the rounds; what is left of functions is left in each.
+    let mut left = usize::MAX;
+    for round in 1..=ROUNDS {
+        let bytes = allocated();
+        for number in round * functions..(round + 1) * functions {
+            create_call_drop(&session, number).await;
+        }
+        left = left.min(allocated().saturating_sub(bytes) / functions);
+        if left < BYTES_MAX {
+            break;
+        }
     }
-    let left = allocated().saturating_sub(bytes) / functions;
     assert!(left < BYTES_MAX, "{left} bytes are left of each function");
     assert!(mappings() < pieces + 10, "{pieces} mappings, then {}", mappings());
     assert_eq!(run(&session, "SELECT k FROM t WHERE kept(k) > 2").await, 3);
