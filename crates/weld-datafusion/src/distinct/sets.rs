@@ -14,7 +14,7 @@ use super::table::Table;
 /// Bits that take no more are not made a table: they stay in a core's second-level cache.
 const BITS_BYTES: usize = 512 << 10;
 
-/// What a table takes for a value, half of it free or more.
+/// What a table takes for a value at most, when it has just grown and more than half of it is free.
 const TABLE_BYTES: usize = 3 * size_of::<u64>();
 
 /// A table becomes bits when these take at most so many times as much: it would soon have doubled.

@@ -1,4 +1,5 @@
-//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the pipeline finds the group of every row.
+//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the pipeline
+//! finds the group of every row.
 //!
 //! `SELECT k, median(v), sum(w) .. GROUP BY k` becomes
 //! ```weld
