@@ -1,11 +1,8 @@
 //! Rows that are none of the first of their window partition are dropped before they are sorted.
 
-use std::sync::Arc;
-
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::physical_plan::collect;
 
-use crate::common::{Engines, config};
+use crate::common::{Engines, config, executed};
 use crate::faults::all_is_given_back;
 
 async fn table(engines: &Engines) {
@@ -21,10 +18,8 @@ async fn table(engines: &Engines) {
 
 /// How many sorts have a limit below them, and the sum of a metric of these.
 async fn limits(engines: &Engines, sql: &str, metric: &str) -> (usize, usize) {
-    let frame = engines.weld.sql(sql).await.expect("valid SQL");
-    let plan = frame.create_physical_plan().await.expect("a plan");
     // It may be refused memory.
-    collect(Arc::clone(&plan), engines.weld.task_ctx()).await.ok();
+    let (plan, _) = executed(&engines.weld, sql).await.expect("a plan");
     let (mut count, mut sum) = (0, 0);
     let visited = plan.apply(|node| {
         if node.name() == "WindowGroupLimitExec" {
