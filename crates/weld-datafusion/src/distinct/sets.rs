@@ -70,7 +70,7 @@ enum Form {
     Wide { table: Table<u128>, keys: Vec<u128> },
 }
 
-/// How a group and a value make one word that is not zero.
+/// How a group and a value make one word.
 #[derive(Clone, Copy, Debug)]
 struct Packing {
     base: u64,
@@ -95,21 +95,19 @@ impl Packing {
     }
 
     fn key(self, group: usize, value: u64) -> u64 {
-        ((group as u64) << self.value_bits | (value - self.base)) + 1
+        (group as u64) << self.value_bits | (value - self.base)
     }
 
     fn parts(self, key: u64) -> (usize, u64) {
-        let key = key - 1;
         ((key >> self.value_bits) as usize, (key & ((1 << self.value_bits) - 1)) + self.base)
     }
 }
 
 fn wide_key(group: usize, value: u64) -> u128 {
-    ((group as u128) << 64 | u128::from(value)) + 1
+    (group as u128) << 64 | u128::from(value)
 }
 
 fn wide_parts(key: u128) -> (usize, u64) {
-    let key = key - 1;
     ((key >> 64) as usize, key as u64)
 }
 
