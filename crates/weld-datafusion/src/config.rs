@@ -113,6 +113,8 @@ settings! {
         pub plans: bool, default = true
         /// Make two aggregates of one with `count(DISTINCT ..)` beside others.
         pub distinct_aggregates: bool, default = true
+        /// Make one aggregate of the two that DataFusion makes of one with DISTINCT, where sets of its integers are small.
+        pub distinct_sets: bool, default = true
         /// Make inner and anti joins of outer joins whose added rows, or only these, are dropped above.
         pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
@@ -187,6 +189,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
     let on = options.enabled && options.plans;
     PlanOptions {
         distinct_aggregates: on && options.distinct_aggregates,
+        distinct_sets: on && options.distinct_sets,
         outer_joins: on && options.outer_joins,
         join_order: on && options.join_order,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),

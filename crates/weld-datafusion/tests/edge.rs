@@ -73,7 +73,7 @@ async fn groups_of_groups() {
     for (batch_rows, partitions) in [(100, 1), (7, 2)] {
         let engines = nulls(batch_rows, partitions).await;
         for sql in [
-            "SELECT s, count(DISTINCT i) FROM n GROUP BY s",
+            "SELECT s, count(DISTINCT i * j) FROM n GROUP BY s",
             "SELECT count(DISTINCT s) FROM n",
             "SELECT b, count(DISTINCT s) FROM n WHERE k > 3 GROUP BY b HAVING count(DISTINCT s) > 2",
             "SELECT c, count(*) FROM (SELECT s, count(*) AS c FROM n GROUP BY s) AS t GROUP BY c",

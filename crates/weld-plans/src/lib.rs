@@ -9,6 +9,7 @@ mod common_names;
 mod common_subplans;
 mod distinct;
 mod distinct_aggregates;
+mod distinct_sets;
 mod estimate;
 mod expr;
 mod footers;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
+use distinct_sets::DistinctSets;
 use guard::Guarded;
 use mistaken::CarefulPushdown;
 use outer_joins::OuterJoins;
@@ -59,6 +61,8 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 pub struct PlanOptions {
     /// Aggregates of distinct values in two steps: grouped by them, then over the groups.
     pub distinct_aggregates: bool,
+    /// Aggregates of distinct values in one step after all, where sets of them are small.
+    pub distinct_sets: bool,
     /// Outer joins as inner or anti joins, where what is above drops the rows that they add, or all others.
     pub outer_joins: bool,
     /// Joins in the order that is expected to give fewest rows.
@@ -81,6 +85,7 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
         rules.insert(selection + 1, Arc::new(Guarded(OuterJoins::new(options))));
         rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
+        rules.insert(selection + 3, Arc::new(Guarded(DistinctSets::new(options, Arc::clone(&ranges)))));
         if let Some(pushdown) = rules.iter_mut().find(|rule| rule.name() == "FilterPushdown") {
             *pushdown = Arc::new(CarefulPushdown::new(Arc::clone(pushdown), options));
         }

@@ -12,6 +12,7 @@ fn both(partitions: usize) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions);
     Both::new(config, |_| PlanOptions {
         distinct_aggregates: false,
+        distinct_sets: false,
         outer_joins: false,
         join_order: true,
         common_subplans: None,

@@ -22,6 +22,7 @@ use weld_plans::{KeyFilterExec, PlanOptions};
 
 const ON: PlanOptions = PlanOptions {
     distinct_aggregates: false,
+    distinct_sets: false,
     outer_joins: false,
     join_order: false,
     common_subplans: None,

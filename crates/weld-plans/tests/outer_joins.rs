@@ -12,6 +12,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
     let both = match join_order {
         true => Both::new(config, |_| PlanOptions {
             distinct_aggregates: false,
+            distinct_sets: false,
             outer_joins: true,
             join_order: true,
             common_subplans: None,
@@ -21,6 +22,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
         }),
         false => Both::new(config, |_| PlanOptions {
             distinct_aggregates: false,
+            distinct_sets: false,
             outer_joins: true,
             join_order: false,
             common_subplans: None,

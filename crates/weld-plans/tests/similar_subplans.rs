@@ -10,6 +10,7 @@ fn both(partitions: usize) -> Both {
     let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
     Both::new(config, |_| PlanOptions {
         distinct_aggregates: false,
+        distinct_sets: false,
         outer_joins: false,
         join_order: false,
         common_subplans: Some(2000),

@@ -10,7 +10,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 19] = [
+const SWITCHES: [&str; 20] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -24,6 +24,7 @@ const SWITCHES: [&str; 19] = [
     "weld.intern",
     "weld.plans",
     "weld.distinct_aggregates",
+    "weld.distinct_sets",
     "weld.outer_joins",
     "weld.join_order",
     "weld.common_subplans",
