@@ -177,9 +177,15 @@ impl Convert {
             (Convert::Low(_), _) => each(stored, len, out, at, |v| u16::from_le_bytes([v[0], v[1]])),
             (Convert::Widen(8), _) => each(stored, len, out, at, |v| sign_extended(v) as u64),
             (Convert::Widen(_), _) => each(stored, len, out, at, sign_extended),
-            (Convert::BigEndian(4), _) => each(stored, len, out, at, |v| from_big_endian(v) as u32),
-            (Convert::BigEndian(8), _) => each(stored, len, out, at, |v| from_big_endian(v) as u64),
-            (Convert::BigEndian(_), _) => each(stored, len, out, at, from_big_endian),
+            (Convert::BigEndian(4), _) => {
+                each_ending(stored, len, out, at, |word, shift| (i64::from_be_bytes(word) << shift >> shift) as u32)
+            }
+            (Convert::BigEndian(8), _) => {
+                each_ending(stored, len, out, at, |word, shift| (i64::from_be_bytes(word) << shift >> shift) as u64)
+            }
+            (Convert::BigEndian(_), _) => {
+                each_ending(stored, len, out, at, |word, shift| (i128::from_be_bytes(word) << shift >> shift) as u128)
+            }
         }
     }
 }
@@ -198,10 +204,31 @@ fn sign_extended(value: &[u8]) -> u128 {
     }
 }
 
-fn from_big_endian(value: &[u8]) -> u128 {
-    let sign = value.first().is_some_and(|b| b & 0x80 != 0);
-    let start = if sign { u128::MAX } else { 0 };
-    value.iter().fold(start, |acc, &byte| acc << 8 | byte as u128)
+/// Numbers of `len` bytes, the last of each least. `f` is given the `N` bytes that end with a number, so that all are read as one
+/// word, and by how many bits to shift what is before the number out of it.
+fn each_ending<T: Plain, const N: usize>(
+    stored: &[u8],
+    len: usize,
+    out: &mut Block,
+    at: usize,
+    f: impl Fn([u8; N], usize) -> T,
+) {
+    let shift = (N - len) * 8;
+    let mut out = out.as_mut_slice::<T>()[at..].iter_mut();
+    // The first of them have fewer bytes before them.
+    let first = N.div_ceil(len) - 1;
+    for (value, slot) in stored.chunks_exact(len).take(first).zip(&mut out) {
+        let mut word = [0; N];
+        word[N - len..].copy_from_slice(value);
+        *slot = f(word, shift);
+    }
+    let before = (first + 1) * len - N;
+    let words = stored.get(before..).unwrap_or_default().windows(N).step_by(len);
+    for (slot, word) in out.zip(words) {
+        if let Ok(word) = word.try_into() {
+            *slot = f(word, shift);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -214,6 +241,20 @@ mod tests {
         let mut out = BufferPool::new(0).take(64);
         Convert::BigEndian(8).apply(&[0xff, 0xfe, 0x01, 0x00], 2, &mut out, 1);
         assert_eq!(out.as_slice::<u64>()[1..3], [(-2i64) as u64, 256]);
+        for len in 1..=16 {
+            let numbers: Vec<i128> = (0..40).map(|i| (i * 37 - 700) >> if len == 1 { 4 } else { 0 }).collect();
+            let stored: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()[16 - len..].to_vec()).collect();
+            let mut out = BufferPool::new(0).take(41 * 16);
+            for count in [0, 1, 2, 17, 40] {
+                Convert::BigEndian(16).apply(&stored[..count * len], len, &mut out, 1);
+                let read: Vec<i128> = out.as_slice::<u128>()[1..][..count].iter().map(|&n| n as i128).collect();
+                assert_eq!(read, numbers[..count], "{len} bytes");
+            }
+            if len <= 8 {
+                Convert::BigEndian(8).apply(&stored, len, &mut out, 0);
+                assert!(out.as_slice::<u64>().iter().zip(&numbers).all(|(&read, &n)| i128::from(read as i64) == n));
+            }
+        }
         Convert::Widen(16).apply(&(-7i32).to_le_bytes(), 4, &mut out, 0);
         assert_eq!(out.as_slice::<u128>()[0], -7i128 as u128);
         Convert::Widen(16).apply(&(-7i64).to_le_bytes(), 8, &mut out, 1);
