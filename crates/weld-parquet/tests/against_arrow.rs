@@ -3,8 +3,14 @@
 
 mod common;
 
-use arrow::array::{Array, AsArray, BooleanArray};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch};
+use arrow::datatypes::Int8Type;
+use bytes::Bytes;
 use common::{Rng, Shape, arrow_rs, assert_same, metadata, ours, select};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use weld_parquet::{FileRanges, Form, ReadOptions, RowGroupScan, ScanColumn, Selection};
 
@@ -173,4 +179,36 @@ fn coded_columns_stay_coded_and_are_judged_once() {
     assert_eq!(column.values().len(), 5);
     assert_eq!(column.null_count(), 0);
     assert!(column.normalized_keys().iter().all(|&k| k == 1));
+}
+
+/// arrow-rs reads what becomes an Arrow dictionary, of the rows that a filter leaves.
+#[test]
+fn arrow_dictionaries_are_filtered() {
+    let texts: Vec<String> = (0..3000).map(|row| format!("text {}", row % 11)).collect();
+    let texts = texts.iter().enumerate().map(|(row, text)| (row % 7 != 2).then_some(text.as_str()));
+    let column: ArrayRef = Arc::new(texts.collect::<DictionaryArray<Int8Type>>());
+    let batch = RecordBatch::try_from_iter([("d", column)]).unwrap();
+    for dictionary in [true, false] {
+        let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let file = Bytes::from(file);
+        let mut columns = vec![ScanColumn::new("d", Form::Flat)];
+        for _ in 0..2 {
+            let scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns.clone(), &ReadOptions::default());
+            let (mut scan, whole) = (scan.unwrap(), FileRanges::whole(file.clone()));
+            scan.filter(&"d".into(), &whole, &mut |values| {
+                let texts = values.as_string_view().iter();
+                Ok(texts.map(|text| text.map(|text| text.ends_with('3'))).collect())
+            })
+            .unwrap();
+            let kept = Selection::Rows((0..3000).filter(|row| row % 11 == 3 && row % 7 != 2).collect());
+            assert_eq!(scan.selection().len(), kept.len());
+            let read = scan.batches(&whole, 10_000).unwrap().next().unwrap().unwrap();
+            assert_same(&read, &select(&batch, &kept), "the rows that are left");
+            columns = vec![ScanColumn::new("d", Form::Flat).with_type(batch.schema().field(0).data_type().clone())];
+        }
+    }
 }
