@@ -100,11 +100,12 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of a dictionary's entries, which stand for its values. Values become a dictionary again where they leave: of the
-/// codes there must be one for every row of a batch, and entries are text or binary.
+/// The type of a dictionary's entries, which stand for its values. Values become a dictionary again where they leave, one for
+/// each batch. So entries are text or binary, and there are more codes than a batch mostly has rows: Arrow puts dictionaries
+/// together with some values twice, for which codes of 8 bits are too few.
 pub fn entry_type(data_type: &DataType) -> Option<&DataType> {
     let DataType::Dictionary(codes, entries) = data_type else { return None };
-    let has_codes = matches!(**codes, DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64);
+    let has_codes = codes.primitive_width().is_some_and(|bytes| bytes > 1);
     (has_codes && (is_string(entries) || is_binary(entries))).then_some(entries)
 }
 
