@@ -1,4 +1,4 @@
-//! Functions of numbers: rounding, roots, powers, signs.
+//! Functions of numbers: rounding, roots, logarithms, angles, signs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{Intrinsic, UnaryOp};
 use weld_core::ty::ScalarKind;
 
-use super::expr::{Scope, data_type, guarded, lower};
+use super::expr::{Scope, data_type, guarded, lower, predicate};
 use super::types::{decimal_of, power_of_ten};
 use super::{Block, Result, Sql, Unsupported, raise};
 
@@ -44,6 +44,18 @@ pub(crate) fn lower_math(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     }
     if *call.fun() == *math::signum() {
         return lower_sign(block, scope, call).map(Some);
+    }
+    if *call.fun() == *math::isnan() {
+        return lower_is_nan(block, scope, call).map(Some);
+    }
+    if *call.fun() == *math::iszero() {
+        return lower_is_zero(block, scope, call).map(Some);
+    }
+    if *call.fun() == *math::radians() {
+        return lower_scaled(block, scope, call, (1_f32.to_radians(), 1_f64.to_radians())).map(Some);
+    }
+    if *call.fun() == *math::degrees() {
+        return lower_scaled(block, scope, call, (1_f32.to_degrees(), 1_f64.to_degrees())).map(Some);
     }
     let (Some(op), [arg]) = (of_float(call.fun()), call.args()) else { return Ok(None) };
     let of = data_type(scope, arg.as_ref())?;
@@ -126,6 +138,39 @@ fn lower_round(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionEx
         }
         _ => Err(unsupported("of this type")),
     }
+}
+
+/// Numbers that are not floats are numbers.
+fn lower_is_nan(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
+    let arg = lower(block, scope, &call.args()[0])?;
+    let arg = block.share_sql("x", arg);
+    let kind = arg.value.ty.as_scalar().ok_or_else(|| Unsupported::new(call.name(), "of this type"))?;
+    let is_nan = if kind.is_float() { ir::ne(arg.value.clone(), arg.value) } else { ir::bool(false) };
+    Ok(predicate(arg.valid, is_nan))
+}
+
+/// A float times the factor of its type, as Rust's conversions of angles are computed.
+fn lower_scaled(
+    block: &mut Block<'_>,
+    scope: &Scope<'_>,
+    call: &ScalarFunctionExpr,
+    (narrow, wide): (f32, f64),
+) -> Result<Sql> {
+    let arg = lower(block, scope, &call.args()[0])?;
+    let factor = match arg.value.ty.as_scalar() {
+        Some(ScalarKind::F32) => ir::lit(weld_core::ir::Literal::F32(narrow)),
+        Some(ScalarKind::F64) => ir::f64(wide),
+        _ => return Err(Unsupported::new(call.name(), "only of floats")),
+    };
+    Ok(Sql { value: ir::mul(arg.value, factor), valid: arg.valid })
+}
+
+/// Both zeros are.
+fn lower_is_zero(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExpr) -> Result<Sql> {
+    let arg = lower(block, scope, &call.args()[0])?;
+    let kind = arg.value.ty.as_scalar().ok_or_else(|| Unsupported::new(call.name(), "of this type"))?;
+    let zero = if kind.is_float() { number(kind, 0.0) } else { ir::number(kind, 0) };
+    Ok(predicate(arg.valid, ir::eq(arg.value, zero)))
 }
 
 /// The sign of a float: 0 of both zeros, NaN of NaN.

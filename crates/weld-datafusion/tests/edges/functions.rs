@@ -28,9 +28,13 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         "round(a, 2)",
         "round(a, -1)",
         "signum(a)",
+        "isnan(a)",
+        "iszero(a)",
+        "radians(a)",
+        "degrees(a)",
         "nullif(a, b)",
     ];
-    let of_integer = vec!["abs(a)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"];
+    let of_integer = vec!["abs(a)", "isnan(a)", "iszero(a)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"];
     let of_seconds = vec!["to_timestamp(a)", "to_timestamp_seconds(a)", "to_timestamp_millis(a)"];
     let of_text = vec![
         "starts_with(a, 'th')",
@@ -98,7 +102,17 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
         (UInt32, [of_integer, of_seconds].concat()),
         (
             Decimal128(18, 4),
-            vec!["abs(a)", "round(a)", "round(a, 2)", "round(a, 4)", "nullif(a, b)", "greatest(a, b)", "least(b, a)"],
+            vec![
+                "abs(a)",
+                "isnan(a)",
+                "iszero(a)",
+                "round(a)",
+                "round(a, 2)",
+                "round(a, 4)",
+                "nullif(a, b)",
+                "greatest(a, b)",
+                "least(b, a)",
+            ],
         ),
         (Boolean, vec!["nullif(a, b)", "greatest(a, b)", "least(b, a)"]),
         (Utf8, of_text.clone()),
