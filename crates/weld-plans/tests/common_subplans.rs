@@ -243,6 +243,32 @@ async fn partitions_in_turn_and_alone() {
     }
 }
 
+/// Each partition with a context of its own, as whoever sends partitions to other machines executes them: one execution, of which
+/// each subplan is executed once. Exchanges of DataFusion's panic when they are executed again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_with_contexts_of_their_own() {
+    let both = both(3);
+    tables(&both).await;
+    let groups =
+        "WITH c AS (SELECT k, sum(v) AS n FROM r GROUP BY k) SELECT a.k, a.n, b.n FROM c a JOIN c b ON a.k = b.k";
+    for sql in [groups, JOINED, SIDE_BY_SIDE] {
+        let expected = rows(&plan_of(&both.stock, sql).await, both.stock.task_ctx()).await;
+        let plan = plan_of(&both.ours, sql).await;
+        assert_eq!(readers(&shown(&plan)), 2, "{}", shown(&plan));
+        let partitions = 0..plan.output_partitioning().partition_count();
+        let streams = partitions.map(|partition| {
+            let (plan, context) = (Arc::clone(&plan), both.ours.task_ctx());
+            tokio::spawn(async move {
+                let stream = plan.execute(partition, context).expect("it starts");
+                stream.map(|batch| batch.expect("it runs")).collect::<Vec<_>>().await
+            })
+        });
+        let batches = futures::future::join_all(streams).await;
+        let batches: Vec<_> = batches.into_iter().flat_map(|batches| batches.expect("it does not panic")).collect();
+        assert_eq!(sorted_rows(&batches), expected, "{}", shown(&plan));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_limits_and_dropped_streams_end() {
     for partitions in [1, 3] {

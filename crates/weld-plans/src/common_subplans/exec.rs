@@ -37,8 +37,16 @@ pub struct CommonSubplansExec {
 #[derive(Debug)]
 struct Execution {
     runs: Vec<Arc<Run>>,
-    /// Partitions of the plan that have not ended.
+    /// Partitions of the plan that have not begun.
+    to_come: HashSet<usize>,
+    /// Those that have not ended.
     partitions: HashSet<usize>,
+}
+
+impl Execution {
+    fn is_of(&self, context: &Arc<TaskContext>) -> bool {
+        self.runs.iter().all(|run| run.is_of(context))
+    }
 }
 
 impl CommonSubplansExec {
@@ -57,17 +65,26 @@ impl CommonSubplansExec {
         self.children.get(number + 1)
     }
 
-    /// Begins the execution that a partition belongs to, or goes on with it.
+    /// Begins the execution that a partition belongs to, or goes on with it: the one of its context, else one that this partition
+    /// is missing from. Who executes the partitions may give each a context of its own.
     fn hold(&self, partition: usize, context: &Arc<TaskContext>) -> Held {
         let mut executions = lock(&self.executions);
-        let is_known = |execution: &Execution| execution.runs.iter().all(|run| run.is_of(context));
-        if !executions.iter().any(is_known) {
-            let subplans = self.subplans.iter().zip(&self.children[1..]);
-            let runs = subplans.map(|(subplan, plan)| subplan.run(plan, context, &self.metrics)).collect();
-            let partitions = (0..self.children[0].output_partitioning().partition_count()).collect();
-            executions.push(Execution { runs, partitions });
-        }
+        let known = executions.iter().position(|execution| execution.is_of(context));
+        let known = known.or_else(|| executions.iter().position(|execution| execution.to_come.contains(&partition)));
+        let number = known.unwrap_or_else(|| {
+            executions.push(self.execution(context));
+            executions.len() - 1
+        });
+        executions[number].to_come.remove(&partition);
+        executions[number].runs.iter().for_each(|run| run.add(context));
         Held { executions: Arc::clone(&self.executions), context: Arc::clone(context), partition }
+    }
+
+    fn execution(&self, context: &Arc<TaskContext>) -> Execution {
+        let subplans = self.subplans.iter().zip(&self.children[1..]);
+        let runs = subplans.map(|(subplan, plan)| subplan.run(plan, context, &self.metrics)).collect();
+        let partitions: HashSet<usize> = (0..self.children[0].output_partitioning().partition_count()).collect();
+        Execution { runs, to_come: partitions.clone(), partitions }
     }
 
     fn with_first<T: Clone>(&self, first: T, others: T) -> Vec<T> {
@@ -84,9 +101,8 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let is_this = |execution: &Execution| execution.runs.iter().all(|run| run.is_of(&self.context));
         let mut executions = lock(&self.executions);
-        if let Some(number) = executions.iter().position(is_this) {
+        if let Some(number) = executions.iter().position(|execution| execution.is_of(&self.context)) {
             executions[number].partitions.remove(&self.partition);
             if executions[number].partitions.is_empty() {
                 let ended = executions.swap_remove(number);

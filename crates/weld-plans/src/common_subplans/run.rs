@@ -28,7 +28,10 @@ const POOL_SHARE: usize = 4;
 
 /// One execution, of all partitions.
 pub(super) struct Run {
+    /// What the subplan is executed with.
     context: Arc<TaskContext>,
+    /// Those of other partitions of the plan, if each is executed with one of its own.
+    others: Mutex<Vec<Arc<TaskContext>>>,
     plan: Arc<dyn ExecutionPlan>,
     partitions: Vec<Partition>,
     readers: Mutex<Vec<Reader>>,
@@ -163,6 +166,7 @@ impl Run {
         };
         Run {
             context: Arc::clone(context),
+            others: Mutex::default(),
             plan: Arc::clone(plan),
             partitions: (0..partitions).map(partition).collect(),
             readers: Mutex::new(vec![Reader::NotBegun; readers]),
@@ -174,7 +178,14 @@ impl Run {
     }
 
     pub(super) fn is_of(&self, context: &Arc<TaskContext>) -> bool {
-        Arc::ptr_eq(&self.context, context)
+        Arc::ptr_eq(&self.context, context) || lock(&self.others).iter().any(|other| Arc::ptr_eq(other, context))
+    }
+
+    /// A partition of the plan with another context belongs to this execution, too.
+    pub(super) fn add(&self, context: &Arc<TaskContext>) {
+        if !self.is_of(context) {
+            lock(&self.others).push(Arc::clone(context));
+        }
     }
 
     pub(super) fn spill(&self) -> &SpillManager {
