@@ -9,12 +9,29 @@ use arrow::array::{ArrayDataBuilder, ArrayRef, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use weld_codegen::{ColumnView, Value};
+use weld_runtime::StringView;
 
 use crate::Result;
 
+/// A vector that is a smaller part of what it keeps alive is copied: who keeps a query's few rows must not keep its tables.
+const KEPT_MAX: usize = 8;
+
 /// The vector as the owner of Arrow buffers.
 #[derive(Debug)]
-pub(crate) struct Owned(pub(crate) Value);
+pub(crate) struct Owned {
+    pub(crate) value: Value,
+    /// Whether buffers have copies.
+    is_copied: bool,
+}
+
+impl Owned {
+    pub(crate) fn new(value: Value) -> Arc<Owned> {
+        let width = |view: &ColumnView<'_>| view.ty().as_scalar().map_or(size_of::<StringView>(), |kind| kind.bytes());
+        let bytes: usize = value.columns().iter().map(|view| view.rows() * width(view)).sum();
+        let is_copied = value.kept_bytes() / KEPT_MAX > bytes;
+        Arc::new(Owned { value, is_copied })
+    }
+}
 
 // Vectors are immutable: a panic elsewhere cannot leave one half changed.
 impl std::panic::RefUnwindSafe for Owned {}
@@ -30,8 +47,8 @@ pub(crate) fn bytes_of<'a>(view: &ColumnView<'a>) -> Option<&'a [u8]> {
     Some(unsafe { std::slice::from_raw_parts(view.data(), view.rows() * width) })
 }
 
-/// These rows of a column of scalars as a buffer that shares the vector's memory, or has a copy if that is not aligned; `None` if
-/// the column has no scalars, or not these rows.
+/// These rows of a column of scalars as a buffer that shares the vector's memory, or has a copy if that is not aligned or a small
+/// part of what the vector keeps; `None` if the column has no scalars, or not these rows.
 ///
 /// # Safety
 ///
@@ -40,7 +57,7 @@ pub(crate) unsafe fn shared(owner: &Arc<Owned>, view: &ColumnView<'_>, rows: Ran
     let width = view.ty().as_scalar()?.bytes();
     let bytes = bytes_of(view)?.get(rows.start * width..rows.end * width)?;
     // Arrow wants `i128` aligned to sixteen bytes, Weld's is aligned to eight.
-    if bytes.is_empty() || !bytes.as_ptr().addr().is_multiple_of(width.min(align_of::<i128>())) {
+    if bytes.is_empty() || owner.is_copied || !bytes.as_ptr().addr().is_multiple_of(width.min(align_of::<i128>())) {
         return Some(Buffer::from_slice_ref(bytes));
     }
     let owner: Arc<dyn Allocation> = owner.clone();

@@ -136,7 +136,7 @@ pub(crate) fn made(
 
 /// So many values of a vector, from one on.
 fn values_of(values: &Arc<Owned>, of: &List, start: usize, count: usize) -> Result<Buffer> {
-    let columns = values.0.columns();
+    let columns = values.value.columns();
     let view = columns.first().filter(|view| view.ty().as_scalar() == Some(of.kind));
     // SAFETY: the column is the vector's.
     let shared = view.and_then(|view| unsafe { shared(values, view, start..start + count) });

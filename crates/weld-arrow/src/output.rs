@@ -1,6 +1,6 @@
 //! Vectors that compiled code made, as record batches.
 //!
-//! Fixed-width columns share the vector's memory. Booleans and validity, a byte each in Weld, are packed. Long strings
+//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in Weld, are packed. Long strings
 //! of a view column stay in the input's buffers where one of them holds the bytes, and are copied otherwise. Lists and structs
 //! are in [`super::moved`].
 
@@ -82,13 +82,13 @@ impl RowsReader {
                 Some(column) if is_taken(field.data_type()) => Some(Source::Batches(column)),
                 _ if !is_nested(field.data_type()) => None,
                 _ => match lists.pop_front() {
-                    Some(values) => Some(Source::Vector { values: Arc::new(Owned(values)), next: 0 }),
+                    Some(values) => Some(Source::Vector { values: Owned::new(values), next: 0 }),
                     None => return Err(defect("lists without values")),
                 },
             });
         }
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+        Ok(RowsReader { rows: Owned::new(rows), schema, columns, next: 0, strings, nested, batches: Vec::new() })
     }
 
     /// The same of rows that a numberer made: the number of each comes first. `slots` are those of the other columns.
@@ -109,7 +109,7 @@ impl RowsReader {
         };
         let nested = schema.fields().iter().zip(moved).map(source).collect();
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader { rows: Arc::new(Owned(rows)), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+        Ok(RowsReader { rows: Owned::new(rows), schema, columns, next: 0, strings, nested, batches: Vec::new() })
     }
 
     /// Gives the batches that rows have numbers of.
@@ -119,7 +119,7 @@ impl RowsReader {
 
     /// Rows not handed out yet.
     pub fn rows_left(&self) -> usize {
-        self.rows.0.len().unwrap_or(0) - self.next
+        self.rows.value.len().unwrap_or(0) - self.next
     }
 
     /// The next rows, at most `batch_rows_max`; `None` when all have been handed out.
@@ -127,12 +127,12 @@ impl RowsReader {
     /// Fails where a column has another Weld type than stands for the schema's, a [`crate::Defect`], and where text is too long
     /// for its type's offsets.
     pub fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
-        let total = self.rows.0.len().unwrap_or(0);
+        let total = self.rows.value.len().unwrap_or(0);
         let rows = (total - self.next).min(batch_rows_max);
         if rows == 0 {
             return Ok(None);
         }
-        let views = self.rows.0.columns();
+        let views = self.rows.value.columns();
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (index, (field, (first, nullable))) in self.schema.fields().iter().zip(&self.columns).enumerate() {
             let nulls = if *nullable { validity(&views[first + 1], self.next, rows)? } else { None };
@@ -171,7 +171,7 @@ impl RowsReader {
         }
     }
 
-    /// Shares the vector's memory.
+    /// Shares the vector's memory, unless it keeps much else.
     fn fixed(
         &self,
         data_type: &DataType,

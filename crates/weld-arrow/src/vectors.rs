@@ -145,7 +145,7 @@ pub fn to_arrow(value: &Value) -> Result<ArrayRef, ArrayError> {
     let Some(element) = value.ty().element() else {
         return Err(ArrayError(format!("a {} is no vector", value.ty())));
     };
-    let (columns, owner) = (value.columns(), Arc::new(Owned(value.clone())));
+    let (columns, owner) = (value.columns(), Owned::new(value.clone()));
     assembled(element, &mut 0, &|index| match columns[index].ty().as_scalar() {
         Some(ty::ScalarKind::Bool) | None => gathered(&columns[index..=index]),
         Some(kind) => {

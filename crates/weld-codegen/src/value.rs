@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weld_core::ir::Literal;
 use weld_core::ty::{ScalarKind, Type};
-use weld_runtime::{Dict, DictKind, StringView};
+use weld_runtime::{Dict, DictKind, Run, StringView};
 
 use crate::layout;
 
@@ -251,6 +251,11 @@ impl Value {
     /// The flat form.
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// Bytes of the runs that keep the value's memory alive, and with it all else that they hold: tables, for one.
+    pub fn kept_bytes(&self) -> usize {
+        self.owners.iter().filter_map(|owner| owner.downcast_ref::<Box<Run>>()).map(|run| run.bytes()).sum()
     }
 
     /// What keeps the value's memory alive.

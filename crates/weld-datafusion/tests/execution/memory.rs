@@ -8,10 +8,11 @@ use datafusion::common::{Result, resources_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use weld_datafusion::WeldSessionExt;
 
-use crate::common::{Engines, config, session};
+use crate::common::{Engines, config, session, sorted_rows};
 use crate::sources::{End, numbers, register};
 
 /// Every limit from far too little to plenty: the answer or the lack of memory, and no lack where stock has none.
@@ -234,5 +235,26 @@ async fn groups_of_streams_spill() {
             Ok(expected) => assert!(engines.comes_through_as_stock(sql, &expected).await, "{limit} KiB"),
             Err(error) => println!("{limit} KiB: {error}"),
         }
+    }
+}
+
+/// Whoever keeps a query's few rows keeps nothing else of it: neither its tables nor its groups.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_do_not_keep_tables() {
+    let engines = Engines::new(config(1));
+    for name in ["t", "u"] {
+        let rows = "SELECT v AS k, v % 7 AS g, v % 5000 AS h FROM generate_series(1, 20000) AS x(v)";
+        engines.table_from(name, rows, 4096).await;
+    }
+    for sql in [
+        "SELECT count(1), sum(t.k * u.g) FROM t JOIN u ON t.k = u.h",
+        "SELECT t.g, sum(u.k), max(t.k + u.k) FROM t JOIN u ON t.k = u.k GROUP BY t.g",
+        "SELECT n + 1, t.g FROM t JOIN (SELECT h AS i, sum(k) AS n FROM u GROUP BY h HAVING sum(k) % 5000 = 0) ON t.k = i",
+        "SELECT t.k + u.g FROM t LEFT JOIN u ON t.k = u.k WHERE t.k < 20",
+    ] {
+        let plan = engines.weld.sql(sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
+        let batches = collect(plan, engines.weld.task_ctx()).await.expect("it runs");
+        assert_eq!(sorted_rows(&batches), engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+        assert_eq!(engines.weld.runtime_env().memory_pool.reserved(), 0, "{sql}");
     }
 }
