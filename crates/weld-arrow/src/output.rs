@@ -1,8 +1,8 @@
 //! Vectors that compiled code made, as record batches.
 //!
-//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in Weld, are packed. Long strings
-//! of a view column stay in the input's buffers where one of them holds the bytes, and are copied otherwise. Lists and structs
-//! are in [`super::moved`].
+//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in Weld, are
+//! packed. Long strings of a view column stay in the input's buffers where one of them holds the bytes, and are copied
+//! otherwise. Lists and structs are in [`super::moved`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

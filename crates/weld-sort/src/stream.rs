@@ -23,6 +23,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use tokio::runtime::Handle;
 use weld_plans::HeldExec;
 
 use crate::best::Best;
@@ -165,7 +166,8 @@ impl Sort {
             return internal_err!("rows are read once");
         };
         let compute = self.baseline.elapsed_compute().clone();
-        let mut threads = inputs.len();
+        // Without a runtime of tokio's there are no tasks.
+        let mut threads = if Handle::try_current().is_ok() { inputs.len() } else { 1 };
         let mut read = Vec::new();
         if threads == 1 {
             for input in inputs {

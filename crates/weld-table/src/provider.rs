@@ -21,6 +21,7 @@ use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPla
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use datafusion::prelude::{DataFrame, SessionContext};
 use futures::StreamExt;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::snapshot::{Snapshot, SnapshotBuilder};
@@ -166,8 +167,11 @@ async fn filled(mut builder: SnapshotBuilder, mut rows: SendableRecordBatchStrea
     Ok((apart(move || builder.finish()).await?, count))
 }
 
-/// Does work of some milliseconds where it keeps no task from running.
+/// Does work of some milliseconds where it keeps no task from running; here, if there is no runtime of tokio's.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    if Handle::try_current().is_err() {
+        return work();
+    }
     let task = SpawnedTask::spawn_blocking(work).join().await;
     task.map_err(|error| exec_datafusion_err!("the task that encodes a table failed: {error}"))?
 }

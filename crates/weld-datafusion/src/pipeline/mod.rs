@@ -31,6 +31,7 @@ use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use tokio::runtime::Handle;
 
 pub(crate) use self::compile::layouts;
 pub(crate) use self::handover::Handover;
@@ -55,6 +56,14 @@ pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskConte
     let rows = stream::try_unfold(rows, |mut rows| async move { Ok(rows.next().await?.map(|batch| (batch, rows))) });
     let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
     if may_run_long { stoppable::stream(rows) } else { rows }
+}
+
+/// Decides that a pipeline has no code, for all of its partitions, unless it has some: compiling, building tables and reading files
+/// are tasks of tokio's, and who executes the plan has no runtime. DataFusion's operators may do without.
+fn without_code(inner: &Inner) -> bool {
+    // Another partition may have been faster.
+    let _ = inner.code.set(Err("there is no runtime of tokio's".to_owned()));
+    matches!(inner.code.get(), Some(Err(_)))
 }
 
 /// Where a partition's rows come from.
@@ -125,6 +134,10 @@ impl Rows {
     /// Compiled code, or DataFusion's operators where compiling does not pay.
     async fn start(&mut self) -> Result<State, Failure> {
         let (inner, partition, context) = (&self.inner, self.partition, &self.context);
+        if Handle::try_current().is_err() && without_code(inner) {
+            MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
+            return Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?));
+        }
         if may_lose_groups(inner, context) {
             MetricBuilder::new(&inner.metrics).counter("spills_instead", partition).add(1);
             return Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?));

@@ -15,6 +15,7 @@ use datafusion::physical_plan::execution_plan::{
 };
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use tokio::runtime::Handle;
 
 use super::{DeclinedColumns, ParquetScan, Request, Sharing};
 use crate::exec::WeldExec;
@@ -129,11 +130,12 @@ impl ExecutionPlan for ScanExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         match ParquetScan::of(self.source.as_ref()) {
-            Ok(scan) => {
+            // Reading is a task.
+            Ok(scan) if Handle::try_current().is_ok() => {
                 let request = Request { coded: &[], declined: &self.declined, keeps_rows: self.keeps_rows };
                 scan.in_declared_types(self.source.schema()).stream(partition, &context, &self.sharing, request)
             }
-            Err(_) => self.source.execute(partition, context),
+            _ => self.source.execute(partition, context),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use datafusion::datasource::MemTable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
 use futures::StreamExt;
@@ -177,6 +178,48 @@ async fn verified_plans_read_files_twice() {
             let again = reset_plan_states(Arc::clone(&plan)).expect("a plan");
             let rows = collect(again, engines.weld.task_ctx()).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
             assert_eq!(sorted_rows(&rows).len(), expected, "{sql}");
+        }
+    }
+}
+
+/// Not everybody who executes a plan has a runtime of tokio's: what DataFusion can do without is done.
+#[test]
+fn without_a_runtime() {
+    let engines = Engines::new(config(1));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async {
+        let rows = "SELECT v AS k, v % 7 AS g, concat('text ', v % 11) AS s FROM generate_series(1, 90) AS x(v)";
+        engines.table_from("t", rows, 20).await;
+        engines.parquet_from("f", rows, folder.path()).await;
+        // Three partitions.
+        for context in [&engines.stock, &engines.weld] {
+            let rows = context.sql("SELECT * FROM t").await.expect("valid SQL").collect().await.expect("it runs");
+            let parts = rows.chunks(2).map(<[RecordBatch]>::to_vec).collect();
+            let table = MemTable::try_new(rows[0].schema(), parts).expect("one schema");
+            context.register_table("u", Arc::new(table)).expect("a new name");
+        }
+    });
+    drop(runtime);
+    for compile_min_rows in [0, 10_000_000] {
+        let setting = format!("SET weld.compile_min_rows = {compile_min_rows}");
+        futures::executor::block_on(engines.weld.sql(&setting)).expect("a setting");
+        for sql in [
+            "SELECT k + 1, s FROM t WHERE k > 10",
+            "SELECT g, count(*), sum(k), max(s) FROM t GROUP BY g",
+            "SELECT count(*), count(DISTINCT s), sum(g) FROM t WHERE g < 5",
+            "SELECT a.k, b.s FROM t a JOIN t b ON a.k = b.g WHERE b.k > 8",
+            "SELECT a.g, sum(b.k) FROM f a LEFT JOIN t b ON a.k = b.g GROUP BY a.g",
+            "SELECT k, s FROM u WHERE k % 3 = 1 ORDER BY s, k",
+            "SELECT k, s FROM u ORDER BY s DESC, k LIMIT 5",
+            "SELECT k, sum(k) OVER (PARTITION BY g ORDER BY k) FROM u",
+            "SELECT g, s, count(*) FROM f WHERE k > 4 GROUP BY g, s",
+            "SELECT * FROM f WHERE s = 'text 3'",
+            "WITH c AS (SELECT g, sum(k) AS n FROM f GROUP BY g) SELECT a.n, b.n FROM c a JOIN c b ON a.g = b.g + 1",
+        ] {
+            let expected = futures::executor::block_on(engines.stock_rows(sql)).expect("it runs");
+            let run = futures::executor::block_on(engines.run(sql)).unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            assert_eq!(run.rows, expected, "{sql}");
         }
     }
 }
