@@ -5,11 +5,16 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use common::{Both, plan_of, readers, shown, sorted_rows};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, MemoryReservation, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
+use datafusion::logical_expr::{PartitionEvaluator, Signature, Volatility, WindowUDF, WindowUDFImpl};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::SessionConfig;
@@ -93,6 +98,54 @@ async fn table_expressions_are_computed_once() {
             assert_eq!(text.matches(" times").count(), subplans, "{sql}\n{text}");
         }
     }
+}
+
+/// A window function that gives other values each time.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Fresh(Signature);
+
+#[derive(Debug)]
+struct FreshValues;
+
+impl PartitionEvaluator for FreshValues {
+    fn evaluate_all(&mut self, _: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let first = NEXT.fetch_add(rows, Ordering::Relaxed) as i64;
+        Ok(Arc::new(Int64Array::from_iter_values((first..).take(rows))))
+    }
+}
+
+impl WindowUDFImpl for Fresh {
+    fn name(&self) -> &str {
+        "fresh"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn partition_evaluator(&self, _: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        Ok(Box::new(FreshValues))
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        Ok(Field::new(args.name(), DataType::Int64, true).into())
+    }
+}
+
+/// Each place has values of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn volatile_window_functions_are_not_shared() {
+    let both = both(1);
+    tables(&both).await;
+    for context in [&both.stock, &both.ours] {
+        context.register_udwf(WindowUDF::from(Fresh(Signature::any(1, Volatility::Volatile))));
+    }
+    both.check(
+        "WITH c AS (SELECT v, fresh(v) OVER (PARTITION BY g ORDER BY v) AS x FROM r)
+         SELECT count(*) FROM c a JOIN c b ON a.v = b.v WHERE a.x = b.x",
+    )
+    .await;
 }
 
 /// Pairs that only look alike are computed apart.

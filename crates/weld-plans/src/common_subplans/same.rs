@@ -14,7 +14,9 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::UnKnownColumn;
-use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -30,7 +32,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_table::TableSource;
 
@@ -127,9 +129,30 @@ pub(super) fn has_alike_sources(plan: &Arc<dyn ExecutionPlan>) -> bool {
 pub(super) fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_stable = |fun: &AggregateFunctionExpr| fun.fun().signature().volatility != Volatility::Volatile;
     let aggregates = plan.downcast_ref::<AggregateExec>().map_or(&[][..], AggregateExec::aggr_expr);
+    let windows = if let Some(windows) = plan.downcast_ref::<WindowAggExec>() {
+        windows.window_expr()
+    } else {
+        plan.downcast_ref::<BoundedWindowAggExec>().map_or(&[][..], BoundedWindowAggExec::window_expr)
+    };
     !plan.boundedness().is_unbounded()
         && all_exprs(plan.as_ref(), |expr| !is_volatile(expr))
         && aggregates.iter().all(|aggregate| is_stable(aggregate))
+        && windows.iter().all(|window| volatility(window.as_ref()).is_some_and(|of| of != Volatility::Volatile))
+}
+
+/// How often a window function's value changes, if its kind is known.
+fn volatility(window: &dyn WindowExpr) -> Option<Volatility> {
+    let window = window.as_any();
+    let aggregate = if let Some(window) = window.downcast_ref::<PlainAggregateWindowExpr>() {
+        window.get_aggregate_expr()
+    } else if let Some(window) = window.downcast_ref::<SlidingAggregateWindowExpr>() {
+        window.get_aggregate_expr()
+    } else {
+        let window = window.downcast_ref::<StandardWindowExpr>()?;
+        let call = window.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()?;
+        return Some(call.fun().signature().volatility);
+    };
+    Some(aggregate.fun().signature().volatility)
 }
 
 /// Both nodes as `T`, if they are.
