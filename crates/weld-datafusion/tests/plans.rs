@@ -48,13 +48,13 @@ async fn a_join_is_two_pipelines() {
 #[tokio::test]
 async fn groups_go_on_in_their_pipeline() {
     let engines = engines(2).await;
-    let sql = "SELECT i_tag, count(DISTINCT i_order) FROM items GROUP BY i_tag HAVING count(DISTINCT i_order) > 3";
+    let sql = "SELECT i_tag, count(DISTINCT i_order * 2) AS n FROM items GROUP BY i_tag HAVING n > 3";
     check(&engines, sql, expect![[r#"
-        WeldExec: groups of AggregateExec -> FilterExec -> ProjectionExec; AggregateExec: mode=FinalPartitioned, gby=[i_tag@0 as i_tag], aggr=[count(alias1)]; FilterExec: count(alias1)@1 > 3; ProjectionExec: expr=[i_tag@0 as i_tag, count(alias1)@1 as count(DISTINCT items.i_order)]
+        WeldExec: groups of AggregateExec -> FilterExec -> ProjectionExec; AggregateExec: mode=FinalPartitioned, gby=[i_tag@0 as i_tag], aggr=[count(alias1)]; FilterExec: count(alias1)@1 > 3; ProjectionExec: expr=[i_tag@0 as i_tag, count(alias1)@1 as n]
           RepartitionExec: partitioning=Hash([i_tag@0], 2), input_partitions=2
             WeldExec: groups of AggregateExec -> AggregateExec; AggregateExec: mode=FinalPartitioned, gby=[i_tag@0 as i_tag, alias1@1 as alias1], aggr=[]; AggregateExec: mode=Partial, gby=[i_tag@0 as i_tag], aggr=[count(alias1)]
               RepartitionExec: partitioning=Hash([i_tag@0, alias1@1], 2), input_partitions=2
-                WeldExec: groups of AggregateExec; AggregateExec: mode=Partial, gby=[i_tag@1 as i_tag, i_order@0 as alias1], aggr=[]
+                WeldExec: groups of AggregateExec; AggregateExec: mode=Partial, gby=[i_tag@1 as i_tag, i_order@0 * 2 as alias1], aggr=[]
                   DataSourceExec: partitions=2, partition_sizes=[2, 2]
     "#]]).await;
 }
