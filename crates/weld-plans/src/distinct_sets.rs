@@ -10,6 +10,7 @@
 //! small one. DataFusion decides on logical plans, without statistics (`single_distinct_aggregation_to_group_by`); here the range of
 //! the values and the number of rows are known. Rows, names and types are the same, floats up to the order of additions.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -157,6 +158,11 @@ impl<'a> Two<'a> {
         };
         // The calls have the names of what they do now.
         let columns = last.schema();
+        // Columns of both sides of a join may have one name, and so would what is made of them.
+        let different: HashSet<&String> = columns.fields().iter().map(|field| field.name()).collect();
+        if different.len() < columns.fields().len() {
+            return Ok(None);
+        }
         let named = columns.fields().iter().zip(names.fields()).enumerate().map(|(index, (field, named))| {
             let column = Arc::new(Column::new(field.name(), index));
             let column = widened(column, field.data_type(), named.data_type())?;

@@ -63,6 +63,8 @@ async fn others_are_grouped_by_as_before() {
         "SELECT g, count(DISTINCT h) FROM t GROUP BY g",
         "SELECT g, count(DISTINCT f), sum(n) FROM t GROUP BY g",
         "SELECT g, count(DISTINCT near) FROM none GROUP BY g",
+        // Two columns would have one name.
+        "SELECT a.g, count(DISTINCT a.near), sum(a.n), sum(b.n) FROM t a JOIN t b ON a.n = b.n GROUP BY a.g",
         // What is above needs more than the sets.
         "SELECT g, count(near), count(*) FROM (SELECT DISTINCT g, near FROM t) GROUP BY g",
         "SELECT g, avg(near) FROM (SELECT DISTINCT g, near FROM t) GROUP BY g",
