@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions::core::getfield::GetFieldFunc;
@@ -19,25 +19,29 @@ pub(crate) fn path_of(expr: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<Co
     Some(ColumnPath::new(parts_of(expr, table)?.0))
 }
 
-/// The names on the way to a column, and its type.
-fn parts_of<'a>(expr: &Arc<dyn PhysicalExpr>, table: &'a Schema) -> Option<(Vec<String>, &'a DataType)> {
+/// The names on the way to a column, and what it is.
+fn parts_of<'a>(expr: &Arc<dyn PhysicalExpr>, table: &'a Schema) -> Option<(Vec<String>, &'a Field)> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         let field = table.fields().get(column.index())?;
-        return Some((vec![field.name().clone()], field.data_type()));
+        return Some((vec![field.name().clone()], field));
     }
     let call = expr.downcast_ref::<ScalarFunctionExpr>().filter(|call| call.fun().inner().is::<GetFieldFunc>())?;
     let (of, names) = call.args().split_first()?;
-    let (mut parts, mut data_type) = parts_of(of, table)?;
+    let (mut parts, mut of) = parts_of(of, table)?;
     for name in names {
         let name = name.downcast_ref::<Literal>()?.value().try_as_str()??;
-        let DataType::Struct(fields) = data_type else { return None };
+        let DataType::Struct(fields) = of.data_type() else { return None };
         // A name that comes twice is no path.
         let mut named = fields.iter().filter(|field| field.name() == name);
         let (Some(field), None) = (named.next(), named.next()) else { return None };
+        // Of a struct that is NULL, DataFusion gives what lies there in a field that may not be, an empty text say.
+        if of.is_nullable() && !field.is_nullable() {
+            return None;
+        }
         parts.push(name.to_owned());
-        data_type = field.data_type();
+        of = field;
     }
-    Some((parts, data_type))
+    Some((parts, of))
 }
 
 /// The expression with what is a column of the files replaced: by `column`, which is given the expression and its path, and may
@@ -59,7 +63,7 @@ pub(super) fn with_columns(
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{Field, Fields};
+    use arrow::datatypes::Fields;
     use datafusion::functions::core::get_field;
     use datafusion::logical_expr::Operator;
     use datafusion::physical_expr::expressions::{BinaryExpr, col, lit};

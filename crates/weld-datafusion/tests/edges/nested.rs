@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
@@ -230,6 +230,34 @@ async fn the_table_may_have_other_types_than_the_file() {
                 panic!("{table}\n{difference}");
             }
         }
+    }
+}
+
+/// In a struct that is NULL, a field that may not be has a value for DataFusion: what lies there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn required_fields_of_null_structs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("t.parquet");
+    let texts: ArrayRef = Arc::new((0..100).map(|row| Some(format!("text {}", row % 3))).collect::<StringArray>());
+    let numbers: ArrayRef = Arc::new((0..100).map(|row| (row % 4 > 0).then_some(row)).collect::<Int64Array>());
+    let fields = vec![Field::new("t", DataType::Utf8, false), Field::new("n", DataType::Int64, true)];
+    let nulls = (0..100).map(|row| row % 5 != 0).collect::<Vec<_>>();
+    let column: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![texts, numbers], Some(nulls.into())));
+    let batch = RecordBatch::try_from_iter([("s", column)]).expect("one column");
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).expect("a file"), batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("it writes");
+    writer.close().expect("it ends");
+    let engines = engines(1);
+    register(&engines, "t", &path, ParquetReadOptions::default()).await;
+    for sql in [
+        "SELECT s['t'], s['n'], s FROM t",
+        "SELECT s['t'], count(*), sum(s['n']) FROM t GROUP BY s['t']",
+        "SELECT count(*) FROM t WHERE s['t'] LIKE '%'",
+        "SELECT count(*) FROM t WHERE s['t'] IS NULL AND s['n'] IS NULL",
+        "SELECT s['n'] FROM t WHERE s['t'] < 'text' OR s['n'] > 90",
+    ] {
+        engines.check(sql, 0).await;
     }
 }
 
