@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, ByteView, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, RecordBatch,
-    RecordBatchOptions,
+    Array, ArrayRef, AsArray, BooleanArray, ByteView, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray,
+    RecordBatch, RecordBatchOptions, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -206,7 +206,11 @@ impl RowsReader {
             DataType::Dictionary(_, entries) => {
                 // Of views Arrow makes a dictionary without copying what it has seen before.
                 let views = if is_string(entries) { DataType::Utf8View } else { DataType::BinaryView };
-                Ok(cast(&self.bytes(&views, values, nulls)?, data_type)?)
+                let array = cast(&self.bytes(&views, values, nulls)?, data_type)?;
+                let dictionary = array.as_any_dictionary();
+                // Of rows that are all null. Kernels of Arrow panic where a dictionary has no entry.
+                let is_empty = dictionary.values().is_empty();
+                Ok(if is_empty { dictionary.with_values(new_null_array(entries, 1)) } else { array })
             }
             DataType::FixedSizeBinary(width) => of_one_width(values, *width, nulls),
             other => Err(defect(format_args!("{other} is neither text nor binary"))),

@@ -61,7 +61,9 @@ fn batches(codes: DataType, entries: DataType, first: i64) -> Vec<RecordBatch> {
     (0..4).flat_map(batch).collect()
 }
 
-const QUERIES: [&str; 26] = [
+const QUERIES: [&str; 27] = [
+    // DataFusion evaluates the pattern over what comes out of a pipeline.
+    "SELECT k, x LIKE concat(x, '%') AS y FROM (SELECT k * 2 AS k, CASE WHEN k < 0 THEN d END AS x FROM t WHERE k > 3)",
     "SELECT k, d, e FROM t WHERE k > 3",
     "SELECT k, d FROM t WHERE d = e AND k > 3",
     "SELECT k FROM t WHERE d > e OR d IS NULL",
