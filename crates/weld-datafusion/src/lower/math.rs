@@ -158,8 +158,8 @@ fn lower_scaled(
 ) -> Result<Sql> {
     let arg = lower(block, scope, &call.args()[0])?;
     let factor = match arg.value.ty.as_scalar() {
-        Some(ScalarKind::F32) => ir::lit(weld_core::ir::Literal::F32(narrow)),
-        Some(ScalarKind::F64) => ir::f64(wide),
+        Some(kind @ ScalarKind::F32) => number(kind, f64::from(narrow)),
+        Some(kind @ ScalarKind::F64) => number(kind, wide),
         _ => return Err(Unsupported::new(call.name(), "only of floats")),
     };
     Ok(Sql { value: ir::mul(arg.value, factor), valid: arg.valid })
