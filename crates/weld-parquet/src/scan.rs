@@ -84,8 +84,8 @@ impl ScanColumn {
     }
 }
 
-/// arrow-rs reads one of so many rows, scattered, in less time than all of them: it passes over each stretch of rows apart, and a
-/// fifth of the rows took longer than all. Chosen, not measured.
+/// arrow-rs is given the rows that are left if they are at most one in so many: it passes over each stretch of rows apart, and a fifth
+/// of the rows, in the one query that was tried, took longer than all. Chosen, not measured.
 const SCATTERED: usize = 8;
 
 /// A scan of one row group, while rows are being ruled out.
