@@ -12,9 +12,10 @@
 //! What would go into the next stretch, where a cluster of slots crosses its end, waits until both steps are done. Rows
 //! are numbered in the same order whichever thread is faster. Keys stay where they are: the table takes the other's arena.
 
+use crate::cache::prefetch;
 use crate::dict::{Dict, DictError, RowLayout};
 use crate::dict_buffer::Buffer;
-use crate::dict_finish::{EqualKeys, prefetch};
+use crate::dict_finish::EqualKeys;
 use crate::memory::OutOfMemory;
 use crate::threads::{WorkOn, Workers};
 

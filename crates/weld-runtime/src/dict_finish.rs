@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::cache::prefetch;
 use crate::dict::{Dict, DictError, RowLayout};
 use crate::dict_buffer::Buffer;
 use crate::dict_dense::{group_dense, key_bounds, spread};
@@ -227,17 +228,6 @@ fn identity(builder: &GroupBuilder, rows: u64, seen: u64) -> Result<Buffer, OutO
 
 fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(BLOCK).map(move |start| start..(start + BLOCK).min(rows))
-}
-
-#[inline]
-pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program sees, and faults at no address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod arena;
+pub mod cache;
 pub mod concat;
 mod context;
 pub mod dict;

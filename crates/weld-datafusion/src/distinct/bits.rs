@@ -6,7 +6,7 @@ use super::sets::Span;
 #[derive(Debug)]
 pub(super) struct Bits {
     words: Vec<u64>,
-    /// How many words a group has, and the value of its first bit.
+    /// How many words a group has, and the value of its first bit, a multiple of a word's.
     words_each: usize,
     base: u64,
     groups: usize,
@@ -17,9 +17,9 @@ impl Bits {
         Bits { words: Vec::new(), words_each: 0, base: 0, groups: 0 }
     }
 
-    /// What sets of so many groups take, of values within the span.
+    /// What sets of so many groups take at most, of values within the span.
     pub(super) fn bytes_of(span: Span, groups: usize) -> usize {
-        ((span.width() / 64) as usize).saturating_add(1).saturating_mul(groups).saturating_mul(8)
+        ((span.width() / 64) as usize).saturating_add(2).saturating_mul(groups).saturating_mul(8)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -47,10 +47,21 @@ impl Bits {
     pub(super) fn widen(&mut self, span: Span, groups: usize, bytes_max: usize) {
         let wider = span.widened(span.width());
         let span = if Bits::bytes_of(wider, groups) <= bytes_max { wider } else { span };
-        let words_each = (span.width() / 64) as usize + 1;
-        let wider = Bits { words: vec![0; words_each * groups], words_each, base: span.min, groups };
-        let old = std::mem::replace(self, wider);
-        old.for_each(|group, value| self.add_one(group, value));
+        // Words begin at multiples of their bits, so that those of before are words again.
+        let base = span.min & !63;
+        let words_each = ((span.max - base) / 64) as usize + 1;
+        let mut words = vec![0; words_each * groups];
+        // Values lie in words of both.
+        let first = self.base.max(base);
+        let (from, to) = ((first - self.base) as usize / 64, (first - base) as usize / 64);
+        let both = self.words_each.saturating_sub(from).min(words_each.saturating_sub(to));
+        if both > 0 {
+            let old = self.words.chunks_exact(self.words_each);
+            for (old, new) in old.zip(words.chunks_exact_mut(words_each)) {
+                new[to..][..both].copy_from_slice(&old[from..][..both]);
+            }
+        }
+        *self = Bits { words, words_each, base, groups };
     }
 
     pub(super) fn add(&mut self, groups: &[u32], values: &[u64]) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::BinaryViewArray;
 use arrow::buffer::{Buffer, ScalarBuffer};
 use datafusion::common::Result;
+use weld_runtime::cache::prefetch;
 use weld_runtime::hash::{hash_long_bytes, hash_words};
 
 /// Texts of at most so many bytes are in their view.
@@ -15,6 +16,43 @@ const SLOTS_MIN: usize = 1 << 10;
 /// How large the first block of bytes is, and blocks become.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 2 << 20;
+
+/// So many values are looked for together.
+const TOGETHER: usize = 64;
+
+/// A table of fewer slots is in the cache with its values.
+const PREFETCHED_SLOTS_MIN: usize = 32 << 10;
+
+const CACHE_LINE: usize = 64;
+
+/// A value that is looked for.
+struct Sought<'b> {
+    /// All of the value, or the length and the first bytes of a text.
+    value: u128,
+    /// The bytes of a text that its view does not hold.
+    long: &'b [u8],
+    hash: u64,
+}
+
+impl Sought<'_> {
+    fn hashed(&self) -> u64 {
+        let high = if self.long.is_empty() { (self.value >> 64) as u64 } else { hash_long_bytes(self.long) };
+        hash_words(&[self.value as u64, high])
+    }
+}
+
+fn prefetch_bytes(bytes: &[u8]) {
+    bytes.iter().step_by(CACHE_LINE).for_each(|byte| prefetch(byte));
+}
+
+/// Whether the value of a slot may have this hash.
+fn is_same_half(held: u64, hash: u64) -> bool {
+    held >> 32 == hash >> 32
+}
+
+fn code_of(held: u64) -> u64 {
+    (held & u64::from(u32::MAX)) - 1
+}
 
 /// Values by their numbers: 128 bits each, which are all of a value, or Arrow's view of a text.
 #[derive(Debug)]
@@ -40,8 +78,8 @@ impl Codes {
         self.values.len()
     }
 
-    /// Texts with these numbers.
-    pub(super) fn into_texts(self, codes: &[u64]) -> Result<BinaryViewArray> {
+    /// Bytes with these numbers.
+    pub(super) fn into_bytes(self, codes: &[u64]) -> Result<BinaryViewArray> {
         let views: ScalarBuffer<u128> = codes.iter().map(|code| self.value(*code)).collect();
         let blocks: Arc<[Buffer]> = self.blocks.into_iter().map(Buffer::from_vec).collect();
         Ok(BinaryViewArray::try_new(views, blocks, None)?)
@@ -52,47 +90,92 @@ impl Codes {
         self.values[code as usize]
     }
 
-    /// The number of a value that 128 bits hold.
-    pub(super) fn of_value(&mut self, value: u128) -> u64 {
-        let hash = hash_words(&[value as u64, (value >> 64) as u64]);
-        self.reserve();
-        match self.find(hash, |_, held| held == value) {
-            Ok(code) => code,
-            Err(slot) => self.insert(slot, hash, value),
+    /// Appends the numbers of values that 128 bits hold.
+    pub(super) fn of_values(&mut self, values: impl Iterator<Item = u128>, to: &mut Vec<u64>) {
+        self.of_all(values.map(|value| Sought { value, long: &[], hash: 0 }), to);
+    }
+
+    /// Appends the numbers of texts: of each its view, of which the length and the first bytes count, and all of its bytes if the view
+    /// does not hold them.
+    pub(super) fn of_texts<'b>(&mut self, texts: impl Iterator<Item = (u128, &'b [u8])>, to: &mut Vec<u64>) {
+        let sought = |(view, bytes): (u128, &'b [u8])| match view as u32 <= INLINE_BYTES {
+            true => Sought { value: view, long: &[], hash: 0 },
+            false => Sought { value: u128::from(view as u64), long: bytes, hash: 0 },
+        };
+        self.of_all(texts.map(sought), to);
+    }
+
+    /// In a large table nearly every access is a miss of the cache. So all that is needed next is asked for, of many values at a time,
+    /// before any of it is used: bytes, slots, the values that these lead to, and their bytes.
+    fn of_all<'b>(&mut self, mut all: impl Iterator<Item = Sought<'b>>, to: &mut Vec<u64>) {
+        let mut together = Vec::with_capacity(TOGETHER);
+        loop {
+            together.extend(all.by_ref().take(TOGETHER));
+            if together.is_empty() {
+                return;
+            }
+            self.reserve();
+            let is_large = self.slots.len() >= PREFETCHED_SLOTS_MIN;
+            if is_large {
+                together.iter().for_each(|sought| prefetch_bytes(sought.long));
+            }
+            together.iter_mut().for_each(|sought| sought.hash = sought.hashed());
+            if is_large {
+                self.prefetch(&together);
+            }
+            to.extend(together.drain(..).map(|sought| self.number(&sought)));
         }
     }
 
-    /// The number of a text that its view holds, or of `long` bytes, of which the view has the number and the first.
-    pub(super) fn of_text<'b>(&mut self, view: u128, long: impl FnOnce() -> &'b [u8]) -> u64 {
-        if view as u32 <= INLINE_BYTES { self.of_value(view) } else { self.of_long_text(view, long()) }
-    }
-
-    fn of_long_text(&mut self, view: u128, bytes: &[u8]) -> u64 {
-        let start = view as u64;
-        let hash = hash_words(&[start, hash_long_bytes(bytes)]);
-        self.reserve();
-        match self.find(hash, |codes, held| held as u64 == start && codes.long_text(held) == bytes) {
-            Ok(code) => code,
-            Err(slot) => {
-                let (block, offset) = self.keep(bytes);
-                let view = u128::from(start) | u128::from(block) << 64 | u128::from(offset) << 96;
-                self.insert(slot, hash, view)
+    fn prefetch(&self, together: &[Sought<'_>]) {
+        for sought in together {
+            prefetch(&raw const self.slots[self.slot(sought.hash)]);
+        }
+        let first = |sought: &Sought<'_>| {
+            let held = self.slots[self.slot(sought.hash)];
+            (held != 0 && is_same_half(held, sought.hash)).then(|| code_of(held) as usize)
+        };
+        for code in together.iter().filter_map(first) {
+            prefetch(&raw const self.values[code]);
+        }
+        for sought in together.iter().filter(|sought| !sought.long.is_empty()) {
+            if let Some(code) = first(sought) {
+                prefetch_bytes(self.long_text(self.values[code]));
             }
         }
     }
 
-    fn find(&self, hash: u64, is_equal: impl Fn(&Codes, u128) -> bool) -> std::result::Result<u64, usize> {
-        let mut slot = self.slot(hash);
+    fn number(&mut self, sought: &Sought<'_>) -> u64 {
+        match self.find(sought) {
+            Ok(code) => code,
+            Err(slot) if sought.long.is_empty() => self.insert(slot, sought.hash, sought.value),
+            Err(slot) => {
+                let (block, offset) = self.keep(sought.long);
+                let view = sought.value | u128::from(block) << 64 | u128::from(offset) << 96;
+                self.insert(slot, sought.hash, view)
+            }
+        }
+    }
+
+    /// The number of a value, or the slot for it.
+    fn find(&self, sought: &Sought<'_>) -> std::result::Result<u64, usize> {
+        let mut slot = self.slot(sought.hash);
         loop {
             let held = self.slots[slot];
             if held == 0 {
                 return Err(slot);
             }
-            let code = (held & u64::from(u32::MAX)) - 1;
-            if held >> 32 == hash >> 32 && is_equal(self, self.values[code as usize]) {
-                return Ok(code);
+            if is_same_half(held, sought.hash) && self.is_equal(self.values[code_of(held) as usize], sought) {
+                return Ok(code_of(held));
             }
             slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn is_equal(&self, held: u128, sought: &Sought<'_>) -> bool {
+        match sought.long {
+            [] => held == sought.value,
+            long => held as u64 == sought.value as u64 && self.long_text(held) == long,
         }
     }
 
@@ -108,9 +191,9 @@ impl Codes {
         (hash >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
-    /// Makes room for a value.
+    /// Makes room for values that are looked for together.
     fn reserve(&mut self) {
-        if self.values.len() * 2 >= self.slots.len() {
+        if (self.values.len() + TOGETHER) * 2 >= self.slots.len() {
             self.grow();
         }
     }
@@ -158,20 +241,22 @@ mod tests {
     fn equal_texts_have_one_number() -> Result<()> {
         let text = |i: usize| format!("{}{i}", "ab".repeat(i % 12)).into_bytes();
         let mut codes = Codes::new();
+        let all: Vec<_> = (0..20_000).map(text).collect();
         for _ in 0..2 {
-            for i in 0..20_000 {
-                let bytes = text(i);
-                assert_eq!(codes.of_text(make_view(&bytes, 3, 4), || &bytes), i as u64);
-            }
+            let mut numbers = Vec::new();
+            codes.of_texts(all.iter().map(|bytes| (make_view(bytes, 3, 4), &bytes[..])), &mut numbers);
+            assert_eq!(numbers, Vec::from_iter(0..20_000));
         }
         // Longer than a block; the first bytes and the length are those of another.
         for (i, last) in [b'x', b'y', b'x'].into_iter().enumerate() {
             let mut bytes = vec![b'z'; BLOCK_BYTES_MAX + 1];
             bytes[BLOCK_BYTES_MAX] = last;
-            assert_eq!(codes.of_text(make_view(&bytes, 0, 0), || &bytes), 20_000 + i as u64 % 2);
+            let mut number = Vec::new();
+            codes.of_texts([(make_view(&bytes, 0, 0), &bytes[..])].into_iter(), &mut number);
+            assert_eq!(number, [20_000 + i as u64 % 2]);
         }
         assert_eq!(codes.len(), 20_002);
-        let texts = codes.into_texts(&[19_999, 7, 20_001, 0])?;
+        let texts = codes.into_bytes(&[19_999, 7, 20_001, 0])?;
         assert_eq!((texts.value(0), texts.value(1)), (&*text(19_999), &*text(7)));
         assert_eq!((texts.value(2).len(), texts.value(3)), (BLOCK_BYTES_MAX + 1, &b"0"[..]));
         Ok(())
@@ -181,9 +266,9 @@ mod tests {
     fn wide_values_have_numbers() {
         let mut codes = Codes::new();
         let values = [0, 1, u128::MAX, 1 << 64, 1 << 127];
-        for (i, value) in values.iter().chain(&values).enumerate() {
-            assert_eq!(codes.of_value(*value), (i % values.len()) as u64);
-        }
+        let mut numbers = Vec::new();
+        codes.of_values(values.into_iter().chain(values), &mut numbers);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
         assert_eq!(codes.value(3), 1 << 64);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array, make_view};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, BooleanArray, make_array, make_view};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute;
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType, DataType};
@@ -113,7 +113,14 @@ impl Values {
                     _ => words::<u64>(&data, included, to, |value| value ^ flip),
                 }
             }
-            Kind::Wide => words::<i128>(&values.to_data(), included, to, |value| codes.of_value(value as u128)),
+            Kind::Wide => {
+                let data = values.to_data();
+                let values = &data.buffer::<i128>(0)[..data.len()];
+                match included {
+                    Included::All => codes.of_values(values.iter().map(|value| *value as u128), to),
+                    Included::Some(bits) => codes.of_values(bits.set_indices().map(|row| values[row] as u128), to),
+                }
+            }
             Kind::Text => return texts(values, included, codes, to),
         }
         Ok(())
@@ -130,7 +137,7 @@ impl Values {
                 _ => buffer(codes, |code| code ^ flip),
             },
             Kind::Wide => buffer(codes, |code| self.codes.value(code) as i128),
-            Kind::Text => return Ok(compute::cast(&self.codes.into_texts(&codes)?, value_type)?),
+            Kind::Text => return into_texts(self.codes.into_bytes(&codes)?, value_type),
         };
         let data = ArrayData::builder(value_type.clone()).len(len).add_buffer(buffer).build()?;
         Ok(make_array(data))
@@ -165,23 +172,33 @@ fn texts(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec
 
 fn of_views<T: ByteViewType>(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec<u64>) {
     let values = values.as_byte_view::<T>();
-    let mut code = |row: usize| codes.of_text(values.views()[row], || values.value(row).as_ref());
+    let text = |row: usize| (values.views()[row], values.value(row).as_ref());
     match included {
-        Included::All => to.extend((0..values.len()).map(code)),
-        Included::Some(bits) => to.extend(bits.set_indices().map(&mut code)),
+        Included::All => codes.of_texts((0..values.len()).map(text), to),
+        Included::Some(bits) => codes.of_texts(bits.set_indices().map(text), to),
     }
 }
 
 fn of_bytes<T: ByteArrayType>(values: &ArrayRef, included: &Included, codes: &mut Codes, to: &mut Vec<u64>) {
     let values = values.as_bytes::<T>();
-    let mut code = |row: usize| {
+    let text = |row: usize| {
         let bytes: &[u8] = values.value(row).as_ref();
-        codes.of_text(make_view(bytes, 0, 0), || bytes)
+        (make_view(bytes, 0, 0), bytes)
     };
     match included {
-        Included::All => to.extend((0..values.len()).map(code)),
-        Included::Some(bits) => to.extend(bits.set_indices().map(&mut code)),
+        Included::All => codes.of_texts((0..values.len()).map(text), to),
+        Included::Some(bits) => codes.of_texts(bits.set_indices().map(text), to),
     }
+}
+
+/// What was made numbers of values of this type, as the type again.
+fn into_texts(bytes: BinaryViewArray, value_type: &DataType) -> Result<ArrayRef> {
+    if !matches!(value_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+        return Ok(compute::cast(&bytes, value_type)?);
+    }
+    // SAFETY: all are copies of values of arrays of this type, which are UTF-8.
+    let texts = unsafe { bytes.to_string_view_unchecked() };
+    Ok(compute::cast(&texts, value_type)?)
 }
 
 /// The same values as another type of decimals, or as they are.
