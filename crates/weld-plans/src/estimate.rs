@@ -23,6 +23,7 @@ use datafusion::physical_plan::union::UnionExec;
 use weld_table::TableSource;
 
 use crate::common_subplans::CommonSubplanScanExec;
+use crate::expr_estimate::{Steps, of_expr};
 use crate::memo::Memo;
 use crate::ranges::Ranges;
 use crate::selectivity::{narrowed, selectivity};
@@ -50,12 +51,20 @@ pub(crate) struct ColumnEstimate {
     pub(crate) distinct: Option<f64>,
     pub(crate) null_share: f64,
     pub(crate) bytes: f64,
+    pub(crate) steps: Steps,
 }
 
 impl ColumnEstimate {
-    fn unknown(rows: f64, data_type: &DataType) -> ColumnEstimate {
-        let bytes = data_type.primitive_width().map_or(STRING_BYTES, |width| width as f64);
-        ColumnEstimate { table_rows: rows, table_range: None, range: None, distinct: None, null_share: 0.0, bytes }
+    pub(crate) fn unknown(rows: f64, data_type: &DataType) -> ColumnEstimate {
+        ColumnEstimate {
+            table_rows: rows,
+            table_range: None,
+            range: None,
+            distinct: None,
+            null_share: 0.0,
+            bytes: data_type.primitive_width().map_or(STRING_BYTES, |width| width as f64),
+            steps: Steps::of(data_type),
+        }
     }
 
     /// Distinct values in the whole table: at most its rows and what its range holds.
@@ -135,7 +144,7 @@ impl Estimates {
         } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
             projected(projection, self.of(projection.input())?.as_ref())
         } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-            groups(aggregate, self.of(aggregate.input())?.as_ref())?
+            groups(aggregate, self.of(aggregate.input())?.as_ref())
         } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
             joined(join, self.of(join.left())?.as_ref(), self.of(join.right())?.as_ref())
         } else if node.is::<UnionExec>() {
@@ -176,14 +185,7 @@ fn filtered(filter: &FilterExec, input: &Estimate) -> Estimate {
 }
 
 fn projected(projection: &ProjectionExec, input: &Estimate) -> Estimate {
-    let column = |expr: &Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
-        Some(column) => input.columns[column.index()],
-        None => {
-            let data_type = expr.data_type(&projection.input().schema()).unwrap_or(DataType::Null);
-            ColumnEstimate::unknown(input.rows, &data_type)
-        }
-    };
-    let columns = projection.expr().iter().map(|projected| column(&projected.expr)).collect();
+    let columns = projection.expr().iter().map(|projected| of_expr(&projected.expr, input)).collect();
     Estimate { rows: input.rows, columns }
 }
 
@@ -266,15 +268,12 @@ pub(crate) fn position(value: &ScalarValue) -> Option<f64> {
     })
 }
 
-fn groups(exec: &AggregateExec, input: &Estimate) -> Option<Estimate> {
+fn groups(exec: &AggregateExec, input: &Estimate) -> Estimate {
     let schema = exec.schema();
     let mut columns = Vec::new();
     let mut combinations = 1.0;
     for (expr, _) in exec.group_expr().expr() {
-        let column = match expr.downcast_ref::<Column>() {
-            Some(column) => input.columns[column.index()],
-            None => ColumnEstimate::unknown(input.rows, &expr.data_type(&exec.input().schema()).ok()?),
-        };
+        let column = of_expr(expr, input);
         combinations *= column.distinct_among(input.rows);
         columns.push(column);
     }
@@ -282,7 +281,7 @@ fn groups(exec: &AggregateExec, input: &Estimate) -> Option<Estimate> {
     for field in schema.fields().iter().skip(columns.len()) {
         columns.push(ColumnEstimate::unknown(rows, field.data_type()));
     }
-    Some(limited(Estimate { rows, columns }, exec.limit_options().map(|options| options.limit())))
+    limited(Estimate { rows, columns }, exec.limit_options().map(|options| options.limit()))
 }
 
 /// A join that is not part of a graph that is ordered (an outer join, say), or one below it.

@@ -12,6 +12,7 @@ mod distinct_aggregates;
 mod distinct_sets;
 mod estimate;
 mod expr;
+mod expr_estimate;
 mod footers;
 mod guard;
 mod held;

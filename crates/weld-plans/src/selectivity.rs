@@ -15,6 +15,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use crate::distinct::UNIQUE_SHARE;
 use crate::estimate::{ColumnEstimate, Estimate, position};
+use crate::expr_estimate::of_expr;
 
 /// Of a predicate that nothing is known of.
 const UNKNOWN: f64 = 0.2;
@@ -47,7 +48,10 @@ pub(crate) fn selectivity(predicate: &Arc<dyn PhysicalExpr>, input: &Estimate) -
             }
             op => match column_and_value(binary) {
                 Some((column, op, value)) => compared(&input.columns[column], op, value),
-                None => between_columns(op, binary, input),
+                None => match calculated_and_value(binary, input) {
+                    Some((column, op, value)) => compared(&column, op, value),
+                    None => between_columns(op, binary, input),
+                },
             },
         }
     } else if let Some(not) = predicate.downcast_ref::<NotExpr>() {
@@ -126,6 +130,20 @@ fn column_and_value(binary: &BinaryExpr) -> Option<(usize, Operator, &ScalarValu
     Some((column_of(binary.right())?, binary.op().swap()?, value_of(binary.left())?))
 }
 
+/// The same of an expression whose values have a known range: that of a text, say, may have far fewer values than its column.
+fn calculated_and_value<'b>(
+    binary: &'b BinaryExpr,
+    input: &Estimate,
+) -> Option<(ColumnEstimate, Operator, &'b ScalarValue)> {
+    let (expr, op, value) = match (value_of(binary.left()), value_of(binary.right())) {
+        (None, Some(value)) => (binary.left(), *binary.op(), value),
+        (Some(value), None) => (binary.right(), binary.op().swap()?, value),
+        _ => return None,
+    };
+    let calculated = of_expr(expr, input);
+    calculated.range.is_some().then_some((calculated, op, value))
+}
+
 /// The column that an expression is, but for its type.
 pub(crate) fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     match expr.downcast_ref::<CastExpr>() {
@@ -194,6 +212,7 @@ fn between_columns(op: &Operator, binary: &BinaryExpr, input: &Estimate) -> f64 
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::DataType;
     use datafusion::physical_expr::expressions::{in_list, lit};
 
     use super::*;
@@ -201,12 +220,9 @@ mod tests {
     /// Of a column with the values 0 to 999 in a thousand rows.
     fn share(predicate: &Arc<dyn PhysicalExpr>) -> f64 {
         let column = ColumnEstimate {
-            table_rows: 1000.0,
             table_range: Some((0.0, 999.0)),
             range: Some((0.0, 999.0)),
-            distinct: None,
-            null_share: 0.0,
-            bytes: 8.0,
+            ..ColumnEstimate::unknown(1000.0, &DataType::Int64)
         };
         selectivity(predicate, &Estimate { rows: 1000.0, columns: vec![column] })
     }
