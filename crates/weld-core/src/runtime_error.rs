@@ -1,14 +1,14 @@
 //! What can go wrong while a program runs: one kind for each cause, shared by the interpreter and compiled code.
 //!
-//! Compiled code reports a code, the span of the expression and two detail words; [`RuntimeError::of`] makes of them
-//! the same message that the interpreter gives: `index 5 is out of bounds: the vector's length is 3`.
+//! Compiled code reports the place that failed, whose kind and span its host knows, and two detail words; [`RuntimeError::of`]
+//! makes of them the same message that the interpreter gives: `index 5 is out of bounds: the vector's length is 3`.
 
 use std::fmt;
 
 use crate::diag::{Diagnostic, ErrorKind, Span};
 use crate::ir::Literal;
 
-/// The causes. The discriminants are the status codes of compiled code; 0 is success.
+/// The causes. The discriminants are those of `weld_runtime::Status`, where 0 is success.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
 pub enum RuntimeErrorKind {

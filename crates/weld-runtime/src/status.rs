@@ -1,7 +1,7 @@
 //! The ways in which a run of compiled code can fail.
 //!
-//! The codes map one to one to `weld_core::RuntimeErrorKind`; this crate does not depend on `weld-core`, so they stand
-//! here again, with numbers that compiled code uses.
+//! They are those of `weld_core::RuntimeErrorKind`, with the same numbers; this crate does not depend on `weld-core`, so they stand
+//! here again.
 
 use std::fmt;
 
