@@ -20,7 +20,7 @@
 //!
 //! Only for tables that are the same for all rows, of which [`may_be_dense`] is false, and keys that are made of the row. A dense table
 //! is asked by key: there is no hash to keep, a second loop costs 1 ns of the 7 that a probe takes, and which kind a table will be
-//! nobody knows here. Keys of several columns, of texts, and tables without groups are never dense. ARCHITECTURE.md has figures.
+//! nobody knows here. Keys of several columns, of texts, and tables without groups are never dense. docs/execution.md has figures.
 
 use std::collections::HashSet;
 
