@@ -1,7 +1,7 @@
-//! The `weld` command: SQL through Weld, the TPC-H benchmark, and tools for programs in Weld's own language.
+//! The `weld` command: SQL through Weld, benchmarks, and tools for programs in Weld's own language and others.
 //!
-//! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` asks, `weld explain`
-//! shows. One file a subcommand.
+//! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` runs queries, `weld explain`
+//! shows what becomes of one. One file a subcommand; `benchmark` has those that measure.
 //! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
 #![deny(unsafe_code)]
 
@@ -57,7 +57,7 @@ enum Command {
     /// Machine code that `weld sql` keeps on disk
     #[command(subcommand)]
     Cache(cache::Command),
-    /// Run a program of Weld's own language
+    /// Run a program of Weld's own language, or a definition in another
     Run(run::Args),
     /// Run programs from JSON lines on standard input, answering each with a line
     Eval(eval::Args),

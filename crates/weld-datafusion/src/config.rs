@@ -1,7 +1,7 @@
 //! The settings under `weld.*`: `SET weld.enabled = false` gives stock DataFusion back.
 //!
 //! ```sql
-//! SET weld.join = false;                   -- leave hash joins to DataFusion
+//! SET weld.join = false;                   -- leave joins to DataFusion
 //! SET weld.disabled_passes = 'fuse-loops'; -- comma-separated names of optimizer passes
 //! ```
 
@@ -94,7 +94,7 @@ settings! {
         pub projection: bool, default = true
         /// Compile aggregates.
         pub aggregate: bool, default = true
-        /// Compile inner hash joins.
+        /// Compile hash, nested-loop and cross joins of every type.
         pub join: bool, default = true
         /// Compile operators whose expressions do not all lower: DataFusion evaluates the others below them.
         pub evaluate: bool, default = true
@@ -121,7 +121,7 @@ settings! {
         pub join_order: bool, default = true
         /// Execute equal parts of a plan once, and keep their rows for all who read them.
         pub common_subplans: bool, default = true
-        /// As many rows, or more, operators must be expected to be spared by that.
+        /// A subplan is executed once only if that is expected to spare operators at least so many rows.
         pub common_subplans_min_rows: usize, default = 2000
         /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again, and
         /// aggregates without groups one with filters of its functions.

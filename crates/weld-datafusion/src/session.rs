@@ -18,10 +18,10 @@ use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
 pub trait WeldSessionExt: Sized {
-    /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
-    /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages, which may be called with lists of constants; a function factory that the
-    /// session has already keeps its own, so call this after `with_function_factory`, too. LLVM is
-    /// started by the first pipeline that is compiled.
+    /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept, so call
+    /// this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages, which may be called with lists of
+    /// constants; a function factory that the session has already keeps its own languages, so call this after
+    /// `with_function_factory`, too. LLVM is started by the first pipeline that is compiled.
     fn with_weld(self) -> Self {
         self.with_weld_sharing(Arc::default())
     }

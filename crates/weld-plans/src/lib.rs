@@ -1,7 +1,9 @@
-//! Plan rewrites and runtime filters for DataFusion's physical plans.
+//! Plan rewrites and runtime filters for DataFusion's plans.
 //!
 //! Nothing here knows how operators are run: the rules serve DataFusion's own operators as well as compiled ones.
-//! [`rules`] puts them into a list of physical optimizer rules, each at its place.
+//! [`rules`] puts those on physical plans into a list of rules, each at its place; [`DistinctAggregates`] and [`CommonNames`] work
+//! on logical plans, and whoever builds the session adds them. `estimate`, `selectivity`, `distinct`, `ranges` and `footers` say what
+//! is expected of rows; `docs/execution.md` says what each rule is for.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -68,9 +70,9 @@ pub struct PlanOptions {
     pub outer_joins: bool,
     /// Joins in the order that is expected to give fewest rows.
     pub join_order: bool,
-    /// With how many rows that operators must be spared at least.
+    /// Equal subplans once, where operators are spared so many rows at least; `None`: not at all.
     pub common_subplans: Option<usize>,
-    /// Whether these are also made of subplans that differ in filters alone.
+    /// The same of subplans that differ in what their filters compare with alone.
     pub similar_subplans: bool,
     /// Filters of probe sides by the keys of build sides.
     pub key_filters: bool,
