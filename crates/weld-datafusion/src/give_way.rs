@@ -1,4 +1,4 @@
-//! Lets other threads have the tasks that wait behind this one.
+//! Ends the turn of a task so that idle threads can take the tasks that wait behind it.
 //!
 //! Partitions are tokio tasks, and each works for as long as its input lasts. Two things of tokio's keep a task from an idle
 //! thread meanwhile, so that partitions run one after the other:

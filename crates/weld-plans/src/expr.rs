@@ -1,4 +1,4 @@
-//! What may be done with an expression.
+//! Properties of expressions that rewrites rely on: whether one can fail in a row, whether it is volatile.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is asked of a node of a plan more than once, found once.
+//! Answers about nodes of a plan, remembered while a rewrite lasts.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

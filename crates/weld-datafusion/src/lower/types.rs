@@ -1,4 +1,4 @@
-//! SQL types as Weld types. The mapping is [`weld_arrow::types`]; here it says what it cannot as [`Unsupported`].
+//! SQL types as Weld types: the mapping of [`weld_arrow::types`], whose errors are [`Unsupported`] here.
 //!
 //! Scales, precisions and time units are known to the lowering only.
 

@@ -1,4 +1,4 @@
-//! Sources that can keep other columns.
+//! Sources made anew with other columns of their table, or another filter.
 
 use std::fmt;
 use std::sync::Arc;

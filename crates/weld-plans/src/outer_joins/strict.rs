@@ -1,4 +1,4 @@
-//! Columns whose NULLs decide.
+//! Null-rejecting expressions: the columns of which a NULL makes an expression NULL, or keeps a predicate from being true.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
