@@ -306,6 +306,7 @@ impl CodeCache {
         }
     }
 
+    /// What the cache holds now, and how often it was asked since it was made.
     pub fn statistics(&self) -> CacheStatistics {
         let kept = self.kept();
         let Kept { hits, misses, evicted, .. } = *kept;

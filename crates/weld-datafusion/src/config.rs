@@ -111,11 +111,11 @@ settings! {
         pub encode_tables: bool, default = false
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
         pub plans: bool, default = true
-        /// Make two aggregates of one with `count(DISTINCT ..)` beside others.
+        /// Split an aggregate with `count(DISTINCT ..)` beside others into two: one groups by the distinct values as well, one counts.
         pub distinct_aggregates: bool, default = true
-        /// Make one aggregate of the two that DataFusion makes of one with DISTINCT, where sets of its integers are small.
+        /// Keep distinct integers in sets of one aggregate, instead of two aggregates, where the sets are small.
         pub distinct_sets: bool, default = true
-        /// Make inner and anti joins of outer joins whose added rows, or only these, are dropped above.
+        /// Turn outer joins into inner joins where the rows that they add are dropped above, into anti joins where all others are.
         pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
@@ -123,12 +123,12 @@ settings! {
         pub common_subplans: bool, default = true
         /// A subplan is executed once only if that is expected to spare operators at least so many rows.
         pub common_subplans_min_rows: usize, default = 2000
-        /// Make subplans that differ in what filters compare with one of the rows of all, which each reader filters again, and
-        /// aggregates without groups one with filters of its functions.
+        /// Execute subplans that differ only in what their filters compare with once, over the rows of all, and filter again for each
+        /// reader; make aggregates without groups over the same tables one, whose functions have filters.
         pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
-        /// Drop rows before they are sorted for a window, where a filter keeps the first of each window partition.
+        /// Where a filter keeps the first rows of each window partition, drop others before they are sorted.
         pub window_group_limits: bool, default = true
         /// Intern the texts of build sides that rows are grouped by after joins: groups are found by their addresses.
         pub intern: bool, default = true
@@ -146,7 +146,7 @@ settings! {
         /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not pay. 0, or
         /// `compile_min_rows` of 0: no query is.
         pub plan_min_rows: usize, default = 200_000
-        /// Where a partition has so many groups, each range of their keys' hashes has a table of its own. 0: one table has all.
+        /// From so many groups in a partition on, each range of their keys' hashes has a table of its own. 0: one table has all.
         pub radix_min_groups: usize, default = 32_768
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
@@ -154,7 +154,7 @@ settings! {
         /// A folder where machine code is kept for other processes of the user, who alone may write into it; empty: code is
         /// kept in memory only.
         pub cache_dir: AtStart<String>, default = AtStart::default()
-        /// So many bytes are kept there; what was not used for longest goes first.
+        /// How many bytes are kept there at most; what was not used for longest goes first.
         pub cache_dir_size: AtStart<u64>, default = AtStart::new(256 << 20)
         /// Names of Weld's optimizer passes, and of ways of running loops, to leave out, separated by commas.
         pub disabled_passes: PassNames, default = PassNames::default()
@@ -207,6 +207,7 @@ pub struct AtStart<T> {
 }
 
 impl<T> AtStart<T> {
+    /// A value that may still be changed, until a session is built with it.
     pub fn new(value: T) -> AtStart<T> {
         AtStart { value, is_fixed: false }
     }
@@ -241,6 +242,7 @@ impl<T: FromStr + fmt::Display> ConfigField for AtStart<T> {
 pub struct Effort(u8);
 
 impl Effort {
+    /// 0, 1 or 2.
     pub fn level(self) -> u8 {
         self.0
     }

@@ -226,6 +226,7 @@ impl DeclinedExec {
         DeclinedExec { input, declined }
     }
 
+    /// The operators that were left to DataFusion, each with the reason.
     pub fn declined(&self) -> &[Declined] {
         &self.declined
     }
