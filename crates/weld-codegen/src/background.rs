@@ -1,4 +1,4 @@
-//! Work beside that of queries: it takes what they leave of the processors, and little of what they need.
+//! Work on a thread of low priority, so that it takes little from queries: optimised code for programs that come again.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

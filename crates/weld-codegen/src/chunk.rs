@@ -136,10 +136,12 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
+    /// Each column has a value for each of the `rows`.
     pub fn new(rows: usize, columns: Vec<Column<'a>>) -> Chunk<'a> {
         Chunk { rows, columns }
     }
 
+    /// Those of the columns, in order: code is compiled for each combination.
     pub fn layouts(&self) -> Vec<ColumnLayout> {
         self.columns.iter().map(|column| column.layout.clone()).collect()
     }

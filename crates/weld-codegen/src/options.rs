@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::loop_plan::FastPath;
-use crate::foreign::Cudf;
+use crate::cudf::Cudf;
 use crate::tier::Tiers;
 
 /// How much work LLVM does.
@@ -28,6 +28,7 @@ pub enum Cpu {
     Portable,
 }
 
+/// How hard LLVM tries, what the code may use, and what is left out.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
     pub level: OptLevel,

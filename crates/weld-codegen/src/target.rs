@@ -15,7 +15,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
 
 use crate::error::CompileError;
-use crate::extremes;
+use crate::float_min_max;
 use crate::machine::Machine;
 use crate::options::{Cpu, OptLevel, Options};
 
@@ -179,7 +179,7 @@ pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, options: &O
         module.run_passes(&passes, machine, PassBuilderOptions::create())?;
     }
     drop_constructors(module);
-    extremes::guard(module)
+    float_min_max::guard(module)
 }
 
 /// Asks for AddressSanitizer's checks: its pass looks at functions that carry this attribute only.

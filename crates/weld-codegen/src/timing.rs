@@ -57,6 +57,7 @@ impl Timing {
         }
     }
 
+    /// Processor time of all phases.
     pub fn total(&self) -> Duration {
         self.emit + self.passes + self.select + self.link
     }

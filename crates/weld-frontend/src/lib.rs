@@ -30,7 +30,7 @@ mod aggregate;
 mod args;
 mod call;
 mod data_type;
-pub mod floored;
+pub mod floor_division;
 mod flow;
 mod function;
 pub mod json;

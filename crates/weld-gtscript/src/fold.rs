@@ -1,6 +1,6 @@
 //! Arithmetic of constants, as Python does it.
 
-use weld_frontend::floored;
+use weld_frontend::floor_division;
 use weld_pysyntax::CompareOp;
 
 use crate::dtype::{Dtype, Ty};
@@ -86,8 +86,8 @@ pub(crate) fn binary(op: Op, a: Const, b: Const) -> Result<Const, String> {
         Op::Mul => a * b,
         Op::Div | Op::FloorDiv | Op::Mod if b == 0.0 => return by_zero(),
         Op::Div => a / b,
-        Op::FloorDiv => floored::constants(a, b).0,
-        Op::Mod => floored::constants(a, b).1,
+        Op::FloorDiv => floor_division::constants(a, b).0,
+        Op::Mod => floor_division::constants(a, b).1,
         Op::Pow => a.powf(b),
     }))
 }

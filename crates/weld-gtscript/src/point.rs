@@ -10,7 +10,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func, build, deep};
 use weld_core::op::UnaryOp;
 use weld_core::ty::Type;
-use weld_frontend::floored;
+use weld_frontend::floor_division;
 use weld_pysyntax::CompareOp;
 
 use crate::args::literal;
@@ -381,7 +381,7 @@ impl<'s> Lower<'s> {
                     (Op::FloorDiv, false) => self.int_floor_div(a, b, node.span),
                     (Op::FloorDiv, true) => self.float_floor_div(a, b, node.span),
                     (_, false) => self.int_mod(a, b, node.span),
-                    _ => floored::rest(self.flow.names(), a, b, node.span),
+                    _ => floor_division::rest(self.flow.names(), a, b, node.span),
                 }
             }
             Op::Pow => a,
@@ -440,7 +440,7 @@ impl<'s> Lower<'s> {
     /// NumPy's, which divides by 0.
     fn float_floor_div(&mut self, a: Expr, b: Expr, span: Span) -> Expr {
         let zero = build::zero(&b.ty);
-        let quotient = floored::quotient(self.flow.names(), a.clone(), b.clone(), span);
+        let quotient = floor_division::quotient(self.flow.names(), a.clone(), b.clone(), span);
         build::select(build::eq(b.clone(), zero), build::div(a, b), quotient)
     }
 

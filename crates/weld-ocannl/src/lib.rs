@@ -31,9 +31,9 @@ mod language;
 mod lexer;
 mod literal;
 mod parser;
-mod run;
 mod shape;
 mod spec;
+mod steps;
 mod tree;
 
 pub use language::Ocannl;

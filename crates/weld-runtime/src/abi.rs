@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, intern, math, nd, parallel, sort, strings, text, vector};
+use crate::{dict_abi, hash, intern, math, nditer, parallel, sort, strings, text_positions, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -188,9 +188,9 @@ functions! {
     weld_erf_f64 => math::erf_f64, (_), Effects::None;
     weld_erf_f32 => math::erf_f32, (_), Effects::None;
     /// `(dims, rank, len, start, end, step, shape, strides) -> positions, or -1`
-    weld_nd_start => nd::start, (_, _, _, _, _, _, _, _), Effects::Any;
+    weld_nd_start => nditer::start, (_, _, _, _, _, _, _, _), Effects::Any;
     /// `(dims, rank, i) -> position`
-    weld_nd_position => nd::position, (_, _, _), Effects::Reads;
+    weld_nd_position => nditer::position, (_, _, _), Effects::Reads;
     /// `(run, region, value offset, row bytes) -> dictmerger or null`
     weld_dict_new => dict_abi::dict_new, (_, _, _, _), Effects::Any;
     /// `(run, region, dict or null, value offset, row bytes, columns) -> dict or null`
@@ -239,12 +239,12 @@ functions! {
     weld_pattern_ilike => strings::pattern_ilike, (_, _, _), Effects::Any;
     weld_ilike => strings::ilike, (_, _, _, _), Effects::Reads;
     /// `(text, length, part, length, from) -> place, or -1`
-    weld_find => text::find, (_, _, _, _, _), Effects::Reads;
+    weld_find => text_positions::find, (_, _, _, _, _), Effects::Reads;
     /// `(text, length, separator, length, number) -> place, or -1`
-    weld_field_start => text::field_start, (_, _, _, _, _), Effects::Reads;
+    weld_field_start => text_positions::field_start, (_, _, _, _, _), Effects::Reads;
     /// `(text, length, characters, length) -> place`
-    weld_trim_start => text::trim_start, (_, _, _, _), Effects::Reads;
-    weld_trim_end => text::trim_end, (_, _, _, _), Effects::Reads;
+    weld_trim_start => text_positions::trim_start, (_, _, _, _), Effects::Reads;
+    weld_trim_end => text_positions::trim_end, (_, _, _, _), Effects::Reads;
     /// `(run, bytes, length) -> view that equal bytes share, or null`
     weld_intern => intern::intern, (_, _, _), Effects::Any;
     weld_is_utf8 => strings::is_utf8, (_, _), Effects::Reads;

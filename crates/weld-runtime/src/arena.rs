@@ -13,9 +13,11 @@ use crate::abi::StringView;
 use crate::dict_buffer::Buffer;
 use crate::memory::{MemoryPool, OutOfMemory};
 
+/// Bytes of the first block; each further one has twice as many, up to the largest.
 const BLOCK_MIN: usize = 1 << 10;
 const BLOCK_MAX: usize = 1 << 20;
 
+/// Blocks from which pieces are given out.
 #[derive(Debug)]
 pub struct Arena {
     pool: ArenaPool,

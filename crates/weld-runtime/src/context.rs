@@ -16,6 +16,7 @@ pub struct Context {
 }
 
 impl Context {
+    /// Runs ask `memory` for what they take, and end with the error Cancelled once `cancel` is set.
     pub fn new(memory: Arc<dyn MemoryPool>, cancel: Arc<AtomicBool>) -> Context {
         Context { memory, cancel, interner: Arc::default() }
     }

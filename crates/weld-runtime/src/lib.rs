@@ -24,14 +24,14 @@ pub mod hash;
 mod intern;
 mod math;
 pub mod memory;
-mod nd;
+mod nditer;
 pub mod parallel;
 mod poison;
 mod run;
 pub mod sort;
 mod status;
 pub mod strings;
-mod text;
+mod text_positions;
 mod threads;
 pub mod vector;
 

@@ -24,6 +24,7 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// A pool that refuses what would make more than so many bytes.
     pub fn new(bytes: usize) -> Limit {
         Limit { bytes, used: AtomicUsize::new(0) }
     }

@@ -128,6 +128,7 @@ impl Run {
         }
     }
 
+    /// What a runtime function has noted of why the run fails; it is forgotten then.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }

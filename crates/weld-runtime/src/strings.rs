@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use memchr::memmem::{self, Finder};
 
 use crate::run::Run;
-use crate::text::characters;
+use crate::text_positions::characters;
 
 /// A LIKE pattern, taken apart.
 #[derive(Debug)]

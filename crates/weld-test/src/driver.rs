@@ -9,7 +9,7 @@ use weld_core::ir::Program;
 use weld_core::ty::Type;
 
 use crate::case::{self, Case, Test};
-use crate::close::Rule;
+use crate::compare::Rule;
 use crate::engine::{Engine, Failure};
 
 /// What became of a file.

@@ -7,7 +7,7 @@ use weld_core::diag::{Diagnostic, line_column};
 use weld_core::interp::{Limits, Value};
 use weld_frontend::{Args, Function, Given, Language, Library, Options, Request, json};
 
-use crate::close::Rule;
+use crate::compare::Rule;
 use crate::driver::Report;
 use crate::engine::{Engine, Failure};
 use crate::language_case::{self, Call, LanguageCase};

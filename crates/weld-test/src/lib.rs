@@ -6,8 +6,8 @@
 
 pub mod case;
 pub mod chunks;
-pub mod close;
-pub mod differ;
+pub mod compare;
+pub mod differential;
 pub mod driver;
 pub mod engine;
 pub mod fault;

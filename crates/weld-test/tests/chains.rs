@@ -7,7 +7,7 @@ use weld_core::ir::{ExprKind, Literal, Program};
 use weld_core::opt;
 use weld_core::ty::{BuilderType, ScalarKind, Type};
 use weld_frontend::{Arg, Args, DataType, Function, Known, Library, Options, Request};
-use weld_test::close::Rule;
+use weld_test::compare::Rule;
 use weld_test::engine::Engine;
 
 #[global_allocator]

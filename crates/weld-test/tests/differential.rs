@@ -1,6 +1,6 @@
 //! A bounded number of random programs, each run in every way. `weld-fuzz` does the same without bound.
 
-use weld_test::differ::{Verdict, check};
+use weld_test::differential::{Verdict, check};
 use weld_test::generate::program;
 
 #[global_allocator]

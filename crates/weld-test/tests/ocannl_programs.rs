@@ -4,7 +4,7 @@
 use weld_core::interp::{Limits, Value};
 use weld_core::ty::ScalarKind;
 use weld_frontend::{Arg, Args, Known, Library, Options, Request, Sizes};
-use weld_test::close::Rule;
+use weld_test::compare::Rule;
 use weld_test::engine::Engine;
 use weld_test::seeds;
 

@@ -7,7 +7,7 @@ use weld_core::interp::{Limits, Value};
 use weld_core::ir::Literal;
 use weld_frontend::{Arg, Args, Language, Library, Options, Request};
 use weld_numba::Python;
-use weld_test::close::Rule;
+use weld_test::compare::Rule;
 use weld_test::engine::{Engine, Failure};
 use weld_test::seeds;
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use weld_core::interp::{Limits, Value};
 use weld_core::ir::Literal;
 use weld_frontend::{Args, Language, Library, Options, Request};
-use weld_test::close::Rule;
+use weld_test::compare::Rule;
 use weld_test::engine::{Engine, Failure};
 use weld_test::seeds;
 use weld_ttl::Ttl;

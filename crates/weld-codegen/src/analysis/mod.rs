@@ -3,20 +3,20 @@
 //! ([`loop_plan`]). Functions of the IR, of layouts and of the machine: nothing here knows LLVM.
 
 mod demand;
+mod iterate_reuse;
 pub(crate) mod loop_plan;
 mod merges;
 pub(crate) mod narrow;
 mod parts;
-mod places;
 mod reuse;
 
 use weld_core::ir::{Expr, ExprKind, Func, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
 pub(crate) use demand::{Demand, demands};
+pub(crate) use iterate_reuse::{Place, places};
 pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
 pub(crate) use parts::{Part, Parts};
-pub(crate) use places::{Place, places};
 pub(crate) use reuse::Reuse;
 
 /// Iterations that are worth waking a thread, some microseconds of work; those of loops inside count.

@@ -130,6 +130,7 @@ impl Compiled {
         })
     }
 
+    /// The program that the code was made of.
     pub fn program(&self) -> &Program {
         &self.program
     }

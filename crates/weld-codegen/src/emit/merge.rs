@@ -1,4 +1,4 @@
-//! Merges of expressions.
+//! `merge(builder, value)`: emits the value and hands it to the kind of builder.
 
 use std::rc::Rc;
 

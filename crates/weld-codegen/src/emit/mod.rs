@@ -20,6 +20,7 @@
 //! | `part` | parts of large programs as functions of their own |
 //! | `buffered` | merges that nested loops do, collected |
 //! | `prefetch`, `prehash` | fetching and hashing ahead for lookups and merges in loops |
+//! | `prefilter` | prefilters, passed over while they drop next to nothing |
 //! | `sort` | sorting by a comparator |
 //! | `cudf` | calls of C functions |
 
@@ -57,7 +58,7 @@ use weld_core::ir::{Expr, Sym};
 
 use crate::block::{Code, Flow};
 use crate::builder::Builders;
-use crate::foreign::Cudf;
+use crate::cudf::Cudf;
 use crate::tables::Tables;
 use crate::values::{Ranges, Values};
 

@@ -28,8 +28,8 @@ use crate::analysis::loop_plan::{Filling, Shareable, Sharing};
 use crate::block::Flow;
 use crate::block::address;
 use crate::layout;
-use crate::values::apart::RANGES;
 use crate::values::capture::{Loads, Stores};
+use crate::values::parallel_fill::RANGES;
 use crate::values::source::Source;
 use crate::values::{Parallel, Ranges, contains};
 

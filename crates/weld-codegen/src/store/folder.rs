@@ -1,7 +1,8 @@
-//! A folder of files that may be lost at any time: what its owner alone may write, and who else has a process at work in it.
+//! The folder of the code on disk: a cache of files that several processes of one user read, write and delete at once.
 //!
-//! Nothing here fails: what cannot be read is not there, and what cannot be written is not kept. Every operation opens the
-//! folder anew and checks whose it is; files are then opened relative to what was checked, and links are not followed.
+//! Only its owner may write there. Nothing here fails: what cannot be read is not there, and what cannot be written is not kept.
+//! Every operation opens the folder anew and checks whose it is; files are then opened relative to what was checked, and links
+//! are not followed.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};

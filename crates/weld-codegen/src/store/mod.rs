@@ -73,6 +73,7 @@ impl CodeFolder {
         }
     }
 
+    /// Where the folder is, whether or not it can be used.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -5,14 +5,13 @@
 //! |---|---|
 //! | `val` | values in registers |
 //! | `memory`, `stream` | loads and stores of row, column and flat forms; columns of a chunk |
-//! | `scalar`, `math`, `number` | operators, casts, functions of numbers |
+//! | `scalar`, `math`, `exp`, `number` | operators, casts, functions of numbers |
 //! | `vector` | `len`, `lookup`, `slice`, `update`, copies |
 //! | `bytes`, `strings` | byte vectors as strings, search in them |
 //! | `compare` | equality and order |
 //! | `source` | what loops iterate over |
-//! | `capture`, `apart` | what other functions take along of values; loops of several threads |
+//! | `capture`, `parallel_fill` | what other functions take along of values; loops of several threads |
 
-pub(crate) mod apart;
 pub(crate) mod bytes;
 pub(crate) mod capture;
 mod compare;
@@ -20,6 +19,7 @@ mod exp;
 mod math;
 mod memory;
 mod number;
+pub(crate) mod parallel_fill;
 mod scalar;
 pub(crate) mod source;
 pub(crate) mod stream;
@@ -38,7 +38,7 @@ use crate::block::{Code, Flow};
 
 pub(crate) use crate::analysis::Demand;
 pub(crate) use crate::block::{ColumnScope, Res, Unit, address, internal};
-pub(crate) use apart::{Parallel, Ranges};
+pub(crate) use parallel_fill::{Parallel, Ranges};
 pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count, scalar_kind};
 
 /// A level of scratch memory: an enclosing loop body whose temporaries are freed after each iteration.

@@ -7,7 +7,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, build};
 use weld_frontend::Block;
 
-use super::plan::{Join, Plan};
+use super::join_values::{Join, Plan};
 use super::{Completion, EXIT, Res, Stop, Tracer};
 use crate::store::{CellId, Changes};
 use crate::value::Value;

@@ -1,4 +1,4 @@
-//! Streams where they are consumed: what takes the values runs in the place of each `yield`.
+//! Streams whose consumer is a loop (push): what takes the values runs in the place of each `yield`.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use weld_core::ir::{Expr, build};
 use weld_core::ty::ScalarKind;
 use weld_pysyntax as py;
 
-use super::repeat::Over;
+use super::loops::Over;
 use super::{Completion, EXIT, Res, Sink, Tracer, error};
 use crate::names::Uses;
 use crate::store::{CellId, FrameId};

@@ -5,7 +5,7 @@ use weld_core::ir::{Expr, build};
 use weld_core::ty::ScalarKind;
 use weld_pysyntax::{self as py, ExprKind};
 
-use super::repeat::Over;
+use super::loops::Over;
 use super::{Completion, Res, Sink, Tracer, error};
 use crate::class::written_type;
 use crate::store::CellId;

@@ -4,7 +4,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, build};
 
 use super::convert::copied;
-use super::repeat::Over;
+use super::loops::Over;
 use super::{Completion, Res, Sink, Tracer, error};
 use crate::store::{CellId, STORED};
 use crate::types::Ty;

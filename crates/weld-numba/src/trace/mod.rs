@@ -2,7 +2,7 @@
 //!
 //! Each operation of the run becomes a binding. Calls are inlined, generators run where they are consumed, functions are values of
 //! the compiler. Both sides of a branch are compiled and what they changed is merged ([`branch`]); a loop's body is compiled until
-//! the types of what it changes settle ([`repeat`]). A jump (`return`, `break`, a caught exception) sets the cell [`EXIT`] to its
+//! the types of what it changes settle ([`loops`]). A jump (`return`, `break`, a caught exception) sets the cell [`EXIT`] to its
 //! label; what follows runs if it is zero.
 
 mod aggregate;
@@ -15,15 +15,15 @@ mod drive;
 mod entry;
 mod expr;
 mod index;
+mod join_values;
 mod list;
+mod loops;
 mod math;
 mod number;
 mod object;
 mod pattern;
-mod plan;
 mod pull;
 mod raise;
-mod repeat;
 mod rules;
 mod sequence;
 mod stmt;

@@ -4,7 +4,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Expr, build};
 use weld_core::op::Intrinsic;
 use weld_core::ty::ScalarKind;
-use weld_frontend::floored;
+use weld_frontend::floor_division;
 use weld_pysyntax::{BinaryOp, CompareOp, UnaryOp};
 
 use super::{Res, Tracer, error};
@@ -217,8 +217,8 @@ impl<'a> Tracer<'a> {
             }
         };
         let value = match (kind.is_float(), op) {
-            (true, BinaryOp::Mod) => floored::rest(self.flow.names(), x, y, span),
-            (true, _) => floored::quotient(self.flow.names(), x, y, span),
+            (true, BinaryOp::Mod) => floor_division::rest(self.flow.names(), x, y, span),
+            (true, _) => floor_division::quotient(self.flow.names(), x, y, span),
             (false, BinaryOp::Mod) => self.modulo(x, y, known, span),
             (false, _) => self.quotient(x, y, known, span),
         };

@@ -1,4 +1,4 @@
-//! Streams whose values are taken one at a time: `next`, `zip`. What can be indexed is; other streams become lists first.
+//! Streams whose values are taken one at a time (pull): `next`, `zip`. What can be indexed is; other streams become lists first.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use weld_core::ir::{Expr, build};
 use weld_core::op::Intrinsic;
 
 use super::drive::number_at;
-use super::repeat::Over;
+use super::loops::Over;
 use super::{Completion, EXIT, Res, Sink, Stop, Tracer, error};
 use crate::store::CellId;
 use crate::stream::{Source, Stream};

@@ -7,7 +7,7 @@ use weld_core::ir::build;
 use weld_pysyntax::{self as py, ExprKind, Stmt, StmtKind};
 
 use super::branch::Side;
-use super::repeat::Over;
+use super::loops::Over;
 use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, deep, error};
 use crate::decorator::{Decorators, Target};
 use crate::module::{define, is_docstring, with_overload};

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use weld_core::interp::json::to_json;
-use weld_test::differ::{Verdict, check};
+use weld_test::differential::{Verdict, check};
 use weld_test::generate::{Generated, program};
 use weld_test::shrink::shrink;
 

@@ -14,7 +14,7 @@ use weld_core::ir::{Binding, Expr, ExprKind, Func, Iter, Sym, build};
 use weld_core::ty::{BuilderType, Type};
 
 use super::branch::Side;
-use super::plan::{Join, Plan};
+use super::join_values::{Join, Plan};
 use super::{Completion, EXIT, Res, Stop, Tracer, error};
 use crate::store::CellId;
 use crate::types::Ty;

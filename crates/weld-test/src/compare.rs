@@ -1,4 +1,4 @@
-//! Comparison of results: exact, but for floats, which may be reassociated, and for the order of dictionaries.
+//! Comparison of two results: exact, but for floats, which may be reassociated, and for the order of dictionaries.
 
 use weld_core::interp::Value;
 use weld_core::ir::Literal;

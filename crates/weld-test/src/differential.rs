@@ -16,7 +16,7 @@ use weld_core::ir::Program;
 use weld_core::opt;
 
 use crate::chunks::ByChunks;
-use crate::close::Rule;
+use crate::compare::Rule;
 use crate::engine::{Engine, Failure};
 use crate::fault::{Fault, FaultyPool};
 use crate::generate::Generated;

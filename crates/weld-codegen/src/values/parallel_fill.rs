@@ -1,5 +1,5 @@
-//! Loops of generated code that several threads share and that have no builders: each iteration writes to a place of its
-//! own, which is there before the loop.
+//! Loops of generated code that fill an array, in parallel where that pays: each iteration writes to a place of its own, which is
+//! there before the loop. They have no builders; those of programs that have are in `emit/parallel.rs`.
 //!
 //! ```text
 //! for i in 0 .. n: result[i] = v[order[i]]      the end of a sort
