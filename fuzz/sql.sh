@@ -9,7 +9,7 @@ first=${2:-$(date +%s)000}
 jobs=${3:-$(nproc)}
 # Optimised, with Weld's own assertions; other crates as for the weld command, so that they are built once for both.
 test=(cargo test --release --locked -p weld-cli -p weld-datafusion --test random)
-for crate in arrow codegen core datafusion parquet plans runtime; do
+for crate in arrow codegen core datafusion parquet plans runtime sort table window; do
     test+=(--config "profile.release.package.weld-$crate.debug-assertions=true")
 done
 "${test[@]}" --no-run

@@ -24,7 +24,7 @@ use weld_runtime::StringView;
 
 use crate::memory::{Owned, fixed_array, shared};
 use crate::moved::{Numbered, Source, made, moved};
-use crate::types::{is_bytes, is_nested, is_string, is_taken};
+use crate::types::{has_few_codes, is_bytes, is_nested, is_string, is_taken};
 use crate::{Result, defect};
 
 /// Where a column lies in the rows of a vector: the field of the row's struct, which is a pair of the value and whether it is
@@ -51,6 +51,8 @@ pub struct RowsReader {
     nested: Vec<Option<Source>>,
     /// What columns are moved from.
     batches: Numbered,
+    /// Output columns that are made of all rows at once, so that batches share their dictionary.
+    whole: Vec<Option<ArrayRef>>,
 }
 
 impl RowsReader {
@@ -88,7 +90,16 @@ impl RowsReader {
             });
         }
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader { rows: Owned::new(rows), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+        Ok(RowsReader {
+            rows: Owned::new(rows),
+            schema,
+            columns,
+            next: 0,
+            strings,
+            nested,
+            batches: Vec::new(),
+            whole: Vec::new(),
+        })
     }
 
     /// The same of rows that a numberer made: the number of each comes first. `slots` are those of the other columns.
@@ -109,7 +120,16 @@ impl RowsReader {
         };
         let nested = schema.fields().iter().zip(moved).map(source).collect();
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader { rows: Owned::new(rows), schema, columns, next: 0, strings, nested, batches: Vec::new() })
+        Ok(RowsReader {
+            rows: Owned::new(rows),
+            schema,
+            columns,
+            next: 0,
+            strings,
+            nested,
+            batches: Vec::new(),
+            whole: Vec::new(),
+        })
     }
 
     /// Gives the batches that rows have numbers of.
@@ -132,9 +152,16 @@ impl RowsReader {
         if rows == 0 {
             return Ok(None);
         }
+        if self.next == 0 {
+            self.whole = self.whole_columns(total)?;
+        }
         let views = self.rows.value.columns();
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (index, (field, (first, nullable))) in self.schema.fields().iter().zip(&self.columns).enumerate() {
+            if let Some(whole) = &self.whole[index] {
+                arrays.push(whole.slice(self.next, rows));
+                continue;
+            }
             let nulls = if *nullable { validity(&views[first + 1], self.next, rows)? } else { None };
             let (view, range) = (&views[*first], self.next..self.next + rows);
             arrays.push(match self.nested.get_mut(index).and_then(Option::as_mut) {
@@ -146,6 +173,20 @@ impl RowsReader {
         self.next += rows;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?))
+    }
+
+    /// The columns of dictionaries with few codes, of all rows.
+    fn whole_columns(&self, rows: usize) -> Result<Vec<Option<ArrayRef>>> {
+        let views = self.rows.value.columns();
+        let mut whole = vec![None; self.columns.len()];
+        for (index, (field, (first, nullable))) in self.schema.fields().iter().zip(&self.columns).enumerate() {
+            if has_few_codes(field.data_type()) && self.nested.get(index).is_none_or(Option::is_none) {
+                let nulls = if *nullable { validity(&views[first + 1], 0, rows)? } else { None };
+                // Too many values for one dictionary may be few enough for one a batch.
+                whole[index] = self.array(field.data_type(), &views[*first], 0, rows, nulls).ok();
+            }
+        }
+        Ok(whole)
     }
 
     fn array(

@@ -100,13 +100,16 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of a dictionary's entries, which stand for its values. Values become a dictionary again where they leave, one for
-/// each batch. So entries are text or binary, and there are more codes than a batch mostly has rows: Arrow puts dictionaries
-/// together with some values twice, for which codes of 8 bits are too few.
+/// The type of a dictionary's entries, which stand for its values: text or binary. Values become a dictionary again where they leave.
 pub fn entry_type(data_type: &DataType) -> Option<&DataType> {
-    let DataType::Dictionary(codes, entries) = data_type else { return None };
-    let has_codes = codes.primitive_width().is_some_and(|bytes| bytes > 1);
-    (has_codes && (is_string(entries) || is_binary(entries))).then_some(entries)
+    let DataType::Dictionary(_, entries) = data_type else { return None };
+    (is_string(entries) || is_binary(entries)).then_some(entries)
+}
+
+/// Whether it is a dictionary with codes of 8 bits. Arrow puts dictionaries together with some values twice, for which these may be too
+/// few. So batches should share one, as those of DataFusion's operators do.
+pub fn has_few_codes(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(codes, _) if codes.primitive_width() == Some(1))
 }
 
 /// The scalars of a list.

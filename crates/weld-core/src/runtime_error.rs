@@ -38,17 +38,15 @@ pub enum RuntimeErrorKind {
     TooLarge = 12,
     /// A host function failed.
     Udf = 13,
-    /// Too many nested calls for the native stack.
-    StackOverflow = 14,
     /// The program breaks an invariant of the IR: a defect of this project, never of the user's program.
-    Internal = 15,
+    Internal = 14,
     /// `require`: an error in the words of the program.
-    Raised = 16,
+    Raised = 15,
 }
 
 impl RuntimeErrorKind {
     /// Each of them, in the order of their codes.
-    pub const ALL: [RuntimeErrorKind; 16] = [
+    pub const ALL: [RuntimeErrorKind; 15] = [
         RuntimeErrorKind::IndexOutOfBounds,
         RuntimeErrorKind::KeyNotFound,
         RuntimeErrorKind::DivisionByZero,
@@ -62,7 +60,6 @@ impl RuntimeErrorKind {
         RuntimeErrorKind::BadSerialization,
         RuntimeErrorKind::TooLarge,
         RuntimeErrorKind::Udf,
-        RuntimeErrorKind::StackOverflow,
         RuntimeErrorKind::Internal,
         RuntimeErrorKind::Raised,
     ];
@@ -83,7 +80,6 @@ impl RuntimeErrorKind {
             RuntimeErrorKind::BadSerialization => "BadSerialization",
             RuntimeErrorKind::TooLarge => "TooLarge",
             RuntimeErrorKind::Udf => "Udf",
-            RuntimeErrorKind::StackOverflow => "StackOverflow",
             RuntimeErrorKind::Internal => "Internal",
             RuntimeErrorKind::Raised => "Raised",
         }
@@ -97,7 +93,7 @@ impl RuntimeErrorKind {
     /// Whether the program raises it, whatever the engine and its limits.
     pub fn is_of_the_program(self) -> bool {
         use RuntimeErrorKind::*;
-        !matches!(self, OutOfMemory | Cancelled | StackOverflow | Internal)
+        !matches!(self, OutOfMemory | Cancelled | Internal)
     }
 
     /// The kind of a status code; `None` for success and for codes that no kind has.
@@ -127,7 +123,6 @@ impl RuntimeErrorKind {
             RuntimeErrorKind::BadSerialization => "the bytes are truncated, malformed or of another type".into(),
             RuntimeErrorKind::TooLarge => "a value is too large for its representation".into(),
             RuntimeErrorKind::Udf => "a host function failed".into(),
-            RuntimeErrorKind::StackOverflow => "nested too deeply".into(),
             RuntimeErrorKind::Internal => "internal error".into(),
             RuntimeErrorKind::Raised => "the program raised an error".into(),
         }

@@ -28,12 +28,12 @@ use weld_plans::{KeyFilter, is_same_partitioning, with_key_sets, without_common_
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
-use crate::code::{Code, CodeCache, Settings};
+use crate::code_cache::{Code, CodeCache, Settings};
 use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
 use crate::lower::Arg;
-use crate::lower::pipeline::{Kernel, Output};
+use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::nulls;
 use crate::pipeline::{self, Handover, Inputs, Table};
 use crate::rule::foreign::EvaluateExec;
@@ -49,7 +49,7 @@ pub struct WeldExec {
 /// What the pipeline is; shared by its plans when their children are replaced.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) kernel: Kernel,
+    pub(crate) lowered: LoweredPipeline,
     /// The operators that it consists of, in the order of execution.
     pub(crate) fused: Vec<Fused>,
     /// Whether a hash exchange below the operators was taken out.
@@ -88,8 +88,8 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// The code of a program of this pipeline, and whether it was made just now.
-    pub(crate) fn code(&self, kernel: &Kernel) -> Result<(Arc<Code>, bool), String> {
-        self.cache.code(kernel, &self.settings, self.plan, self.folder.as_ref())
+    pub(crate) fn code(&self, lowered: &LoweredPipeline) -> Result<(Arc<Code>, bool), String> {
+        self.cache.code(lowered, &self.settings, self.plan, self.folder.as_ref())
     }
 }
 
@@ -221,7 +221,7 @@ impl WeldExec {
 
     /// The Weld program before optimisation. Constants of the query are its last parameters.
     pub fn program(&self) -> &weld_core::ir::Program {
-        &self.inner.pipeline.kernel.program
+        &self.inner.pipeline.lowered.program
     }
 
     /// The Weld program after optimisation.
@@ -232,7 +232,7 @@ impl WeldExec {
     /// How the loops of the optimised program run over the layouts that the input is expected to have: see
     /// [`weld_codegen::loop_plans`]. Which columns come as dictionary codes is known once the pipeline has begun to run.
     pub fn loop_plans(&self) -> Result<String, String> {
-        let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.kernel);
+        let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.lowered);
         let disabled = self.inner.pipeline.settings.disabled_paths();
         let options = weld_codegen::Options { disabled, ..weld_codegen::Options::default() };
         weld_codegen::loop_plans(&self.optimized_program(), &options, layouts.as_deref())
@@ -241,14 +241,14 @@ impl WeldExec {
 
     /// What the program's last parameters stand for.
     pub fn constants(&self) -> Vec<&weld_core::opt::Constant> {
-        let args = self.inner.pipeline.kernel.args.iter();
+        let args = self.inner.pipeline.lowered.args.iter();
         args.filter_map(|arg| if let Arg::Constant(constant) = arg { Some(constant) } else { None }).collect()
     }
 
     /// The native code, compiled now if it was not yet.
     pub fn compiled(&self) -> Result<Arc<weld_codegen::Compiled>, String> {
         let pipeline = &self.inner.pipeline;
-        let (code, _) = pipeline.code(&pipeline.kernel)?;
+        let (code, _) = pipeline.code(&pipeline.lowered)?;
         Ok(Arc::clone(&code.compiled))
     }
 
@@ -319,7 +319,7 @@ pub(crate) fn without_notes(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionP
 
 impl Inner {
     pub(crate) fn builds_table(&self) -> bool {
-        matches!(self.pipeline.kernel.output, Output::Table(_))
+        matches!(self.pipeline.lowered.output, Output::Table(_))
     }
 
     /// How many rows of the source are still to come after these, where that is known: whether better code repays its
@@ -339,8 +339,8 @@ impl Inner {
     /// Notes what the operators took that ran because compiling would not have paid.
     pub(crate) fn note_spent(&self) {
         if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.gate.get(), self.fallback.get()) {
-            let Pipeline { cache, kernel, settings, plan: number, .. } = &*self.pipeline;
-            cache.note_spent(kernel, settings, *number, gate::spent(plan));
+            let Pipeline { cache, lowered, settings, plan: number, .. } = &*self.pipeline;
+            cache.note_spent(lowered, settings, *number, gate::spent(plan));
         }
     }
 
@@ -378,19 +378,19 @@ impl Inner {
         let keeps_rows = self.pipeline.keeps_rows;
         let request = scan::Request { coded: self.coded(), declined: &self.declined_columns, keeps_rows };
         let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
-        Ok(nulls::checked(stream, &self.pipeline.kernel.schema))
+        Ok(nulls::checked(stream, &self.pipeline.lowered.schema))
     }
 
     /// Whether none of the source's columns can be read as codes.
     pub(crate) fn reads_no_codes(&self) -> bool {
-        self.pipeline.kernel.keys.is_empty() || !self.pipeline.scan
+        self.pipeline.lowered.keys.is_empty() || !self.pipeline.scan
     }
 
     /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if
     /// the first file has few values for all of them.
     pub(crate) async fn choose_codes(&self, context: &TaskContext) {
         let choose = || async {
-            let keys = &self.pipeline.kernel.keys;
+            let keys = &self.pipeline.lowered.keys;
             if self.reads_no_codes() || !scan::has_few_values(self.source().as_ref(), keys, context).await {
                 return Vec::new();
             }
@@ -540,7 +540,7 @@ fn properties(
     let restored = put_over(children, replaced, unchanged)?;
     let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
-    if pipeline.moves_rows && !matches!(pipeline.kernel.output, Output::Table(_)) {
+    if pipeline.moves_rows && !matches!(pipeline.lowered.output, Output::Table(_)) {
         let properties = PlanProperties::clone(properties);
         return Ok(Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(partitions))));
     }
@@ -584,7 +584,7 @@ impl ExecutionPlan for WeldExec {
     /// Optimizer rules take it that columns stay where they are in a node that maintains the order: filters alone say so.
     fn maintains_input_order(&self) -> Vec<bool> {
         let filters = self.inner.pipeline.fused.iter().all(|fused| fused.operator == "FilterExec");
-        let streams = matches!(self.inner.pipeline.kernel.output, Output::Rows(_));
+        let streams = matches!(self.inner.pipeline.lowered.output, Output::Rows(_));
         let mut maintains = vec![false; self.inner.children.len()];
         maintains[0] = filters && streams && self.schema() == self.inner.source().schema();
         maintains

@@ -24,7 +24,7 @@ use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
-use crate::code::Code;
+use crate::code_cache::Code;
 use crate::exec::{Fused, WeldExec};
 use crate::gate::FEW_ROWS_REASON;
 use crate::lower::accumulated::Accumulating;
@@ -88,7 +88,7 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
 
 /// The aggregates of a pipeline that are not compiled, by whether DataFusion's accumulators compute them.
 fn accumulated(exec: &WeldExec, foreign: bool) -> impl Iterator<Item = &str> {
-    let accumulated = match &exec.inner.pipeline.kernel.output {
+    let accumulated = match &exec.inner.pipeline.lowered.output {
         Output::Groups { accumulated, .. } => accumulated.as_ref(),
         Output::Rows(_) | Output::Table(_) => None,
     };
@@ -152,7 +152,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
 /// How a `WeldExec` shows itself.
 pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let pipeline = &exec.inner.pipeline;
-    let result = match pipeline.kernel.output {
+    let result = match pipeline.lowered.output {
         Output::Rows(_) => "rows",
         Output::Groups { .. } => "groups",
         Output::Table(_) => "table",
@@ -179,7 +179,7 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if let Some(fetch) = pipeline.fetch {
         write!(f, ", fetch={fetch}")?;
     }
-    if let Output::Table(table) = &pipeline.kernel.output {
+    if let Output::Table(table) = &pipeline.lowered.output {
         let schema = exec.inner.replaced.plan.schema();
         let interned: Vec<&str> = table.interned().map(|column| schema.field(column).name().as_str()).collect();
         if !interned.is_empty() {

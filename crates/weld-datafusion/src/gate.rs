@@ -187,18 +187,18 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     }
     let group = group(inner);
     let cache = &pipeline.cache;
-    if group.iter().all(|member| cache.has(&member.pipeline.kernel, &member.pipeline.settings)) {
+    if group.iter().all(|member| cache.has(&member.pipeline.lowered, &member.pipeline.settings)) {
         return Gate::Compile;
     }
     // Several may be of one program.
     let (mut programs, mut stored) = (HashMap::new(), 0);
-    for Pipeline { kernel, settings, folder, .. } in group.iter().map(|member| &*member.pipeline) {
-        if cache.has(kernel, settings) {
+    for Pipeline { lowered, settings, folder, .. } in group.iter().map(|member| &*member.pipeline) {
+        if cache.has(lowered, settings) {
             continue;
         }
-        match cache.is_on_disk(kernel, settings, folder.as_ref()) {
+        match cache.is_on_disk(lowered, settings, folder.as_ref()) {
             true => stored += 1,
-            false => drop(programs.insert(kernel.fingerprint(), &kernel.program)),
+            false => drop(programs.insert(lowered.fingerprint(), &lowered.program)),
         }
     }
     let (work, time) = cache.rate.cost(programs.into_values());
@@ -208,7 +208,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     // Of rows that arrive, and of those that pass.
     let worths = |member: &Inner| {
         (
-            row_worth(&member.pipeline.kernel.program),
+            row_worth(&member.pipeline.lowered.program),
             grouping_worth(&member.replaced.plan, member.builds().next().is_some()),
         )
     };
@@ -227,7 +227,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
             match worth_all < rows_min {
                 true => {
-                    let spent = cache.comes_again(&pipeline.kernel, &pipeline.settings, pipeline.plan);
+                    let spent = cache.comes_again(&pipeline.lowered, &pipeline.settings, pipeline.plan);
                     let compile = spent.is_some_and(|spent| repays(pipeline.compile_min_rows, spent, work));
                     Gate::Replaced { rows: count, compile }
                 }
@@ -268,7 +268,7 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
 
 fn wait(inner: &Inner, rows_min: usize) -> Gate {
     let pipeline = &inner.pipeline;
-    if let (Output::Rows(_), Some(fetch)) = (&pipeline.kernel.output, pipeline.fetch) {
+    if let (Output::Rows(_), Some(fetch)) = (&pipeline.lowered.output, pipeline.fetch) {
         // It may stop long before enough rows have come, and its first rows are waited for.
         return Gate::Replaced { rows: fetch, compile: false };
     }

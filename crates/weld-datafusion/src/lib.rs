@@ -13,13 +13,12 @@
 //! [`rule`](WeldRule) cuts the plan into pipelines, `lower` turns each into one Weld program, [`WeldExec`] runs the
 //! compiled program over Arrow batches. What has no lowering stays with DataFusion, and [`summary`] says why.
 
-mod check;
-mod code;
+mod code_cache;
 pub mod compare;
 mod config;
+mod deferred_gate;
 mod distinct;
 mod dynamic_filter;
-mod early;
 mod exec;
 mod explain;
 mod function;
@@ -33,9 +32,10 @@ mod rule;
 mod scan;
 mod session;
 mod stoppable;
+mod validate_arrays;
 mod verify;
 
-pub use code::{CacheStatistics, CodeCache};
+pub use code_cache::{CacheStatistics, CodeCache};
 pub use config::{AtStart, Effort, PassNames, TierChoice, WeldOptions};
 pub use exec::{Fused, WeldExec, uncompiled};
 pub use explain::{Declined, DeclinedExec, Summary, pipelines, summary};

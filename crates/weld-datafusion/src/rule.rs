@@ -5,9 +5,9 @@
 //! moves columns gains nothing. What stays with DataFusion is noted with the reason.
 
 mod by_entry;
-pub(crate) mod computed;
 pub(crate) mod foreign;
 mod join;
+pub(crate) mod source_projections;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,12 +40,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use weld_codegen::CodeFolder;
 use weld_plans::{
     CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans,
-    without_mistaken_filters,
+    without_misdirected_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
 
-use crate::code::{CodeCache, Settings};
+use crate::code_cache::{CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::dynamic_filter::TableKeys;
 use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, with_inputs, without_notes};
@@ -80,7 +80,7 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = &without_mistaken_filters(Arc::clone(plan))?;
+        let plan = &without_misdirected_filters(Arc::clone(plan))?;
         let rows = KnownRows::default();
         if !options.verify && gate::is_small(plan, &rows, &options) {
             let mut declined = Vec::new();
@@ -104,7 +104,7 @@ impl WeldRule {
             true => limit_window_groups(Arc::clone(&stock))?,
             false => Arc::clone(&stock),
         };
-        let prepared = computed::take_out(limited, &rewriter.options)?;
+        let prepared = source_projections::take_out(limited, &rewriter.options)?;
         let prepared = by_entry::pushed(prepared, &rewriter.options)?;
         let prepared = foreign::set_apart(prepared, &rewriter.options)?;
         let mut plan = rewriter.rewrite(prepared, false)?;
@@ -525,10 +525,13 @@ impl Rewriter {
         // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do sums of floats.
         let steals = chain.dropped_exchange && !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
-        let kernel = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
-            Ok(kernel) => kernel,
+        let lowered = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
+            Ok(lowered) => lowered,
             Err(unsupported) => return Ok(Err(unsupported)),
         };
+        if let Err(unsupported) = lowered.check_codes(&plan.schema()) {
+            return Ok(Err(unsupported));
+        }
         let keep = chain.keep_partitioning || matches!(distribution, Distribution::KeyPartitioned(_));
         let mut children = vec![self.rewrite(Arc::clone(&chain.source), keep)?];
         let mut inputs = vec![chain.source];
@@ -537,7 +540,7 @@ impl Rewriter {
             inputs.push(replaced);
         }
         let pipeline = Pipeline {
-            kernel,
+            lowered,
             fused: chain.fused,
             dropped_exchange: chain.dropped_exchange,
             moves_rows: chain.moves_rows,

@@ -10,7 +10,7 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use weld_codegen::CodeFolder;
 use weld_plans::{CommonNames, DistinctAggregates};
 
-use crate::code::CodeCache;
+use crate::code_cache::CodeCache;
 use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
 use crate::function::literals::ListsOfConstants;

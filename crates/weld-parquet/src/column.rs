@@ -24,7 +24,7 @@ use crate::batch::Batch;
 use crate::decompress::Decompressor;
 use crate::dictionary::Dictionary;
 use crate::error::{Error, Result, unsupported};
-use crate::hybrid::{BLOCK, Decoded, Hybrid};
+use crate::hybrid_rle::{BLOCK, Decoded, Hybrid};
 use crate::levels::{Levels, Validity};
 use crate::pages::{DictionaryPage, FileRanges, Pages};
 use crate::pool::BufferPool;

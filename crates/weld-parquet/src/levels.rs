@@ -17,8 +17,8 @@ use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use bytes::Bytes;
 
+use crate::bitmap::{Bits, low};
 use crate::bitpack;
-use crate::bits::{Bits, low};
 use crate::error::{Result, corrupt};
 use crate::pool::Plain;
 use crate::spread::{spread, spread_bytes, spread_word};

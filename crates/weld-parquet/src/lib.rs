@@ -18,15 +18,15 @@
 //! `bitpack/x86`, `spread`, `levels` (a call), `snappy`, `dictionary` (the gather), `sieve` (the same of verdicts) and `batch` (arrays built without a second check).
 
 mod batch;
+mod bitmap;
 mod bitpack;
-mod bits;
 mod column;
 mod decompress;
 mod delta;
 mod dictionary;
 mod error;
 mod fallback;
-mod hybrid;
+mod hybrid_rle;
 mod levels;
 mod pages;
 mod pick;

@@ -9,7 +9,7 @@ use crate::batch::Data;
 use crate::delta::Delta;
 use crate::dictionary::Dictionary;
 use crate::error::{Result, corrupt, unsupported};
-use crate::hybrid::{BLOCK, Decoded, Hybrid, Piece};
+use crate::hybrid_rle::{BLOCK, Decoded, Hybrid, Piece};
 use crate::levels::Validity;
 use crate::pick::stored;
 use crate::strings::Strings;

@@ -22,7 +22,7 @@ mod join_order;
 mod key_filters;
 mod key_set;
 mod memo;
-mod mistaken;
+mod misdirected_filters;
 mod outer_joins;
 mod ranges;
 mod selectivity;
@@ -34,7 +34,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use distinct_sets::DistinctSets;
 use guard::Guarded;
-use mistaken::CarefulPushdown;
+use misdirected_filters::CarefulPushdown;
 use outer_joins::OuterJoins;
 
 pub use common_names::CommonNames;
@@ -55,7 +55,7 @@ pub use key_filters::{
 };
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;
-pub use mistaken::without_mistaken_filters;
+pub use misdirected_filters::without_misdirected_filters;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

@@ -23,15 +23,14 @@ pub enum Status {
     BadSerialization = 11,
     TooLarge = 12,
     Udf = 13,
-    StackOverflow = 14,
     /// A defect of this project, never of the user's program.
-    Internal = 15,
+    Internal = 14,
     /// An error in the words of the program.
-    Raised = 16,
+    Raised = 15,
 }
 
 impl Status {
-    pub const ALL: [Status; 17] = [
+    pub const ALL: [Status; 16] = [
         Status::Ok,
         Status::IndexOutOfBounds,
         Status::KeyNotFound,
@@ -46,7 +45,6 @@ impl Status {
         Status::BadSerialization,
         Status::TooLarge,
         Status::Udf,
-        Status::StackOverflow,
         Status::Internal,
         Status::Raised,
     ];

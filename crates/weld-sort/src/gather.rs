@@ -8,8 +8,8 @@ use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use datafusion::common::Result;
 
-use crate::code::{Key, Whole};
 use crate::column::float_bits;
+use crate::normalised_key::{Key, Whole};
 use crate::place::Place;
 
 /// Every batch that is made refers to all buffers of text where these are no more; else to those of its own rows. An operator that

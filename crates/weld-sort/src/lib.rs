@@ -15,12 +15,12 @@
 
 mod best;
 mod bound;
-mod code;
 mod column;
 mod exec;
 mod gather;
 mod group_limit;
 mod keys;
+mod normalised_key;
 mod parallel;
 mod place;
 mod prefix;

@@ -3,7 +3,7 @@
 //! Keys go to an array aside and back: exchanging them in place takes three times as long. So that this array is small, keys
 //! are made in ranges that fit a processor's cache ([`Digit::highest`]).
 
-use crate::code::Key;
+use crate::normalised_key::Key;
 
 const DIGIT_BITS: u32 = 8;
 /// Ranges of more keys than this fit no cache.

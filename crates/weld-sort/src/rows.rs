@@ -11,9 +11,9 @@ use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 
-use crate::code::{Key, Layout, Rows, Start};
 use crate::column::Column;
 use crate::gather::{Source, is_decoded};
+use crate::normalised_key::{Key, Layout, Rows, Start};
 use crate::parallel;
 use crate::place::{Place, Places};
 use crate::radix;

@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use weld_plans::HeldExec;
 
 use crate::best::Best;
-use crate::code::{Key, Layout};
+use crate::normalised_key::{Key, Layout};
 use crate::parallel;
 use crate::radix;
 use crate::rows::{Sorted, Unsorted};

@@ -3,8 +3,8 @@
 
 use std::cmp::Ordering;
 
-use crate::code::{Key, Layout, Rows};
 use crate::column::Column;
+use crate::normalised_key::{Key, Layout, Rows};
 use crate::place::Place;
 use crate::radix;
 

@@ -12,7 +12,7 @@ use weld_frontend::{Arg, Args, DataType, Known, Language, Library, Options, Para
 use super::aggregate::{Kernels, WeldAggregate};
 use super::invoke::Codes;
 use super::{Declared, WeldFunction, call, types};
-use crate::code::{CodeCache, Settings};
+use crate::code_cache::{CodeCache, Settings};
 use crate::config::WeldOptions;
 
 /// Makes functions of the languages here; the rest is left to the factory that was there before.

@@ -22,7 +22,7 @@ use weld_runtime::Context;
 
 use super::call::RowKernel;
 use super::{WeldFunction, call, nested};
-use crate::code::{Code, CodeCache, Settings};
+use crate::code_cache::{Code, CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::memory::{Pressure, QueryMemory, located};
 use crate::stoppable;

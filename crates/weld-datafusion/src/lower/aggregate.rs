@@ -34,7 +34,7 @@ use super::operator::{append, append_to, read_by};
 use super::pipeline::{Sink, source};
 use super::states::{Output, States, needs_memory};
 use super::statistics::Statistic;
-use super::types::value_type;
+use super::types::{has_few_codes, value_type};
 use super::{Block, Lowering, Result, Rows, Sql, Unsupported, for_each, row_struct, sums};
 
 /// An aggregate that has a lowering, as far as its shape tells.
@@ -361,9 +361,11 @@ impl Aggregate {
         Ok(Rows { data: lowering.bind("states", ir::result(filled)), columns })
     }
 
-    /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups.
+    /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups; dictionaries with few codes would be
+    /// made anew for every batch of rows.
     pub(crate) fn may_be_ungrouped(&self) -> bool {
-        self.partial && !self.group.is_empty() && self.sets.is_none()
+        let has_few_codes = || self.output.fields().iter().any(|field| has_few_codes(field.data_type()));
+        self.partial && !self.group.is_empty() && self.sets.is_none() && !has_few_codes()
     }
 
     /// The kind of `__grouping_id`, which follows the keys.

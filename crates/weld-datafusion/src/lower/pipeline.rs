@@ -16,6 +16,7 @@ use super::aggregate::Aggregate;
 use super::join::preserve::AtEnd;
 use super::join::{BuildColumns, Join, Table};
 use super::operator::{evaluated, filter, projection, read_by, through_projection, with_texts};
+use super::types::has_few_codes;
 use super::{Arg, Lowering, Result, Rows, Slot, Unsupported, lists, size};
 
 /// What happens to every row on its way from the source to the sink.
@@ -60,7 +61,7 @@ pub(crate) enum Sink {
 
 /// A lowered pipeline.
 #[derive(Clone, Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct LoweredPipeline {
     pub(crate) program: Program,
     fingerprint: OnceLock<u128>,
     /// The source's schema, NOT NULL where no null may come.
@@ -97,7 +98,7 @@ struct Ungrouped {
     steps: Vec<Step>,
     sink: Sink,
     columns: usize,
-    kernel: OnceLock<Option<Box<Kernel>>>,
+    lowered: OnceLock<Option<Box<LoweredPipeline>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ pub(crate) enum Output {
     Table(Table),
 }
 
-impl Kernel {
+impl LoweredPipeline {
     /// The number that the program is known by.
     pub(crate) fn fingerprint(&self) -> u128 {
         *self.fingerprint.get_or_init(|| self.program.fingerprint())
@@ -125,10 +126,23 @@ impl Kernel {
         self.ungrouped.is_some()
     }
 
+    /// Refuses dictionaries with few codes that would be made anew for every batch of rows; `output` is the schema of what comes out.
+    pub(crate) fn check_codes(&self, output: &Schema) -> Result<()> {
+        let Output::Rows(_) = &self.output else { return Ok(()) };
+        let is_moved = |column: usize| self.moved.get(column).is_some_and(Option::is_some);
+        let mut made = output.fields().iter().enumerate().filter(|(column, _)| !is_moved(*column));
+        match made.find(|(_, field)| has_few_codes(field.data_type())) {
+            Some((_, field)) => {
+                Err(Unsupported::new(field.data_type(), "codes of 8 bits are too few for values of many batches"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The program that makes a group of every row.
-    pub(crate) fn ungrouped(&self) -> Option<&Kernel> {
-        let Ungrouped { steps, sink, columns, kernel } = self.ungrouped.as_ref()?;
-        kernel.get_or_init(|| lower_to(&self.schema, steps, sink, *columns).ok().map(Box::new)).as_deref()
+    pub(crate) fn ungrouped(&self) -> Option<&LoweredPipeline> {
+        let Ungrouped { steps, sink, columns, lowered } = self.ungrouped.as_ref()?;
+        lowered.get_or_init(|| lower_to(&self.schema, steps, sink, *columns).ok().map(Box::new)).as_deref()
     }
 }
 
@@ -237,15 +251,15 @@ impl Sink {
 }
 
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
-pub(crate) fn lower(input: &SchemaRef, steps: Vec<Step>, sink: &Sink, columns: usize) -> Result<Kernel> {
-    let mut kernel = lower_to(input, &steps, sink, columns)?;
-    kernel.keys = grouped_columns(&steps, sink);
-    if matches!(kernel.output, Output::Groups { partial: false, .. }) && groups_are_apart(&steps, sink) {
-        kernel.apart = kernel.keys.clone();
+pub(crate) fn lower(input: &SchemaRef, steps: Vec<Step>, sink: &Sink, columns: usize) -> Result<LoweredPipeline> {
+    let mut lowered = lower_to(input, &steps, sink, columns)?;
+    lowered.keys = grouped_columns(&steps, sink);
+    if matches!(lowered.output, Output::Groups { partial: false, .. }) && groups_are_apart(&steps, sink) {
+        lowered.apart = lowered.keys.clone();
     }
-    let ungrouped = sink.ungrouped(&kernel.output);
-    kernel.ungrouped = ungrouped.map(|sink| Ungrouped { steps, sink, columns, kernel: OnceLock::new() });
-    Ok(kernel)
+    let ungrouped = sink.ungrouped(&lowered.output);
+    lowered.ungrouped = ungrouped.map(|sink| Ungrouped { steps, sink, columns, lowered: OnceLock::new() });
+    Ok(lowered)
 }
 
 /// The source's columns that a pipeline groups by as they are.
@@ -368,7 +382,7 @@ fn lower_body(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) ->
     Ok(Body { lowering, body, inputs, output, moved, at_end })
 }
 
-fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<Kernel> {
+fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> Result<LoweredPipeline> {
     let Body { lowering, body, inputs, output, moved, at_end } = lower_body(input, steps, sink, columns)?;
     let (program, args, source) = lowering.finish(body);
     let probe = |step: &Step| match step {
@@ -382,7 +396,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
     let keeps_groups = steps.iter().any(|step| matches!(step, Step::Aggregate(step) if !step.group.is_empty()))
         || matches!((sink, &output), (Sink::Aggregate(sink), Output::Groups { partial: false, .. }) if !sink.group.is_empty());
     let gathers = at_end.is_some() || steps.iter().any(|step| !matches!(step, Step::Project { .. }));
-    Ok(Kernel {
+    Ok(LoweredPipeline {
         program,
         fingerprint: OnceLock::new(),
         schema: Arc::clone(input),

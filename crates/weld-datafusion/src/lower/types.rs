@@ -7,7 +7,7 @@ use weld_core::ty::Type;
 
 use super::{Result, Unsupported, lists};
 
-pub(crate) use weld_arrow::types::{decimal_of, entry_type, is_binary, is_string};
+pub(crate) use weld_arrow::types::{decimal_of, entry_type, has_few_codes, is_binary, is_string};
 
 /// The Weld type of a value that is there.
 pub(crate) fn value_type(data_type: &DataType) -> Result<Type> {

@@ -12,11 +12,11 @@ use tokio::sync::OnceCell;
 use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
 
-use crate::code::Code;
+use crate::code_cache::Code;
 use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::gate::{self, Gate};
 use crate::lower::lists::list;
-use crate::lower::pipeline::{Kernel, Output};
+use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::scan::EncodedSource;
 
 /// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
@@ -84,7 +84,7 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
     }
     let pipeline = &inner.pipeline;
     // Pipelines of the same program, here or in other queries, wait for the one that compiles.
-    let turn = pipeline.cache.turn(&pipeline.kernel, &pipeline.settings);
+    let turn = pipeline.cache.turn(&pipeline.lowered, &pipeline.settings);
     let _turn = turn.lock().await;
     if let Some(code) = found() {
         return Ok(code);
@@ -92,19 +92,19 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
     // More at a time than there are processors would only wait for each other.
     let _slot = pipeline.cache.slot().await;
     let inner = Arc::clone(inner);
-    ended(SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.kernel))).await
+    ended(SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.lowered))).await
 }
 
 /// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another
 /// thread, which would have to wait for a processor.
 fn known(inner: &Inner) -> Option<Arc<Code>> {
     let pipeline = &inner.pipeline;
-    let is_ready = |code: &Code| match layouts(inner, &pipeline.kernel) {
-        _ if !gives_rows(&pipeline.kernel, code) => false,
+    let is_ready = |code: &Code| match layouts(inner, &pipeline.lowered) {
+        _ if !gives_rows(&pipeline.lowered, code) => false,
         Some(layouts) => code.compiled.is_prepared(&layouts),
         None => true,
     };
-    pipeline.cache.find(&pipeline.kernel, &pipeline.settings, pipeline.plan, is_ready)
+    pipeline.cache.find(&pipeline.lowered, &pipeline.settings, pipeline.plan, is_ready)
 }
 
 fn count_hit(inner: &Inner) {
@@ -112,8 +112,8 @@ fn count_hit(inner: &Inner) {
 }
 
 /// Whether code gives rows as they come, where accumulators need them. Code that was not fused does not.
-fn gives_rows(kernel: &Kernel, code: &Code) -> bool {
-    !matches!(kernel.output, Output::Groups { accumulated: Some(_), .. }) || code.compiled.streams_rows()
+fn gives_rows(lowered: &LoweredPipeline, code: &Code) -> bool {
+    !matches!(lowered.output, Output::Groups { accumulated: Some(_), .. }) || code.compiled.streams_rows()
 }
 
 /// The first pipelines on every path down the plan.
@@ -127,29 +127,29 @@ fn pipelines_below(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<Inner>>) {
 /// The code of a partial aggregate that makes a group of every row.
 pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
     let make = |inner: Arc<Inner>| {
-        ended(SpawnedTask::spawn_blocking(move || match inner.pipeline.kernel.ungrouped() {
-            Some(kernel) => compile(&inner, kernel),
+        ended(SpawnedTask::spawn_blocking(move || match inner.pipeline.lowered.ungrouped() {
+            Some(lowered) => compile(&inner, lowered),
             None => Err("it has no groups".to_owned()),
         }))
     };
     made_once(inner, |inner| &inner.ungrouped, make).await
 }
 
-fn compile(inner: &Inner, kernel: &Kernel) -> Result<Arc<Code>, String> {
+fn compile(inner: &Inner, lowered: &LoweredPipeline) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
-    let (code, new) = pipeline.code(kernel)?;
-    if !gives_rows(kernel, &code) {
+    let (code, new) = pipeline.code(lowered)?;
+    if !gives_rows(lowered, &code) {
         return Err("its accumulators would get no rows before all have come".to_owned());
     }
-    prepare(inner, kernel, code, new)
+    prepare(inner, lowered, code, new)
 }
 
 /// Compiles for the layouts that the input is expected to have, and notes the time that it took.
-fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result<Arc<Code>, String> {
+fn prepare(inner: &Inner, lowered: &LoweredPipeline, code: Arc<Code>, new: bool) -> Result<Arc<Code>, String> {
     let pipeline = &inner.pipeline;
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
-    match layouts(inner, kernel) {
+    match layouts(inner, lowered) {
         Some(layouts) => code.compiled.prepare(&layouts),
         None => code.compiled.prepare_ends(),
     }
@@ -158,14 +158,14 @@ fn prepare(inner: &Inner, kernel: &Kernel, code: Arc<Code>, new: bool) -> Result
     MetricBuilder::new(&inner.metrics).subset_time("compile_time", 0).add_duration(spent);
     MetricBuilder::new(&inner.metrics).counter(if new { "cache_misses" } else { "cache_hits" }, 0).add(1);
     if new {
-        note_phases(inner, kernel, &code);
+        note_phases(inner, lowered, &code);
     }
     pipeline.cache.trim();
     Ok(code)
 }
 
 /// The layouts that a pipeline's input is expected to have, as far as its types and statistics tell.
-pub(crate) fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout>> {
+pub(crate) fn layouts(inner: &Inner, lowered: &LoweredPipeline) -> Option<Vec<ColumnLayout>> {
     let schema = inner.source().schema();
     let encoded = EncodedSource::of(inner.source().as_ref()).filter(|_| inner.pipeline.scan);
     let expected = |index: &usize| {
@@ -174,17 +174,17 @@ pub(crate) fn layouts(inner: &Inner, kernel: &Kernel) -> Option<Vec<ColumnLayout
             Some(source) => expected_layout(&source.stored_type(*index, declared, inner.coded().contains(index))),
             None => expected_layout(declared),
         };
-        let validity = kernel.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);
+        let validity = lowered.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);
         layout.map(|layout| ColumnLayout { validity, ..layout })
     };
-    let mut layouts: Vec<ColumnLayout> = kernel.inputs.iter().map(expected).collect::<Option<_>>()?;
-    let lists = kernel.inputs.iter().filter(|index| list(schema.field(**index).data_type()).is_some());
+    let mut layouts: Vec<ColumnLayout> = lowered.inputs.iter().map(expected).collect::<Option<_>>()?;
+    let lists = lowered.inputs.iter().filter(|index| list(schema.field(**index).data_type()).is_some());
     layouts.extend(lists.map(|_| whole_layout()));
     Some(layouts)
 }
 
 /// Where the time of compiling went, for EXPLAIN ANALYZE, and how it compares with what was expected.
-fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
+fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
     let timings = code.compiled.timings();
     let stored = timings.iter().filter(|timing| timing.is_stored).count();
     MetricBuilder::new(&inner.metrics).counter("disk_hits", 0).add(stored);
@@ -201,7 +201,7 @@ fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
     MetricBuilder::new(&inner.metrics).counter("llvm_instructions", 0).add(instructions);
     if stored == 0 {
         let took: Duration = timings.iter().map(Timing::total).sum();
-        inner.pipeline.cache.rate.learn(&kernel.program, took);
+        inner.pipeline.cache.rate.learn(&lowered.program, took);
     }
 }
 
@@ -209,7 +209,7 @@ fn note_phases(inner: &Inner, kernel: &Kernel, code: &Code) {
 /// on the operators: cheap code would be no faster, and a run that found a program which is being compiled would wait for a
 /// thread of low priority.
 pub(super) fn compile_beside(inner: &Arc<Inner>) {
-    if !inner.pipeline.cache.claim(&inner.pipeline.kernel, &inner.pipeline.settings) {
+    if !inner.pipeline.cache.claim(&inner.pipeline.lowered, &inner.pipeline.settings) {
         return;
     }
     let inner = Arc::clone(inner);
@@ -225,13 +225,13 @@ pub(super) fn compile_beside(inner: &Arc<Inner>) {
 }
 
 fn compile_optimised(inner: &Inner) -> Result<(), String> {
-    let Pipeline { cache, kernel, settings, plan, folder, .. } = &*inner.pipeline;
-    if cache.has(kernel, settings) {
+    let Pipeline { cache, lowered, settings, plan, folder, .. } = &*inner.pipeline;
+    if cache.has(lowered, settings) {
         return Ok(());
     }
-    let code = cache.unkept(kernel, settings, *plan, folder.as_ref())?;
-    code.compiled.prepare_optimised(layouts(inner, kernel).as_deref()).map_err(|error| error.to_string())?;
-    cache.keep(kernel, settings, code);
+    let code = cache.unkept(lowered, settings, *plan, folder.as_ref())?;
+    code.compiled.prepare_optimised(layouts(inner, lowered).as_deref()).map_err(|error| error.to_string())?;
+    cache.keep(lowered, settings, code);
     cache.trim();
     Ok(())
 }

@@ -19,9 +19,9 @@ use weld_plans::expected_rows;
 use super::compile::ungrouped;
 use super::failure::Failure;
 use super::run::Run;
-use crate::code::Code;
+use crate::code_cache::Code;
 use crate::gate;
-use crate::lower::pipeline::{Kernel, Output};
+use crate::lower::pipeline::{LoweredPipeline, Output};
 
 /// When the table of a partial aggregate has become so large, it is time to ask whether grouping pays: more than a core's
 /// cache holds is slow to update, and at some ten thousand groups the ratio of groups to rows means something.
@@ -108,8 +108,8 @@ impl Tables {
 }
 
 impl Grouping {
-    pub(super) fn new(kernel: &Kernel) -> Grouping {
-        match kernel.may_be_ungrouped() {
+    pub(super) fn new(lowered: &LoweredPipeline) -> Grouping {
+        match lowered.may_be_ungrouped() {
             true => Grouping::Unknown { input_rows: 0 },
             false => Grouping::Always,
         }
@@ -135,11 +135,11 @@ impl Run {
                 if self.memory.used() < PROBED_BYTES_MIN {
                     return Ok(());
                 }
-                let Some(kernel) = self.inner.pipeline.kernel.ungrouped() else { return Ok(()) };
+                let Some(lowered) = self.inner.pipeline.lowered.ungrouped() else { return Ok(()) };
                 if self.accumulation.is_some() {
                     return self.adapt_accumulating(input_rows).await;
                 }
-                let output = kernel.output.clone();
+                let output = lowered.output.clone();
                 let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else {
                     self.grouping = Grouping::Always;
                     return Ok(());
@@ -187,7 +187,7 @@ impl Run {
                     bytes_limit: self.partial_bytes_limit,
                 };
                 self.grouping = Grouping::On { tables, code };
-                let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.kernel.output.clone());
+                let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.lowered.output.clone());
                 self.open(&code, output)
             }
         }
@@ -197,7 +197,7 @@ impl Run {
     /// not be handed out for it: their states may be large.
     async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
         self.grouping = Grouping::Always;
-        let (Some(accumulation), Some(kernel)) = (&self.accumulation, self.inner.pipeline.kernel.ungrouped()) else {
+        let (Some(accumulation), Some(lowered)) = (&self.accumulation, self.inner.pipeline.lowered.ungrouped()) else {
             return Ok(());
         };
         let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
@@ -205,7 +205,7 @@ impl Run {
         if self.pays(groups, rows, groups_max, input_rows) {
             return Ok(());
         }
-        let output = kernel.output.clone();
+        let output = lowered.output.clone();
         let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(()) };
         self.finish()?;
         self.leave_out(Arc::clone(&code));
@@ -240,8 +240,8 @@ impl Run {
         let Grouping::On { tables, code } = &mut self.grouping else { return self.open_again() };
         let pays = tables.still_pay(groups, bytes, self.ratio_max);
         self.partial_bytes_max = tables.bytes_max;
-        if let (false, Some(kernel)) = (pays, self.inner.pipeline.kernel.ungrouped()) {
-            let (code, output) = (Arc::clone(code), kernel.output.clone());
+        if let (false, Some(lowered)) = (pays, self.inner.pipeline.lowered.ungrouped()) {
+            let (code, output) = (Arc::clone(code), lowered.output.clone());
             self.leave_out(Arc::clone(&code));
             return self.open(&code, output);
         }
@@ -261,8 +261,8 @@ impl Run {
 
     /// Passes every row on from now on; whether that is possible.
     pub(super) async fn stop_grouping(&mut self) -> Result<bool, Failure> {
-        let Some(kernel) = self.inner.pipeline.kernel.ungrouped() else { return Ok(false) };
-        let output = kernel.output.clone();
+        let Some(lowered) = self.inner.pipeline.lowered.ungrouped() else { return Ok(false) };
+        let output = lowered.output.clone();
         let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(false) };
         self.grouping = Grouping::Off { code: Arc::clone(&code) };
         if matches!(output, Output::Rows(_)) {

@@ -67,7 +67,7 @@ impl Handover {
 pub(super) fn may_lose_groups(inner: &Inner, context: &TaskContext) -> bool {
     let has_limit = !matches!(context.memory_pool().memory_limit(), MemoryLimit::Infinite);
     has_limit
-        && group(inner).iter().any(|member| member.pipeline.kernel.keeps_groups)
+        && group(inner).iter().any(|member| member.pipeline.lowered.keeps_groups)
         && !inner.children.iter().all(can_start_again)
 }
 
@@ -127,7 +127,7 @@ fn clear_tables(plan: &Arc<dyn ExecutionPlan>) {
 /// Whether the rows of a partition depend on what the others have met.
 fn marks_together(inner: &Inner) -> bool {
     let last = inner.builds().last();
-    inner.pipeline.kernel.at_end.is_some() && last.is_some_and(|build| !build.inner.pipeline.per_partition)
+    inner.pipeline.lowered.at_end.is_some() && last.is_some_and(|build| !build.inner.pipeline.per_partition)
 }
 
 /// Whether every source below can be read again from its start.

@@ -8,7 +8,7 @@
 //! Dropping a stream raises the cancellation flag of its run, which matters where that runs on a thread of its own: where a
 //! function may run long, and while a table is built.
 
-mod accumulation;
+mod accumulators;
 mod compile;
 mod constants;
 mod failure;
@@ -37,7 +37,7 @@ pub(crate) use self::compile::layouts;
 pub(crate) use self::handover::Handover;
 pub(crate) use self::stealing::Inputs;
 pub(crate) use self::table::Table;
-use crate::early::{self, Early, Input};
+use crate::deferred_gate::{self, Early, Input};
 use crate::exec::Inner;
 use crate::gate::{FEW_ROWS, Gate};
 use crate::give_way::give_way;
@@ -51,7 +51,7 @@ use self::run::Run;
 /// One partition of a pipeline that gives rows.
 pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskContext>) -> SendableRecordBatchStream {
     let schema = Arc::clone(inner.properties.eq_properties.schema());
-    let may_run_long = stoppable::may_run_long(&inner.pipeline.kernel.program.body);
+    let may_run_long = stoppable::may_run_long(&inner.pipeline.lowered.program.body);
     let rows = Rows { state: State::Start, inner, partition, context };
     let rows = stream::try_unfold(rows, |mut rows| async move { Ok(rows.next().await?.map(|batch| (batch, rows))) });
     let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
@@ -153,11 +153,11 @@ impl Rows {
                 }
                 Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?))
             }
-            Gate::Wait { rows_min } if early::changes_over(inner) => {
+            Gate::Wait { rows_min } if deferred_gate::changes_over(inner) => {
                 self.give()?;
                 let input = Input::new(inner.read(partition, context)?);
                 let first = input.first(rows_min);
-                Ok(State::First(early::replaced_over(inner, partition, Arc::clone(context), first)?, input))
+                Ok(State::First(deferred_gate::replaced_over(inner, partition, Arc::clone(context), first)?, input))
             }
             Gate::Wait { rows_min } => {
                 let input = Input::new(inner.read(partition, context)?);
@@ -167,7 +167,7 @@ impl Rows {
                 }
                 self.give()?;
                 self.note_few_rows(input.taken());
-                Ok(State::Replaced(early::replaced_over(inner, partition, Arc::clone(context), rows)?))
+                Ok(State::Replaced(deferred_gate::replaced_over(inner, partition, Arc::clone(context), rows)?))
             }
         }
     }
@@ -210,7 +210,7 @@ impl Rows {
                 MetricBuilder::new(&inner.metrics).counter("fallbacks", partition).add(1);
                 log::warn!("a pipeline runs on DataFusion's operators: {reason}");
                 Ok(State::Replaced(match early {
-                    Some(early) => early::replaced_over(inner, partition, Arc::clone(context), early.rows)?,
+                    Some(early) => deferred_gate::replaced_over(inner, partition, Arc::clone(context), early.rows)?,
                     None => inner.fallback()?.execute(partition, Arc::clone(context))?,
                 }))
             }

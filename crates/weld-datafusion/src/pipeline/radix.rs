@@ -108,18 +108,21 @@ pub(super) enum Collected {
 impl Radix {
     /// `None` where a pipeline's groups cannot be made apart.
     pub(super) fn new(inner: &Inner, partition: usize, context: &TaskContext) -> Option<Radix> {
-        let kernel = &inner.pipeline.kernel;
+        let lowered = &inner.pipeline.lowered;
         let groups_min = WeldOptions::of(context.session_config().options()).radix_min_groups;
-        let is_code = |column: &usize| matches!(kernel.schema.field(*column).data_type(), DataType::Dictionary(..));
-        if kernel.apart.is_empty() || !inner.coded().is_empty() || groups_min == 0 || kernel.inputs.iter().any(is_code)
+        let is_code = |column: &usize| matches!(lowered.schema.field(*column).data_type(), DataType::Dictionary(..));
+        if lowered.apart.is_empty()
+            || !inner.coded().is_empty()
+            || groups_min == 0
+            || lowered.inputs.iter().any(is_code)
         {
             return None;
         }
         let partitions = context.session_config().target_partitions().max(1);
         let (least, most) = BYTES_MAX_OF_PARTITION.into_inner();
         Some(Radix {
-            columns: kernel.inputs.clone(),
-            keys: kernel.apart.clone(),
+            columns: lowered.inputs.clone(),
+            keys: lowered.apart.clone(),
             key_types: Vec::new(),
             groups_min,
             batches: Vec::new(),

@@ -22,7 +22,7 @@ use weld_codegen::{Stream, Value};
 use weld_frontend::Source;
 use weld_runtime::Context;
 
-use super::accumulation::Accumulation;
+use super::accumulators::Accumulation;
 use super::constants::constant;
 use super::failure::{Failure, guard, run};
 use super::grouping::Grouping;
@@ -31,12 +31,12 @@ use super::pressure::{excess_at_ends, excess_max, excess_of_range, pressure};
 use super::radix::{Collected, PARTITIONS, Radix, RangeTable};
 use super::slices::Slices;
 use super::table::{BuildTable, args};
-use crate::code::Code;
-use crate::early::Early;
+use crate::code_cache::Code;
+use crate::deferred_gate::Early;
 use crate::exec::Inner;
 use crate::lower::accumulated::Accumulated;
 use crate::lower::lists::is_taken;
-use crate::lower::pipeline::{Kernel, Output};
+use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
 use crate::stoppable;
@@ -136,10 +136,10 @@ impl Run {
         inner.keys_settled().await;
         let cancel = stoppable::flag();
         let name = format!("WeldExec[{partition}]");
-        let kernel = &inner.pipeline.kernel;
-        let memory = memory_of(&name, context, &kernel.output);
-        let accumulation = Accumulation::new(&name, &kernel.output, context)?;
-        let stream = open(code, args.values.clone(), &memory, &cancel, &kernel.source)?;
+        let lowered = &inner.pipeline.lowered;
+        let memory = memory_of(&name, context, &lowered.output);
+        let accumulation = Accumulation::new(&name, &lowered.output, context)?;
+        let stream = open(code, args.values.clone(), &memory, &cancel, &lowered.source)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
@@ -151,7 +151,7 @@ impl Run {
                 Some(early) => Some(early.rows),
                 None => Some(inner.read(partition, context)?),
             },
-            columns: kernel.inputs.clone(),
+            columns: lowered.inputs.clone(),
             dictionaries: DictionaryNumbers::default(),
             code: Arc::clone(code),
             args: args.values,
@@ -166,20 +166,20 @@ impl Run {
             held: Vec::new(),
             row_number: 0,
             held_number: 0,
-            held_max: if kernel.gathers { BATCHES_HELD_MAX } else { 1 },
+            held_max: if lowered.gathers { BATCHES_HELD_MAX } else { 1 },
             exceeds: false,
-            output: kernel.output.clone(),
+            output: lowered.output.clone(),
             schema: Arc::clone(inner.properties.eq_properties.schema()),
             batch_rows_max: context.session_config().batch_size(),
             rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
             partial_bytes_max: partial_bytes_max(inner, context),
             partial_bytes_limit: partial_bytes_limit(inner, context),
-            grouping: Grouping::new(kernel),
+            grouping: Grouping::new(lowered),
             accumulation,
             radix: Radix::new(inner, partition, context),
             ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
             is_fresh: true,
-            marked: args.last.filter(|_| kernel.at_end.is_some()),
+            marked: args.last.filter(|_| lowered.at_end.is_some()),
             end_rows: None,
             partition,
             gives,
@@ -299,14 +299,14 @@ impl Run {
 
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
-        let kernel = &self.inner.pipeline.kernel;
+        let lowered = &self.inner.pipeline.lowered;
         let is_other = !Arc::ptr_eq(code, &self.code);
-        let args = match is_other.then(|| kernel.ungrouped()).flatten() {
-            Some(ungrouped) => with_constants_of(&self.args, kernel, ungrouped),
+        let args = match is_other.then(|| lowered.ungrouped()).flatten() {
+            Some(ungrouped) => with_constants_of(&self.args, lowered, ungrouped),
             None => self.args.clone(),
         };
         let memory = memory_of(&self.name, &self.context, &output);
-        let stream = open(code, args, &memory, &self.cancel, &kernel.source)?;
+        let stream = open(code, args, &memory, &self.cancel, &lowered.source)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         (self.row_number, self.held_number) = (0, 0);
         Ok(())
@@ -394,7 +394,7 @@ impl Run {
         let Some(radix) = &mut self.radix else { return Ok(()) };
         let chunks = guard(|| Ok(radix.chunks(range)?))?;
         let Some(range) = radix.ranges.as_mut().and_then(|ranges| ranges.get_mut(range)) else { return Ok(()) };
-        let source = &self.inner.pipeline.kernel.source;
+        let source = &self.inner.pipeline.lowered.source;
         for chunk in chunks {
             let table = match &mut range.table {
                 Some(table) => table,
@@ -448,7 +448,7 @@ impl Run {
         let columns = guard(|| {
             let columns = BatchColumns::of_stream(slice, &self.columns, &mut self.dictionaries)?;
             let chunk = columns.chunk()?;
-            run(&self.inner.pipeline.kernel.source, || stream.process(&chunk))?;
+            run(&self.inner.pipeline.lowered.source, || stream.process(&chunk))?;
             drop(chunk);
             Ok(columns)
         })?;
@@ -537,19 +537,19 @@ impl Run {
     /// A reader of rows that came out, if they are rows to give. Row numbers among them are taken note of.
     fn read_rows(&self, rows: Value, slots: &[Slot], strings: Vec<Buffer>) -> Result<Option<RowsReader>, Failure> {
         guard(|| {
-            if let (Some(marks), Some(at_end)) = (self.marks(), &self.inner.pipeline.kernel.at_end) {
+            if let (Some(marks), Some(at_end)) = (self.marks(), &self.inner.pipeline.lowered.at_end) {
                 marks.mark(&rows)?;
                 if !at_end.gives_pairs {
                     return Ok(None);
                 }
             }
-            let kernel = &self.inner.pipeline.kernel;
+            let lowered = &self.inner.pipeline.lowered;
             let is_ungrouped = self.accumulation.is_some() && matches!(self.output, Output::Rows(_));
-            let ungrouped = is_ungrouped.then(|| kernel.ungrouped()).flatten();
+            let ungrouped = is_ungrouped.then(|| lowered.ungrouped()).flatten();
             let (schema, moved) = match (&self.accumulation, ungrouped) {
                 (Some(accumulation), Some(ungrouped)) => (&accumulation.of.states, &ungrouped.moved),
-                (Some(accumulation), None) => (&accumulation.of.groups, &kernel.moved),
-                (None, _) => (&self.schema, &kernel.moved),
+                (Some(accumulation), None) => (&accumulation.of.groups, &lowered.moved),
+                (None, _) => (&self.schema, &lowered.moved),
             };
             let reader = RowsReader::moving(rows, Arc::clone(schema), slots, strings, moved)?;
             Ok(Some(reader.over(numbered(&self.held, self.held_number, schema, moved))))
@@ -566,7 +566,7 @@ impl Run {
             return Ok(None);
         }
         let compute = self.metrics.baseline.elapsed_compute().clone();
-        if let (Some(side), Some(at_end)) = (self.marked.take(), &self.inner.pipeline.kernel.at_end) {
+        if let (Some(side), Some(at_end)) = (self.marked.take(), &self.inner.pipeline.lowered.at_end) {
             // From now on the others count on this one.
             if !self.gives && !self.inner.handover.may_give(self.partition) {
                 return Err(Failure::Superseded);
@@ -613,16 +613,16 @@ impl Run {
             Output::Rows(slots) | Output::Groups { slots, .. } => slots,
             Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
         };
-        let rows = run(&self.inner.pipeline.kernel.source, || stream.finish())?;
+        let rows = run(&self.inner.pipeline.lowered.source, || stream.finish())?;
         self.finished = Some(Arc::clone(&self.memory));
         self.reader = self.read_rows(rows, slots, Vec::new())?;
         Ok(())
     }
 }
 
-/// A kernel's arguments for another over the same tables and subqueries, whose constants are others.
-fn with_constants_of(args: &[Value], kernel: &Kernel, other: &Kernel) -> Vec<Value> {
-    let shared = args.iter().zip(&kernel.args).filter(|(_, arg)| !matches!(arg, Arg::Constant(_)));
+/// The arguments of a lowered pipeline for another over the same tables and subqueries, whose constants are others.
+fn with_constants_of(args: &[Value], lowered: &LoweredPipeline, other: &LoweredPipeline) -> Vec<Value> {
+    let shared = args.iter().zip(&lowered.args).filter(|(_, arg)| !matches!(arg, Arg::Constant(_)));
     let constants = other.args.iter().filter_map(|arg| match arg {
         Arg::Constant(value) => Some(constant(value)),
         Arg::Table | Arg::Scalar { .. } => None,
@@ -679,7 +679,7 @@ fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
 /// small one, and the groups of all grouping sets come out of each.
 fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
     let limit = partial_bytes_limit(inner, context);
-    if inner.pipeline.kernel.may_be_ungrouped() { limit.min(PARTIAL_BYTES) } else { limit }
+    if inner.pipeline.lowered.may_be_ungrouped() { limit.min(PARTIAL_BYTES) } else { limit }
 }
 
 /// How large the table of a partial aggregate may become: of a limited pool a part that leaves room for the others.

@@ -24,7 +24,7 @@ use super::constants::{constant, scalar};
 use super::failure::{Failure, guard, run};
 use super::preserve::Marks;
 use super::slices::Slices;
-use crate::code::Code;
+use crate::code_cache::Code;
 use crate::dynamic_filter::{Keys, Told, feed};
 use crate::exec::Inner;
 use crate::lower::Arg;
@@ -110,7 +110,7 @@ pub(super) fn args<'a>(
     context: &'a Arc<TaskContext>,
 ) -> BoxFuture<'a, Result<Args, Failure>> {
     async move {
-        let needs_rows = &inner.pipeline.kernel.needs_build_rows;
+        let needs_rows = &inner.pipeline.lowered.needs_build_rows;
         let builds: Vec<Arc<Inner>> = inner.builds().map(|build| Arc::clone(&build.inner)).collect();
         // The last probe of the pipeline is the topmost join.
         let mut building: FuturesOrdered<_> = builds.iter().rev().map(|build| table(build, context)).collect();
@@ -132,7 +132,7 @@ pub(super) fn args<'a>(
         let last = tables.first().cloned();
         let mut tables = tables.into_iter().rev();
         let mut values = Vec::new();
-        for arg in &inner.pipeline.kernel.args {
+        for arg in &inner.pipeline.lowered.args {
             values.push(match arg {
                 Arg::Table => {
                     let table = tables.next();
@@ -189,7 +189,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
         let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
         let mut values = Vec::new();
         let mut builds = inner.builds();
-        for arg in &inner.pipeline.kernel.args {
+        for arg in &inner.pipeline.lowered.args {
             values.push(match (arg, matches!(arg, Arg::Table).then(|| builds.next()).flatten()) {
                 (Arg::Scalar { expr, nullable }, _) => scalar(expr, *nullable)?,
                 (Arg::Constant(value), _) => constant(value),
@@ -199,7 +199,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
         }
         let memory = QueryMemory::new("WeldExec[table]", &context, Pressure::Fails);
         let run_context = Arc::new(Context::new(memory, Arc::default()));
-        let result = run(&inner.pipeline.kernel.source, || code.compiled.stream(run_context, values)?.finish())?;
+        let result = run(&inner.pipeline.lowered.source, || code.compiled.stream(run_context, values)?.finish())?;
         Ok(split(&inner, result, &context)?.0)
     }
     .boxed()
@@ -207,7 +207,7 @@ fn empty_table(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'stati
 
 /// A build program's result: the table, and the least and greatest keys if it has them.
 fn split(inner: &Inner, result: Value, context: &TaskContext) -> Result<(BuildTable, Option<Value>), Failure> {
-    let Output::Table(layout) = &inner.pipeline.kernel.output else {
+    let Output::Table(layout) = &inner.pipeline.lowered.output else {
         return Err(internal_datafusion_err!("a build pipeline makes a table").into());
     };
     let mut fields = match layout.bounds || layout.unkeyed {
@@ -238,22 +238,23 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     };
     let sharing = crate::scan::Sharing::default();
     let mut parts = Vec::new();
-    let may_run_long = may_run_long(&inner.pipeline.kernel.program.body);
+    let may_run_long = may_run_long(&inner.pipeline.lowered.program.body);
     let partitions = source.output_partitioning().partition_count();
     let told = inner.keys().and_then(|keys| Told::begin(keys, partitions));
     let read = if args.no_rows { 0 } else { partitions };
     // When the partitions are done, so are the threads that worked on them.
     let threads = Threads::shared(read.max(1));
     let stream = || {
-        let mut stream =
-            run(&inner.pipeline.kernel.source, || code.compiled.stream(Arc::clone(&run_context), args.values.clone()))?;
+        let mut stream = run(&inner.pipeline.lowered.source, || {
+            code.compiled.stream(Arc::clone(&run_context), args.values.clone())
+        })?;
         stream.set_threads(Arc::clone(&threads));
         Ok::<_, Failure>(stream)
     };
     for partition in 0..read {
         let part = Part {
             stream: stream()?,
-            source: Arc::clone(&inner.pipeline.kernel.source),
+            source: Arc::clone(&inner.pipeline.lowered.source),
             code: Arc::clone(&code),
             inner: Arc::clone(&inner),
             slices: Slices::new(args.multiplies),
@@ -277,7 +278,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
         let _timer = combine_time.timer();
         match wholes.last_mut().filter(|_| !inner.pipeline.per_partition) {
             None => wholes.push(part),
-            Some(whole) => run(&inner.pipeline.kernel.source, || whole.combine(part))?,
+            Some(whole) => run(&inner.pipeline.lowered.source, || whole.combine(part))?,
         }
     }
     let wanted = if inner.pipeline.per_partition { partitions } else { 1 };
@@ -287,7 +288,7 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     let mut tables = Vec::new();
     for whole in wholes {
         let _timer = combine_time.timer();
-        let result = run(&inner.pipeline.kernel.source, || whole.finish())?;
+        let result = run(&inner.pipeline.lowered.source, || whole.finish())?;
         tables.push(split(&inner, result, &context)?);
     }
     MetricBuilder::new(&inner.metrics).gauge("table_bytes", 0).set(memory.used());
@@ -323,7 +324,7 @@ impl Part {
                 let (slice, more) = self.slices.cut(batch);
                 let started = std::time::Instant::now();
                 guard(|| {
-                    let columns = BatchColumns::new(&slice, &self.inner.pipeline.kernel.inputs)?;
+                    let columns = BatchColumns::new(&slice, &self.inner.pipeline.lowered.inputs)?;
                     let chunk = columns.chunk()?;
                     run(&self.source, || self.stream.process(&chunk))
                 })?;

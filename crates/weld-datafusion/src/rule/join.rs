@@ -191,7 +191,7 @@ impl Rewriter {
         });
         let built = Built { feeds, keys, per_partition };
         Ok(self.finish(chain, sink, left, built)?.and_then(|build| {
-            let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.kernel.output.clone());
+            let exec = build.downcast_ref::<WeldExec>().map(|exec| exec.inner.pipeline.lowered.output.clone());
             match exec {
                 Some(Output::Table(table)) => Ok((build, table)),
                 _ => Err(Unsupported::new(node.plan.name(), "its build side makes no table")),

@@ -25,9 +25,9 @@ use weld_plans::cannot_fail;
 use super::adapt::Adapter;
 use super::entries::{Evaluated, OfText, in_type, is_texts};
 use super::paths::{path_of, with_columns};
-use crate::check::unexpected_nulls;
 use crate::lower::Unsupported;
 use crate::lower::foreign::may_fail;
+use crate::validate_arrays::unexpected_nulls;
 
 /// What a scan gives, and what it reads for that.
 #[derive(Clone, Debug)]

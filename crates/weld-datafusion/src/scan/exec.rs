@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use super::{DeclinedColumns, ParquetScan, Request, Sharing};
 use crate::exec::WeldExec;
-use crate::rule::computed::may_fail_in_a_row;
+use crate::rule::source_projections::may_fail_in_a_row;
 
 /// Reads its one child, a `DataSourceExec`, in the child's place.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use weld_plans::KeyFilterExec;
 use weld_table::{Shared, TableSource};
 
 use super::{CAST, ParquetScan, Request, coded, narrow};
-use crate::check;
 use crate::config::WeldOptions;
+use crate::validate_arrays;
 
 /// What the partitions of one run of a source share.
 #[derive(Debug, Default)]
@@ -97,8 +97,8 @@ pub(crate) fn execute(
         Some(encoded) => encoded.stream(partition, &context, sharing, request),
         None => {
             let validate = WeldOptions::of(context.session_config().options()).validate_arrays;
-            let depth = validate.of(|| !check::is_of_datafusions_readers(source.as_ref()));
-            Ok(check::checked(source.execute(partition, context)?, source.schema(), depth))
+            let depth = validate.of(|| !validate_arrays::is_of_datafusions_readers(source.as_ref()));
+            Ok(validate_arrays::checked(source.execute(partition, context)?, source.schema(), depth))
         }
     }
 }

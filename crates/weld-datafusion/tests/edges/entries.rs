@@ -142,15 +142,44 @@ async fn in_files() {
     }
 }
 
-/// Codes that are too few for what batches have together are left to DataFusion, and so are entries that are numbers.
+/// Codes of 8 bits are too few where a dictionary would be made for every batch of rows: these are left to DataFusion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_few_codes() {
+    for (codes, entries) in [(DataType::Int8, DataType::Utf8), (DataType::UInt8, DataType::Utf8View)] {
+        for partitions in [1, 3] {
+            let engines = Engines::new(config(partitions).with_batch_size(16));
+            engines.table("t", batches(codes.clone(), entries.clone(), 0));
+            engines.table("o", batches(codes.clone(), entries.clone(), 1000));
+            for sql in QUERIES {
+                let run = engines.check(sql, 0).await;
+                assert_eq!(run.fallbacks, 0, "{codes} {sql}");
+            }
+            for sql in [
+                "SELECT k, d, e FROM t WHERE k > 3",
+                "SELECT d, count(*), sum(k), count(e) FROM t GROUP BY d",
+                "SELECT k % 4, min(d), max(e), count(d) FROM t GROUP BY k % 4",
+                "SELECT t.k, o.k, t.d FROM t JOIN o ON t.d = o.d WHERE o.k < 1010",
+            ] {
+                engines.check(sql, 1).await;
+            }
+            let run = engines.check("SELECT k, CASE WHEN k % 2 = 0 THEN d ELSE e END AS x FROM t WHERE k > 3", 0).await;
+            assert!(run.summary.declined.iter().any(|declined| declined.reason.contains("8 bits")), "{codes}");
+        }
+    }
+}
+
+/// Many batches of groups by as many values as there are codes: sorting puts them together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_of_groups_share_a_dictionary() {
+    let engines = Engines::new(config(2).with_batch_size(64));
+    let sql = "SELECT v AS k, arrow_cast(concat('value ', v % 127), 'Dictionary(Int8, Utf8)') AS d FROM generate_series(1, 6000) AS t(v)";
+    engines.table_from("t", sql, 6000).await;
+    engines.check("SELECT d, k % 50 AS m, count(*) AS n FROM t GROUP BY d, k % 50 ORDER BY n DESC, m, d", 1).await;
+}
+
+/// Entries that are numbers are left to DataFusion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_does_not_compile() {
-    for codes in [DataType::Int8, DataType::UInt8] {
-        let engines = Engines::new(config(1));
-        engines.table("t", batches(codes.clone(), DataType::Utf8, 0));
-        let run = engines.check("SELECT d, count(*), sum(k) FROM t WHERE k > 3 GROUP BY d", 0).await;
-        assert!(!run.summary.declined.is_empty(), "{codes}");
-    }
     let engines = Engines::new(config(1));
     let sql = "SELECT v AS k, arrow_cast(v % 5, 'Dictionary(Int32, Int64)') AS d FROM generate_series(1, 100) AS t(v)";
     engines.table_from("t", sql, 20).await;

@@ -18,7 +18,7 @@ mod joins;
 mod key_filters;
 mod limits;
 mod memory;
-mod mistaken_filters;
+mod misdirected_filters;
 mod passes;
 mod plans;
 mod radix;

@@ -9,7 +9,7 @@
 //! rows, everything is in place. [`spread`] picks the widest instructions that the CPU has, at run time; every version is
 //! tested against the portable one, which states the meaning.
 
-use crate::bits::{Bits, low};
+use crate::bitmap::{Bits, low};
 use crate::pool::Plain;
 
 #[cfg(target_arch = "x86_64")]

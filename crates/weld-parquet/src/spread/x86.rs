@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{BLOCK, blocks, portable};
-use crate::bits::Bits;
+use crate::bitmap::Bits;
 use crate::pool::Plain;
 
 pub(super) fn has_avx512() -> bool {

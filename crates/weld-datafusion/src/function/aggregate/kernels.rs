@@ -24,7 +24,7 @@ use weld_frontend::{Aggregate, Source};
 use weld_runtime::Context;
 
 use super::super::nested;
-use crate::code::{Code, CodeCache, Settings};
+use crate::code_cache::{Code, CodeCache, Settings};
 use crate::lower::{Block, Env, Unsupported};
 use crate::memory::{Pressure, QueryMemory, located};
 use crate::stoppable;

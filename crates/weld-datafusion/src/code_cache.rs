@@ -22,7 +22,7 @@ use weld_frontend::Source;
 
 use crate::config::{TierChoice, WeldOptions};
 use crate::gate::{CompileRate, processors};
-use crate::lower::pipeline::Kernel;
+use crate::lower::pipeline::LoweredPipeline;
 
 /// So much code a session keeps: TPC-DS has some 900 programs, of 30 to 200 KiB each once they are optimised.
 const BYTES_MAX: usize = 128 << 20;
@@ -172,8 +172,8 @@ pub struct CacheStatistics {
 /// The number of a program and its settings.
 type Key = u128;
 
-fn key(kernel: &Kernel, settings: &Settings) -> Key {
-    WideHasher::hash_one((kernel.fingerprint(), settings))
+fn key(lowered: &LoweredPipeline, settings: &Settings) -> Key {
+    WideHasher::hash_one((lowered.fingerprint(), settings))
 }
 
 /// The functions that a program calls, by their texts.
@@ -181,8 +181,8 @@ fn key(kernel: &Kernel, settings: &Settings) -> Key {
 struct Calls(Box<[Weak<Source>]>);
 
 impl Calls {
-    fn of(kernel: &Kernel) -> Calls {
-        Calls(kernel.source.inlined().into_iter().map(Arc::downgrade).collect())
+    fn of(lowered: &LoweredPipeline) -> Calls {
+        Calls(lowered.source.inlined().into_iter().map(Arc::downgrade).collect())
     }
 
     /// Whether it calls this function, or one that is gone.
@@ -328,8 +328,8 @@ impl CodeCache {
     }
 
     /// Who holds it locked compiles this program; the others wait, and find the code then.
-    pub(crate) fn turn(&self, kernel: &Kernel, settings: &Settings) -> Arc<tokio::sync::Mutex<()>> {
-        let key = key(kernel, settings);
+    pub(crate) fn turn(&self, lowered: &LoweredPipeline, settings: &Settings) -> Arc<tokio::sync::Mutex<()>> {
+        let key = key(lowered, settings);
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
             return turn;
@@ -347,12 +347,12 @@ impl CodeCache {
     /// The code of a program that was compiled before, if it `is_ready`. If that was for another plan, better code is made.
     pub(crate) fn find(
         &self,
-        kernel: &Kernel,
+        lowered: &LoweredPipeline,
         settings: &Settings,
         plan: u64,
         is_ready: impl FnOnce(&Code) -> bool,
     ) -> Option<Arc<Code>> {
-        let key = key(kernel, settings);
+        let key = key(lowered, settings);
         let mut kept = self.kept();
         if !is_ready(&kept.codes.get(&key)?.code) {
             return None;
@@ -366,36 +366,41 @@ impl CodeCache {
     }
 
     /// Whether a program was compiled before.
-    pub(crate) fn has(&self, kernel: &Kernel, settings: &Settings) -> bool {
-        self.kept().codes.contains_key(&key(kernel, settings))
+    pub(crate) fn has(&self, lowered: &LoweredPipeline, settings: &Settings) -> bool {
+        self.kept().codes.contains_key(&key(lowered, settings))
     }
 
     /// Whether another process has compiled a program, or this one before.
-    pub(crate) fn is_on_disk(&self, kernel: &Kernel, settings: &Settings, folder: Option<&Arc<CodeFolder>>) -> bool {
-        folder.is_some_and(|folder| folder.has(key(kernel, settings)))
+    pub(crate) fn is_on_disk(
+        &self,
+        lowered: &LoweredPipeline,
+        settings: &Settings,
+        folder: Option<&Arc<CodeFolder>>,
+    ) -> bool {
+        folder.is_some_and(|folder| folder.has(key(lowered, settings)))
     }
 
     /// What was spent so far in the operators that ran instead of a program that is not compiled, if it has come with another
     /// plan than this; it is remembered from now on.
-    pub(crate) fn comes_again(&self, kernel: &Kernel, settings: &Settings, plan: u64) -> Option<Duration> {
+    pub(crate) fn comes_again(&self, lowered: &LoweredPipeline, settings: &Settings, plan: u64) -> Option<Duration> {
         let mut refused = self.refused();
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let new = || Refused { plan, calls: Calls::of(kernel), spent: Spent::default(), claimed: false };
-        let first = refused.entry(key(kernel, settings)).or_insert_with(new);
+        let new = || Refused { plan, calls: Calls::of(lowered), spent: Spent::default(), claimed: false };
+        let first = refused.entry(key(lowered, settings)).or_insert_with(new);
         (first.plan != plan).then(|| first.spent.total())
     }
 
     /// Whether the caller is the one to compile a refused program for later runs.
-    pub(crate) fn claim(&self, kernel: &Kernel, settings: &Settings) -> bool {
+    pub(crate) fn claim(&self, lowered: &LoweredPipeline, settings: &Settings) -> bool {
         let mut refused = self.refused();
-        refused.get_mut(&key(kernel, settings)).is_some_and(|refused| !std::mem::replace(&mut refused.claimed, true))
+        refused.get_mut(&key(lowered, settings)).is_some_and(|refused| !std::mem::replace(&mut refused.claimed, true))
     }
 
     /// Notes what was spent in the operators that ran instead.
-    pub(crate) fn note_spent(&self, kernel: &Kernel, settings: &Settings, plan: u64, spent: Duration) {
-        if let Some(refused) = self.refused().get_mut(&key(kernel, settings)) {
+    pub(crate) fn note_spent(&self, lowered: &LoweredPipeline, settings: &Settings, plan: u64, spent: Duration) {
+        if let Some(refused) = self.refused().get_mut(&key(lowered, settings)) {
             refused.spent.note(plan, spent);
         }
     }
@@ -407,44 +412,44 @@ impl CodeCache {
     /// The code of a program, and whether it was made just now, or linked from what is in the folder.
     pub(crate) fn code(
         &self,
-        kernel: &Kernel,
+        lowered: &LoweredPipeline,
         settings: &Settings,
         plan: u64,
         folder: Option<&Arc<CodeFolder>>,
     ) -> Result<(Arc<Code>, bool), String> {
-        let key = key(kernel, settings);
+        let key = key(lowered, settings);
         if let Some(code) = self.kept().get(key) {
             return Ok((code, false));
         }
-        let code = self.unkept(kernel, settings, plan, folder)?;
-        Ok(self.keep(kernel, settings, code))
+        let code = self.unkept(lowered, settings, plan, folder)?;
+        Ok(self.keep(lowered, settings, code))
     }
 
     /// Code that nobody finds before it is kept.
     pub(crate) fn unkept(
         &self,
-        kernel: &Kernel,
+        lowered: &LoweredPipeline,
         settings: &Settings,
         plan: u64,
         folder: Option<&Arc<CodeFolder>>,
     ) -> Result<Arc<Code>, String> {
-        if self.refuses.as_ref().is_some_and(|refuses| refuses(&kernel.program.to_string())) {
+        if self.refuses.as_ref().is_some_and(|refuses| refuses(&lowered.program.to_string())) {
             return Err("refused by a test".to_owned());
         }
         // Without the lock: other pipelines compile at the same time.
-        let keep = folder.map(|folder| Keep::new(Arc::clone(folder), key(kernel, settings)));
-        settings.compile(&kernel.program, plan, keep).map(Arc::new)
+        let keep = folder.map(|folder| Keep::new(Arc::clone(folder), key(lowered, settings)));
+        settings.compile(&lowered.program, plan, keep).map(Arc::new)
     }
 
     /// Keeps the code of a program; what is kept of it, and whether that is this code.
-    pub(crate) fn keep(&self, kernel: &Kernel, settings: &Settings, code: Arc<Code>) -> (Arc<Code>, bool) {
-        let key = key(kernel, settings);
+    pub(crate) fn keep(&self, lowered: &LoweredPipeline, settings: &Settings, code: Arc<Code>) -> (Arc<Code>, bool) {
+        let key = key(lowered, settings);
         let mut kept = self.kept();
         // Who was faster has given its code to runs, which improve it.
         if let Some(code) = kept.get(key) {
             return (code, false);
         }
-        kept.insert(key, Arc::clone(&code), Calls::of(kernel));
+        kept.insert(key, Arc::clone(&code), Calls::of(lowered));
         (code, true)
     }
 

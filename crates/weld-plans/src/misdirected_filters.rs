@@ -36,12 +36,12 @@ use crate::{PlanOptions, Rule};
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan without filters of operators that may have come to other columns.
-pub fn without_mistaken_filters(plan: Plan) -> Result<Plan> {
+pub fn without_misdirected_filters(plan: Plan) -> Result<Plan> {
     plan.transform_up(|node| {
         let Some(input) = node.children().last().copied().cloned() else { return Ok(Transformed::no(node)) };
         let filters = node.dynamic_expressions_produced();
         let columns = filters.iter().flat_map(columns_of).collect::<Vec<_>>();
-        match may_be_mistaken(&input, &columns) {
+        match may_be_misdirected(&input, &columns) {
             true => Ok(Transformed::yes(with_new_filter(node)?)),
             false => Ok(Transformed::no(node)),
         }
@@ -89,7 +89,7 @@ fn with_barrier(node: Plan) -> Result<Transformed<Plan>> {
     let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(node)) };
     let columns = |conjunct| collect_columns(conjunct).into_iter().collect::<Vec<_>>();
     let mut conjuncts = split_conjunction(filter.predicate()).into_iter().map(columns);
-    if !conjuncts.any(|columns| may_be_mistaken(filter.input(), &columns)) {
+    if !conjuncts.any(|columns| may_be_misdirected(filter.input(), &columns)) {
         return Ok(Transformed::no(node));
     }
     let barrier = Arc::new(BarrierExec { input: Arc::clone(filter.input()) });
@@ -150,7 +150,7 @@ impl ExecutionPlan for BarrierExec {
 }
 
 /// Whether a filter over these columns of `plan` may be taken for one over others below.
-fn may_be_mistaken(plan: &Plan, columns: &[Column]) -> bool {
+fn may_be_misdirected(plan: &Plan, columns: &[Column]) -> bool {
     if columns.is_empty() || stops_filters(plan, columns) {
         return false;
     }
@@ -158,7 +158,7 @@ fn may_be_mistaken(plan: &Plan, columns: &[Column]) -> bool {
         let below = columns.iter().filter_map(|column| projection.expr().get(column.index()));
         let below: Vec<Column> = below.flat_map(|shown| collect_columns(&shown.expr)).collect();
         return columns.iter().any(|column| named(plan, column).len() > 1)
-            || may_be_mistaken(projection.input(), &below);
+            || may_be_misdirected(projection.input(), &below);
     }
     plan.children().into_iter().any(|input| {
         let places: Vec<Vec<usize>> = columns.iter().map(|column| named(input, column)).collect();
@@ -166,7 +166,7 @@ fn may_be_mistaken(plan: &Plan, columns: &[Column]) -> bool {
         let is_pushed = places.iter().all(|places| !places.is_empty());
         is_pushed && {
             let below = columns.iter().zip(&places).map(|(column, places)| Column::new(column.name(), places[0]));
-            places.iter().any(|places| places.len() > 1) || may_be_mistaken(input, &below.collect::<Vec<_>>())
+            places.iter().any(|places| places.len() > 1) || may_be_misdirected(input, &below.collect::<Vec<_>>())
         }
     })
 }

@@ -26,7 +26,7 @@ const HELD_BYTES_MAX: usize = 8 << 20;
 
 /// Whether the operators' rows and those of compiled code can follow each other: nothing is put together at the end.
 pub(crate) fn changes_over(inner: &Inner) -> bool {
-    matches!(inner.pipeline.kernel.output, Output::Rows(_) | Output::Groups { partial: true, .. })
+    matches!(inner.pipeline.lowered.output, Output::Rows(_) | Output::Groups { partial: true, .. })
 }
 
 /// Rows for compiled code in the place of its partition's of the source: some were read before it was there, or may be read by other
