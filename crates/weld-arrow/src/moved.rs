@@ -7,10 +7,12 @@ use arrow::array::{Array, ArrayRef, FixedSizeListArray, RecordBatch, UInt64Array
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use weld_codegen::ColumnView;
 
 use crate::lists::{lists_of, lists_of_fixed};
 use crate::memory::{Owned, fixed_array, shared};
+use crate::output::with_entry;
 use crate::types::{List, list};
 use crate::{Result, defect};
 
@@ -39,7 +41,7 @@ pub(crate) fn moved(
         return Err(defect(format_args!("a row number of the type {}", view.ty())));
     };
     let Some(places) = places(batches, &numbers[rows.clone()], nulls.as_ref())? else {
-        return Ok(new_null_array(ty, rows.len()));
+        return Ok(with_entry(new_null_array(ty, rows.len())));
     };
     let array = picked(batches, column, &places)?;
     let array = match nulls.filter(|nulls| nulls.null_count() > 0) {
@@ -87,13 +89,27 @@ fn picked(batches: &Numbered, column: usize, places: &[(usize, usize)]) -> Resul
     let (first, start) = places[0];
     if places.iter().any(|(batch, _)| *batch != first) {
         let arrays: Vec<&dyn Array> = (0..batches.len()).map(|batch| array(batch).as_ref()).collect();
-        return interleave(&arrays, places);
+        return interleaved(&arrays, places).map(with_entry);
     }
     if places.iter().enumerate().all(|(at, (_, row))| *row == start + at) {
         return Ok(array(first).slice(start, places.len()));
     }
     let rows = UInt64Array::from_iter_values(places.iter().map(|(_, row)| *row as u64));
     take(array(first), &rows, None)
+}
+
+/// The values at these places. Arrow puts dictionaries together with some values twice, for which there may be too few codes: then they
+/// are put together as values.
+fn interleaved(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Result<ArrayRef> {
+    let ty = arrays[0].data_type();
+    match (interleave(arrays, places), ty) {
+        (Err(ArrowError::DictionaryKeyOverflowError), DataType::Dictionary(_, entries)) => {
+            let values = arrays.iter().map(|array| cast(*array, entries)).collect::<Result<Vec<_>>>()?;
+            let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+            cast(&interleave(&values, places)?, ty)
+        }
+        (interleaved, _) => interleaved,
+    }
 }
 
 /// The next lists of a column, whose lengths are in `view`; their values share the vector's memory.

@@ -247,11 +247,7 @@ impl RowsReader {
             DataType::Dictionary(_, entries) => {
                 // Of views Arrow makes a dictionary without copying what it has seen before.
                 let views = if is_string(entries) { DataType::Utf8View } else { DataType::BinaryView };
-                let array = cast(&self.bytes(&views, values, nulls)?, data_type)?;
-                let dictionary = array.as_any_dictionary();
-                // Of rows that are all null. Kernels of Arrow panic where a dictionary has no entry.
-                let is_empty = dictionary.values().is_empty();
-                Ok(if is_empty { dictionary.with_values(new_null_array(entries, 1)) } else { array })
+                Ok(with_entry(cast(&self.bytes(&views, values, nulls)?, data_type)?))
             }
             DataType::FixedSizeBinary(width) => of_one_width(values, *width, nulls),
             other => Err(defect(format_args!("{other} is neither text nor binary"))),
@@ -383,6 +379,15 @@ fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) ->
         bytes.extend_from_slice(value);
     }
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(bytes), nulls)?))
+}
+
+/// The same, if a dictionary, with an entry. Of rows that are all null there may be none, over which kernels of Arrow panic.
+pub(crate) fn with_entry(array: ArrayRef) -> ArrayRef {
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return array };
+    match dictionary.values().is_empty() {
+        true => dictionary.with_values(new_null_array(dictionary.values().data_type(), 1)),
+        false => array,
+    }
 }
 
 fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -> Result<ArrayRef> {

@@ -13,8 +13,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, downcast_integer, new_null_array};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -68,6 +69,8 @@ pub struct ColumnReader {
     target: Target,
     rows: usize,
     encoded: bool,
+    /// The dictionary type that was asked for, and the chunk's entries in its type.
+    given: Option<(DataType, Option<ArrayRef>)>,
     pages: Pages,
     dictionary: Option<Dictionary>,
     decompressor: Decompressor,
@@ -112,6 +115,7 @@ impl ColumnReader {
             target,
             rows,
             encoded,
+            given: None,
             pages,
             dictionary: None,
             decompressor,
@@ -126,8 +130,20 @@ impl ColumnReader {
         self.encoded
     }
 
+    /// Gives arrays of a dictionary type, for a chunk that is read encoded and whose codes the type has.
+    pub fn with_dictionary_type(self, data_type: &DataType) -> Result<Self> {
+        let entries = self.pages.dictionary.as_ref().map_or(0, |page| page.values);
+        if !self.encoded || !has_codes(data_type, entries) {
+            return unsupported(format!("{data_type} of a chunk that is not all codes of that type"));
+        }
+        Ok(Self { given: Some((data_type.clone(), None)), ..self })
+    }
+
     /// The type of the arrays that [`Self::read`] returns.
     pub fn data_type(&self) -> DataType {
+        if let Some((data_type, _)) = &self.given {
+            return data_type.clone();
+        }
         let values = self.target.data_type().clone();
         match self.encoded {
             true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(values)),
@@ -193,7 +209,11 @@ impl ColumnReader {
         if positions.start > positions.end || positions.end > selection.len() {
             return Err(Error::Usage("positions past the end of a selection".into()));
         }
-        self.read_span(selection.nth(positions))
+        let array = self.read_span(selection.nth(positions))?;
+        match &mut self.given {
+            Some((data_type, entries)) => in_type(&array, data_type, entries),
+            None => Ok(array),
+        }
     }
 
     fn read_span(&mut self, span: Span<'_>) -> Result<ArrayRef> {
@@ -368,6 +388,43 @@ impl ColumnReader {
         };
         self.encoded = encoded;
         done
+    }
+}
+
+/// Whether a dictionary of the type may have so many entries.
+fn has_codes(data_type: &DataType, entries: usize) -> bool {
+    let DataType::Dictionary(codes, _) = data_type else { return false };
+    match **codes {
+        DataType::Int8 => entries <= 1 << 7,
+        DataType::UInt8 => entries <= 1 << 8,
+        DataType::Int16 => entries <= 1 << 15,
+        DataType::UInt16 => entries <= 1 << 16,
+        DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64 => entries <= i32::MAX as usize,
+        _ => false,
+    }
+}
+
+/// A dictionary array in another dictionary type. `entries` are its values in that type, which are made once: batches of a chunk share
+/// them.
+fn in_type(array: &ArrayRef, data_type: &DataType, entries: &mut Option<ArrayRef>) -> Result<ArrayRef> {
+    let (Some(dictionary), DataType::Dictionary(codes, entry_type)) = (array.as_any_dictionary_opt(), data_type) else {
+        return Err(Error::Usage(format!("an array of {} as {data_type}", array.data_type())));
+    };
+    let entries = match entries {
+        Some(entries) => &*entries,
+        None => entries.insert(cast(dictionary.values(), entry_type)?),
+    };
+    let keys = cast(dictionary.keys(), codes)?;
+    macro_rules! of_codes {
+        ($codes:ty) => {{
+            let keys = keys.as_primitive::<$codes>().clone();
+            // SAFETY: they are the codes of `array`, all of which the type has, and there is an entry for each.
+            Ok(Arc::new(unsafe { DictionaryArray::<$codes>::new_unchecked(keys, Arc::clone(entries)) }))
+        }};
+    }
+    downcast_integer! {
+        codes.as_ref() => (of_codes),
+        other => Err(Error::Usage(format!("a dictionary with codes of {other}")))
     }
 }
 

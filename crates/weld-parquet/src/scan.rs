@@ -282,47 +282,48 @@ impl RowGroupScan {
     }
 
     fn reader(&self, path: &ColumnPath, ranges: &FileRanges) -> Result<ColumnReader> {
+        if let Some((data_type, entries)) = self.entry_reader(path, ranges)? {
+            return entries.with_dictionary_type(&data_type);
+        }
         let (leaf, target) = self.target(path)?;
-        self.reader_of(path, leaf, target, ranges)
+        let form = self.columns.iter().find(|c| c.path == *path).map_or(Form::Encoded, |c| c.form);
+        self.reader_of(leaf, target, form, ranges)
     }
 
-    /// A reader of the values that an Arrow dictionary is made of, which arrow-rs reads.
-    fn entry_reader(&self, path: &ColumnPath, ranges: &FileRanges) -> Result<Option<ColumnReader>> {
-        let own = field_at(&self.schema, path)?.data_type();
-        let (DataType::Dictionary(_, entries), [leaf]) = (self.wanted(path).unwrap_or(own), &self.leaves_of(path)[..])
-        else {
+    /// The type of an Arrow dictionary of text or binary, and a reader of what it is made of.
+    fn entry_reader(&self, path: &ColumnPath, ranges: &FileRanges) -> Result<Option<(DataType, ColumnReader)>> {
+        use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+        let data_type = self.wanted(path).unwrap_or(field_at(&self.schema, path)?.data_type());
+        let (DataType::Dictionary(_, entries), [leaf]) = (data_type, &self.leaves_of(path)[..]) else {
             return Ok(None);
         };
-        let target = Target::narrowest(&self.metadata.file_metadata().schema_descr().column(*leaf), entries)?;
-        self.reader_of(path, *leaf, target, ranges).map(Some)
+        let column = self.metadata.file_metadata().schema_descr().column(*leaf);
+        let is_bytes = matches!(**entries, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
+        if column.path() != path || !is_bytes {
+            return Ok(None);
+        }
+        let reader = self.reader_of(*leaf, Target::narrowest(&column, entries)?, Form::Encoded, ranges)?;
+        Ok(Some((data_type.clone(), reader)))
     }
 
-    fn reader_of(&self, path: &ColumnPath, leaf: usize, target: Target, ranges: &FileRanges) -> Result<ColumnReader> {
-        let form = self.columns.iter().find(|c| c.path == *path).map_or(Form::Encoded, |c| c.form);
+    fn reader_of(&self, leaf: usize, target: Target, form: Form, ranges: &FileRanges) -> Result<ColumnReader> {
         let chunk = self.row_group().column(leaf);
         ColumnReader::open(chunk, self.rows, target, form, ranges, self.locations(leaf), &self.options)
     }
 
     /// Keeps the rows whose values in the column at `path` satisfy `predicate`. A dictionary's entries are
-    /// judged once. `Error::Unsupported` leaves the rows as they are: filter them later. So does a filter of an Arrow dictionary, which
-    /// arrow-rs reads, that drops few.
+    /// judged once. `Error::Unsupported` leaves the rows as they are: filter them later. So does a filter of an Arrow dictionary that drops
+    /// few, where arrow-rs reads it because not all of the chunk is codes.
     pub fn filter(&mut self, path: &ColumnPath, ranges: &FileRanges, predicate: &mut Predicate<'_>) -> Result<()> {
         if self.selection.is_empty() {
             return Ok(());
         }
-        if !self.open.contains_key(path)
-            && let Some(mut reader) = self.entry_reader(path, ranges)?
-        {
-            let mut left = self.selection.clone();
-            reader.filter_checked(predicate, &mut left)?;
-            if left.len() <= self.selection.len() / SCATTERED {
-                self.selection = left;
-            }
-            return Ok(());
-        }
         let mut reader = match self.open.remove(path) {
             Some(reader) => reader,
-            None => self.reader(path, ranges)?,
+            None => match self.reader(path, ranges) {
+                Err(Error::Unsupported(why)) => return self.filter_entries(path, ranges, predicate, why),
+                reader => reader?,
+            },
         };
         let read_again = self.columns.iter().any(|c| c.path == *path);
         if read_again {
@@ -332,6 +333,22 @@ impl RowGroupScan {
         if read_again {
             reader.rewind();
             self.open.insert(path.clone(), reader);
+        }
+        Ok(())
+    }
+
+    fn filter_entries(
+        &mut self,
+        path: &ColumnPath,
+        ranges: &FileRanges,
+        predicate: &mut Predicate<'_>,
+        why: String,
+    ) -> Result<()> {
+        let Some((_, mut entries)) = self.entry_reader(path, ranges)? else { return Err(Error::Unsupported(why)) };
+        let mut left = self.selection.clone();
+        entries.filter_checked(predicate, &mut left)?;
+        if left.len() <= self.selection.len() / SCATTERED {
+            self.selection = left;
         }
         Ok(())
     }

@@ -5,8 +5,9 @@ mod common;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch};
-use arrow::datatypes::Int8Type;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch, StringArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Int8Type};
 use bytes::Bytes;
 use common::{Rng, Shape, arrow_rs, assert_same, metadata, ours, select};
 use parquet::arrow::ArrowWriter;
@@ -181,7 +182,59 @@ fn coded_columns_stay_coded_and_are_judged_once() {
     assert!(column.normalized_keys().iter().all(|&k| k == 1));
 }
 
-/// arrow-rs reads what becomes an Arrow dictionary, of the rows that a filter leaves.
+/// A file of one column, which is `dictionary` encoded.
+fn file_of(batches: &[RecordBatch], dictionary: bool) -> Bytes {
+    let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batches[0].schema(), Some(properties)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.close().unwrap();
+    Bytes::from(file)
+}
+
+/// Arrow dictionaries are the codes of the file, and the batches of a row group share their entries.
+#[test]
+fn arrow_dictionaries_are_codes() {
+    use DataType::*;
+    let texts = (0..3000).map(|row| (row % 7 != 2).then(|| format!("text {}", row % 90)));
+    let texts: ArrayRef = Arc::new(texts.collect::<StringArray>());
+    let codes = [Int8, UInt8, Int16, UInt16, Int32, UInt32, Int64, UInt64];
+    let entries = [Utf8, LargeUtf8, Binary, LargeBinary];
+    for data_type in codes.iter().flat_map(|codes| entries.iter().map(move |entries| (codes, entries))) {
+        let data_type = Dictionary(Box::new(data_type.0.clone()), Box::new(data_type.1.clone()));
+        let column = cast(&texts, &data_type).unwrap();
+        let batch = RecordBatch::try_from_iter([("d", column)]).unwrap();
+        let file = file_of(std::slice::from_ref(&batch), true);
+        let columns = vec![ScanColumn::new("d", Form::Flat)];
+        let scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
+        let mut batches = scan.batches(&FileRanges::whole(file), 1000).unwrap();
+        assert_eq!(batches.declined().count(), 0, "{data_type}");
+        let read: Vec<RecordBatch> = batches.by_ref().collect::<Result<_, _>>().unwrap();
+        let values = |batch: &RecordBatch| Arc::clone(batch.column(0).as_any_dictionary().values());
+        assert!(read.windows(2).all(|pair| Arc::ptr_eq(&values(&pair[0]), &values(&pair[1]))));
+        assert_eq!(read[0].column(0).data_type(), &data_type);
+        assert_same(&concat_batches(&read[0].schema(), &read).unwrap(), &batch, &data_type.to_string());
+    }
+}
+
+/// Two batches of one row group have more values together than there are codes: arrow-rs reads no such file.
+#[test]
+fn dictionaries_of_more_values_than_codes_are_refused() {
+    let column = |first: usize| -> ArrayRef {
+        let texts: Vec<String> = (0..300).map(|row| format!("text {}", first + row % 100)).collect();
+        Arc::new(texts.iter().map(|text| Some(text.as_str())).collect::<DictionaryArray<Int8Type>>())
+    };
+    let batches = [0, 100].map(|first| RecordBatch::try_from_iter([("d", column(first))]).unwrap());
+    let file = file_of(&batches, true);
+    let columns = vec![ScanColumn::new("d", Form::Flat)];
+    let scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns, &ReadOptions::default()).unwrap();
+    let mut read = scan.batches(&FileRanges::whole(file), 300).unwrap();
+    assert_eq!(read.declined().count(), 1);
+    let error = read.next().unwrap().unwrap_err().to_string();
+    assert!(error.contains("dictionary too large for index type"), "{error}");
+}
+
+/// What becomes an Arrow dictionary is filtered, whether it is stored as codes or not: then arrow-rs reads it, of the rows that are left.
 #[test]
 fn arrow_dictionaries_are_filtered() {
     let texts: Vec<String> = (0..3000).map(|row| format!("text {}", row % 11)).collect();
@@ -189,12 +242,7 @@ fn arrow_dictionaries_are_filtered() {
     let column: ArrayRef = Arc::new(texts.collect::<DictionaryArray<Int8Type>>());
     let batch = RecordBatch::try_from_iter([("d", column)]).unwrap();
     for dictionary in [true, false] {
-        let properties = WriterProperties::builder().set_dictionary_enabled(dictionary).build();
-        let mut file = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        let file = Bytes::from(file);
+        let file = file_of(std::slice::from_ref(&batch), dictionary);
         let mut columns = vec![ScanColumn::new("d", Form::Flat)];
         for _ in 0..2 {
             let scan = RowGroupScan::new(metadata(&file).unwrap(), 0, columns.clone(), &ReadOptions::default());

@@ -75,8 +75,11 @@ pub(crate) fn narrow(table_type: &DataType) -> DataType {
     }
 }
 
-/// The type in which it arrives as codes.
+/// The type in which it arrives as codes. Dictionaries are codes already.
 pub(crate) fn coded(table_type: &DataType) -> DataType {
+    if matches!(table_type, DataType::Dictionary(..)) {
+        return table_type.clone();
+    }
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(narrow(table_type)))
 }
 

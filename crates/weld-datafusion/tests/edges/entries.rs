@@ -119,12 +119,13 @@ async fn in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for pushdown in [false, true] {
+    use DataType::*;
+    for (pushdown, codes, entries) in [(false, Int32, Utf8), (true, Int32, Utf8), (false, Int16, LargeUtf8)] {
         let config = config(2).set_bool("datafusion.execution.parquet.pushdown_filters", pushdown);
         let engines = Engines::new(config);
         for (name, first) in [("t", 0), ("o", 1000)] {
-            let batches = batches(DataType::Int32, DataType::Utf8, first);
-            let path = folder.path().join(format!("{name}{pushdown}.parquet"));
+            let batches = batches(codes.clone(), entries.clone(), first);
+            let path = folder.path().join(format!("{name}{pushdown}{codes}.parquet"));
             let file = File::create(&path).expect("a temporary folder is writable");
             let mut writer = ArrowWriter::try_new(file, batches[0].schema(), None).expect("a plain schema");
             batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
@@ -168,12 +169,15 @@ async fn with_few_codes() {
     }
 }
 
-/// Many batches of groups by as many values as there are codes: sorting puts them together.
+/// Many batches of groups by nearly as many values as there are codes: sorting puts them together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_groups_share_a_dictionary() {
     let engines = Engines::new(config(2).with_batch_size(64));
-    let sql = "SELECT v AS k, arrow_cast(concat('value ', v % 127), 'Dictionary(Int8, Utf8)') AS d FROM generate_series(1, 6000) AS t(v)";
-    engines.table_from("t", sql, 6000).await;
+    let values: ArrayRef = Arc::new(StringArray::from_iter_values((0..6000).map(|k| format!("value {}", k % 100))));
+    let d = cast(&values, &DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)));
+    let k: ArrayRef = Arc::new(Int64Array::from_iter_values(0..6000));
+    let batch = RecordBatch::try_from_iter([("k", k), ("d", d.expect("fewer values than codes"))]);
+    engines.table("t", vec![batch.expect("columns of one length")]);
     engines.check("SELECT d, k % 50 AS m, count(*) AS n FROM t GROUP BY d, k % 50 ORDER BY n DESC, m, d", 1).await;
 }
 
