@@ -37,7 +37,7 @@ use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::nulls;
 use crate::pipeline::{self, Handover, Inputs, Table};
 use crate::rule::foreign::EvaluateExec;
-use crate::scan;
+use crate::scan::{self, is_dictionary_of_text};
 use crate::stoppable::{StoppableExec, stoppable};
 
 /// One compiled pipeline: filters, projections and join probes over a stream, and what becomes of the rows.
@@ -376,7 +376,7 @@ impl Inner {
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
         let keeps_rows = self.pipeline.keeps_rows;
-        let request = scan::Request { coded: self.coded(), declined: &self.declined_columns, keeps_rows };
+        let request = scan::Request { coded: &self.read_as_codes(), declined: &self.declined_columns, keeps_rows };
         let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
         Ok(nulls::checked(stream, &self.pipeline.lowered.schema))
     }
@@ -400,9 +400,20 @@ impl Inner {
         self.coded.get_or_init(choose).await;
     }
 
-    /// The columns that are read as codes.
+    /// The keys of groups that are read as codes.
     pub(crate) fn coded(&self) -> &[usize] {
         self.coded.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The columns that are read as codes of views: the keys of groups that are, and the dictionaries of text whose values are looked at.
+    pub(crate) fn read_as_codes(&self) -> Vec<usize> {
+        let LoweredPipeline { schema, inputs, moved, .. } = &self.pipeline.lowered;
+        let is_looked_at = |column: &&usize| {
+            is_dictionary_of_text(schema.field(**column).data_type()) && !moved.contains(&Some(**column))
+        };
+        let mut columns = self.coded().to_vec();
+        columns.extend(inputs.iter().filter(is_looked_at).filter(|column| !self.coded().contains(column)));
+        columns
     }
 
     /// Which of the source's columns are expected to have nulls in about every batch, for each of the first columns: as its

@@ -253,8 +253,10 @@ pub(crate) fn lower_trunc(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scala
     let DataType::Timestamp(unit, zone) = data_type(scope, time.as_ref())? else {
         return Err(unsupported("only of timestamps"));
     };
-    if zone.is_some() {
-        return Err(unsupported("of a time zone"));
+    // Periods up to a minute are the same in every zone.
+    let is_fine = matches!(period.as_str(), "microsecond" | "millisecond" | "second" | "minute");
+    if !is_fine && !is_utc(zone.as_deref()) {
+        return Err(unsupported("of another time zone than UTC"));
     }
     let per_second = units_a_second(unit);
     let time = lower(block, scope, time)?;
@@ -269,7 +271,7 @@ pub(crate) fn lower_trunc(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scala
         "week" | "month" | "quarter" | "year" => None,
         _ => return Err(unsupported("of this period")),
     };
-    if let Some(size) = size {
+    if let Some(size) = size.filter(|_| is_fine || zone.is_none()) {
         if size <= 1 {
             return Ok(time);
         }
@@ -279,7 +281,11 @@ pub(crate) fn lower_trunc(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scala
     let days = days_of(block, time.value.clone(), unit);
     let day32 = ir::cast(days.clone(), ScalarKind::I32);
     let wide = |part| ir::cast(ir::intrinsic(part, [day32.clone()]), ScalarKind::I64);
+    let length = if period == "hour" { 3600 } else { SECONDS_A_DAY };
+    // In lengths since 1970.
     let first = match period.as_str() {
+        "hour" => floor_div(block, time.value.clone(), 3600 * per_second),
+        "day" => days,
         "week" => {
             let weekday = floor_rem(block, ir::add(days.clone(), ir::i64(3)), 7);
             ir::sub(days, weekday)
@@ -300,9 +306,9 @@ pub(crate) fn lower_trunc(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scala
     };
     let began = format!("Timestamp {{0}} out of range after truncating to {period}");
     let nanos = ir::mul(time.value.clone(), ir::i64(scale));
-    let begins = ir::require(within(&first, SECONDS_A_DAY * 1_000_000_000), &began, [nanos]);
+    let begins = ir::require(within(&first, length * 1_000_000_000), &began, [nanos]);
     let known = ir::require(within(&time.value, scale), "Timestamp {0} out of range", [time.value]);
-    let value = ir::mul(first, ir::i64(SECONDS_A_DAY * per_second));
+    let value = ir::mul(first, ir::i64(length * per_second));
     let value = ir::if_(known, ir::if_(begins, value, ir::i64(0)), ir::i64(0));
     Ok(block.share_sql("trunc", super::expr::guarded(time.valid, value)))
 }

@@ -168,10 +168,11 @@ fn prepare(inner: &Inner, lowered: &LoweredPipeline, code: Arc<Code>, new: bool)
 pub(crate) fn layouts(inner: &Inner, lowered: &LoweredPipeline) -> Option<Vec<ColumnLayout>> {
     let schema = inner.source().schema();
     let encoded = EncodedSource::of(inner.source().as_ref()).filter(|_| inner.pipeline.scan);
+    let as_codes = inner.read_as_codes();
     let expected = |index: &usize| {
         let declared = schema.field(*index).data_type();
         let layout = match &encoded {
-            Some(source) => expected_layout(&source.stored_type(*index, declared, inner.coded().contains(index))),
+            Some(source) => expected_layout(&source.stored_type(*index, declared, as_codes.contains(index))),
             None => expected_layout(declared),
         };
         let validity = lowered.schema.field(*index).is_nullable() && inner.nulls().get(*index) == Some(&true);

@@ -30,7 +30,7 @@ use weld_parquet::{Form, ScanColumn};
 use weld_plans::cannot_fail;
 
 use super::CAST;
-use super::columns::{UsedColumn, coded, narrow};
+use super::columns::{UsedColumn, coded, is_dictionary_of_text, narrow};
 use super::prune::is_text;
 
 /// For each used column where it comes from.
@@ -142,7 +142,8 @@ impl Adapter {
     ) -> Result<ArrayRef> {
         let wanted = narrow(&used.table_type);
         let column = self.as_read(at, used, batch)?;
-        if as_code && *column.data_type() == coded(&used.table_type) {
+        let is_coded = *column.data_type() == coded(&used.table_type) || is_dictionary_of_text(column.data_type());
+        if as_code && is_coded {
             return Ok(column);
         }
         if as_code && let Origin::Constant(value) = &self.columns[at] {

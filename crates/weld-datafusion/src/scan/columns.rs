@@ -75,12 +75,20 @@ pub(crate) fn narrow(table_type: &DataType) -> DataType {
     }
 }
 
-/// The type in which it arrives as codes. Dictionaries are codes already.
+/// The type in which it arrives as codes. Dictionaries are codes already; the entries of text are views, which are compared by their first
+/// bytes.
 pub(crate) fn coded(table_type: &DataType) -> DataType {
-    if matches!(table_type, DataType::Dictionary(..)) {
-        return table_type.clone();
-    }
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(narrow(table_type)))
+    let entries = match table_type {
+        DataType::Dictionary(_, entries) if is_texts(entries) => entries,
+        DataType::Dictionary(..) => return table_type.clone(),
+        values => values,
+    };
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(narrow(entries)))
+}
+
+/// Whether it is a dictionary of text.
+pub(crate) fn is_dictionary_of_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(_, entries) if is_texts(entries))
 }
 
 impl Columns {
@@ -179,6 +187,14 @@ impl Columns {
         };
         let output = |(output, field): (&Output, &Arc<Field>)| match (output, &table) {
             (Output::Column { place, .. }, _) if self.declared => file.column(*place, &self.used[*place], batch),
+            (Output::Column { place, as_code: true }, _) => {
+                let used = &self.used[*place];
+                let column = file.narrow_column(*place, used, batch, true)?;
+                match is_dictionary_of_text(&used.table_type) {
+                    true => evaluated.as_views(&column),
+                    false => Ok(column),
+                }
+            }
             (Output::Column { place, as_code }, _) => file.narrow_column(*place, &self.used[*place], batch, *as_code),
             (Output::Computed(expr), Some(table)) => {
                 in_type(&expr.evaluate(table)?.into_array(rows)?, field.data_type())

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, make_array, new_null_array};
 use arrow::compute::{cast_with_options, concat, take};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::common::Result;
@@ -23,6 +23,9 @@ use super::columns::UsedColumn;
 
 /// Entries are evaluated where each has so many rows.
 pub(crate) const ROWS_PER_ENTRY: usize = 4;
+
+/// So many dictionaries are kept as views.
+const VIEWS_MAX: usize = 32;
 
 pub(crate) fn is_texts(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -74,6 +77,8 @@ pub(super) struct Evaluated {
     pub(super) rows: usize,
     known: Vec<Known>,
     rows_by_entry: Count,
+    /// Entries of dictionaries, and the same as views.
+    views: Vec<(ArrayRef, ArrayRef)>,
 }
 
 /// An expression's values for the entries of a dictionary, and for NULL behind them.
@@ -86,12 +91,36 @@ struct Known {
 impl Evaluated {
     /// `rows_by_entry` counts the values that were read by code.
     pub(super) fn new(rows_by_entry: Option<Count>) -> Evaluated {
-        Evaluated { rows: 0, known: Vec::new(), rows_by_entry: rows_by_entry.unwrap_or_default() }
+        Evaluated { rows: 0, known: Vec::new(), rows_by_entry: rows_by_entry.unwrap_or_default(), views: Vec::new() }
     }
 
     /// The row group ends.
     pub(super) fn forget(&mut self) {
         self.known.clear();
+        self.views.clear();
+    }
+
+    /// A dictionary of text with 32-bit codes of views, which batches share as they share their entries.
+    pub(super) fn as_views(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        let Some(dictionary) = column.as_any_dictionary_opt() else { return Ok(Arc::clone(column)) };
+        let entries = dictionary.values();
+        if entries.data_type() == &DataType::Utf8View && dictionary.keys().data_type() == &DataType::Int32 {
+            return Ok(Arc::clone(column));
+        }
+        let views = match self.views.iter().find(|(known, _)| Arc::ptr_eq(known, entries)) {
+            Some((_, views)) => Arc::clone(views),
+            None => {
+                let views = in_type(entries, &DataType::Utf8View)?;
+                // Where every batch has a dictionary of its own, none comes again.
+                if self.views.len() == VIEWS_MAX {
+                    self.views.clear();
+                }
+                self.views.push((Arc::clone(entries), Arc::clone(&views)));
+                views
+            }
+        };
+        let codes = in_type(&make_array(dictionary.keys().to_data()), &DataType::Int32)?;
+        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes.as_primitive().clone(), views)?))
     }
 
     /// The values of an expression for these texts, which may be codes, in a type.

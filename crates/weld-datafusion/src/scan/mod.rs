@@ -52,7 +52,7 @@ use self::local::LocalReaders;
 use crate::lower::Unsupported;
 
 pub(crate) use self::adapt::may_have_nulls;
-pub(crate) use self::columns::{coded, narrow};
+pub(crate) use self::columns::{coded, is_dictionary_of_text, narrow};
 pub(crate) use self::entries::{ROWS_PER_ENTRY, is_texts};
 pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::paths::path_of;
@@ -71,7 +71,7 @@ pub(crate) struct ParquetScan<'a> {
 /// What a pipeline asks of its source beside the rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// Columns that are wanted as codes: see [`has_few_values`].
+    /// Columns that are wanted as codes: see [`has_few_values`], and dictionaries of text that are wanted with views as entries.
     pub(crate) coded: &'a [usize],
     /// Where the scan notes the columns that it does not decode itself.
     pub(crate) declined: &'a Arc<DeclinedColumns>,

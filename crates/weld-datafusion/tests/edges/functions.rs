@@ -136,6 +136,9 @@ pub(crate) fn calls() -> Vec<(DataType, Vec<&'static str>)> {
             "to_timestamp_seconds(a)",
             "to_timestamp_millis(a)",
         ];
+        let in_any_zone = ["date_trunc('millisecond', a)", "date_trunc('second', a)", "date_trunc('minute', a)"];
+        calls.push((Timestamp(unit, Some("Europe/Berlin".into())), in_any_zone.to_vec()));
+        calls.push((Timestamp(unit, Some("UTC".into())), [of_time.clone(), truncs.clone()].concat()));
         calls.push((Timestamp(unit, None), [of_time.clone(), truncs].concat()));
     }
     calls
