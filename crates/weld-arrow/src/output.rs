@@ -67,7 +67,7 @@ impl RowsReader {
         rows: Value,
         schema: SchemaRef,
         slots: &[Slot],
-        mut strings: Vec<Buffer>,
+        strings: Vec<Buffer>,
         moved: &[Option<usize>],
     ) -> Result<RowsReader> {
         // Lists that were made follow the rows.
@@ -89,17 +89,7 @@ impl RowsReader {
                 },
             });
         }
-        strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader {
-            rows: Owned::new(rows),
-            schema,
-            columns,
-            next: 0,
-            strings,
-            nested,
-            batches: Vec::new(),
-            whole: Vec::new(),
-        })
+        Ok(RowsReader::of(rows, schema, columns, strings, nested))
     }
 
     /// The same of rows that a numberer made: the number of each comes first. `slots` are those of the other columns.
@@ -107,7 +97,7 @@ impl RowsReader {
         rows: Value,
         schema: SchemaRef,
         slots: &[Slot],
-        mut strings: Vec<Buffer>,
+        strings: Vec<Buffer>,
         moved: &[Option<usize>],
     ) -> Result<RowsReader> {
         let row = rows.ty().element().and_then(|element| element.fields()).and_then(|fields| fields.get(1));
@@ -119,17 +109,19 @@ impl RowsReader {
             _ => None,
         };
         let nested = schema.fields().iter().zip(moved).map(source).collect();
+        Ok(RowsReader::of(rows, schema, columns, strings, nested))
+    }
+
+    fn of(
+        rows: Value,
+        schema: SchemaRef,
+        columns: Vec<(usize, bool)>,
+        mut strings: Vec<Buffer>,
+        nested: Vec<Option<Source>>,
+    ) -> RowsReader {
         strings.sort_by_key(|buffer| buffer.as_ptr() as usize);
-        Ok(RowsReader {
-            rows: Owned::new(rows),
-            schema,
-            columns,
-            next: 0,
-            strings,
-            nested,
-            batches: Vec::new(),
-            whole: Vec::new(),
-        })
+        let (rows, batches, whole) = (Owned::new(rows), Vec::new(), Vec::new());
+        RowsReader { rows, schema, columns, next: 0, strings, nested, batches, whole }
     }
 
     /// Gives the batches that rows have numbers of.
