@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, OptLevel, Options, Tiers, compile};
+use weld_codegen::{Chunk, Column, Layout, OptLevel, Options, Tiers, compile};
 use weld_core::interp::json::to_json;
 use weld_core::interp::{self, Limits, Value as V};
+use weld_core::ir::Literal;
+use weld_core::ty::ScalarKind;
 use weld_core::{opt, parse_program};
-use weld_runtime::Context;
+use weld_runtime::{ColumnAbi, Context, StringView};
 
 /// Keys of a table's rows `x`, and of the stream's rows `r`: types, and expressions that meet for some of them.
 const KEYS: [(&str, &str, &str); 14] = [
@@ -145,4 +147,125 @@ fn large_tables() {
         );
         check(&text, O2, false);
     }
+}
+
+/// A chunk of the stream in [`texts`]: for each row its text by number, none for null; and the dictionary's number.
+struct Texts {
+    rows: Vec<Option<usize>>,
+    dictionary: u64,
+    /// The first of them moves to the end: another dictionary has other codes.
+    turned: usize,
+    coded: bool,
+}
+
+const TEXTS: usize = 90;
+
+fn text(number: usize) -> String {
+    match number % 3 {
+        0 => format!("t{number}"),
+        1 => format!("a text of more bytes: {number}"),
+        _ => format!("text {number:07}"),
+    }
+}
+
+/// Texts of a chunk's dictionary are looked for once each: the same rows as by their bytes, whatever dictionary a chunk has.
+#[test]
+fn texts_by_code() {
+    let chunk = |start: usize, rows: usize, dictionary: u64, nulls: bool, coded: bool| Texts {
+        rows: (start..start + rows).map(|row| (!nulls || row % 7 != 0).then_some(row * 31 % TEXTS)).collect(),
+        dictionary,
+        turned: dictionary as usize % TEXTS,
+        coded,
+    };
+    let numbered = [chunk(0, 1100, 4, false, true), chunk(9, 700, 4, false, true), chunk(2, 1500, 5, false, true)];
+    let mixed = [
+        chunk(0, 800, 7, true, true),
+        chunk(3, 800, 7, false, true),
+        chunk(5, 300, 7, true, true),
+        chunk(1, 300, 0, true, true),
+        chunk(4, 900, 0, true, false),
+        chunk(8, 1100, 8, true, true),
+    ];
+    // Every second text has groups, in one table of a key and two values at most.
+    let names: Vec<String> =
+        (0..TEXTS).filter(|number| number % 2 == 0).map(|number| format!("{:?}", text(number))).collect();
+    let names = names.iter().chain(&names[..20]).cloned().collect::<Vec<_>>().join(", ");
+    for (nullable, key, guard) in [(false, "r.$0", "true"), (true, "r.$0.$0", "r.$0.$1")] {
+        let ty = if nullable { "{vec[i8],bool}" } else { "vec[i8]" };
+        let inner = format!(
+            "let m = optlookup(d, {key});
+             if(m.$0, for(m.$1, merge(b, {{1L, 0L, r.$1}}), |b2,j,v| merge(b2, {{0L, v, v * r.$1}})), b)"
+        );
+        let probes = [
+            format!("if({guard}, {inner}, b)"),
+            // What has no match merges too, so rows are looked for one by one.
+            format!("if({guard}, if(keyexists(d, {key}), merge(b, {{1L, 2L, 3L}}), merge(b, {{0L, 1L, r.$1}})), b)"),
+            format!("let o = optlookup(e, {key}); merge(b, {{o.$1.$1, o.$1.$0, if(o.$0, 1L, 0L)}})"),
+        ];
+        for probe in probes {
+            let written = format!(
+                "|s: stream[{{{ty},i64}}]|
+                let names = [{names}];
+                let d = result(for(names, groupbuilder[vec[i8],i64], |b,i,x| merge(b, {{x, i}})));
+                let e = result(for(names, dictmerger[vec[i8],{{i64,i64}},+], |b,i,x| merge(b, {{x, {{i, 1L}}}})));
+                result(for(s, merger[{{i64,i64,i64}},+], |b,i,r| {probe}))"
+            );
+            for chunks in [&numbered[..], &mixed[..]].into_iter().take(if nullable { 2 } else { 1 }) {
+                for (level, tiers) in [O2, (OptLevel::O0, Tiers::Single), (OptLevel::O2, Tiers::Alternate)] {
+                    check_texts(&written, chunks, nullable, Options { level, tiers, ..Options::default() });
+                }
+            }
+        }
+    }
+}
+
+fn check_texts(written: &str, chunks: &[Texts], nullable: bool, options: Options) {
+    let mut program = parse_program(written).unwrap_or_else(|errors| panic!("{written}\n{errors:?}"));
+    let value = |(row, text_of): (usize, &Option<usize>)| {
+        let bytes = text_of.map(text).unwrap_or_default();
+        let key = V::vec(bytes.bytes().map(|byte| V::Scalar(Literal::I8(byte as i8))));
+        let key = if nullable { V::structure([key, V::bool(text_of.is_some())]) } else { key };
+        V::structure([key, V::i64(row as i64)])
+    };
+    let rows = V::vec(chunks.iter().flat_map(|chunk| chunk.rows.iter().enumerate().map(value).collect::<Vec<_>>()));
+    let expected = interp::run(&program, &[rows], &Limits::default()).expect("it runs");
+    opt::optimize(&mut program, &opt::Config::default());
+    let compiled = compile(&program, &options).unwrap_or_else(|error| panic!("{error}\n{program}"));
+    let mut stream = compiled.stream(Arc::new(Context::unlimited()), Vec::new()).expect("starts");
+    for chunk in chunks {
+        process_texts(&mut stream, chunk);
+    }
+    let found = stream.finish().expect("ends").to_interp().expect("a value");
+    assert_eq!(to_json(&found), to_json(&expected), "{program}");
+}
+
+fn process_texts(stream: &mut weld_codegen::Stream, chunk: &Texts) {
+    let kept: Vec<String> = (0..TEXTS).map(|place| text((place + chunk.turned) % TEXTS)).collect();
+    let view = |text: &String| StringView::new(text.as_bytes()).expect("few bytes");
+    let entries: Vec<StringView> = kept.iter().map(view).collect();
+    let code = |text_of: usize| (text_of + TEXTS - chunk.turned) % TEXTS;
+    // The code of a null may be anything.
+    let codes: Vec<i32> = chunk.rows.iter().map(|row| row.map_or(i32::MIN, |row| code(row) as i32)).collect();
+    let empty = String::new();
+    let views: Vec<StringView> =
+        chunk.rows.iter().map(|row| view(row.map_or(&empty, |row| &kept[code(row)]))).collect();
+    let mut validity = vec![0u8; chunk.rows.len() / 8 + 1];
+    for (row, _) in chunk.rows.iter().enumerate().filter(|(_, text_of)| text_of.is_some()) {
+        validity[row / 8] |= 1 << (row % 8);
+    }
+    let has_nulls = chunk.rows.contains(&None);
+    let abi = ColumnAbi { validity: if has_nulls { validity.as_ptr() } else { std::ptr::null() }, ..ColumnAbi::EMPTY };
+    // SAFETY: all arrays are alive during the call and have a value for each row; codes of valid rows are in range.
+    let keys = unsafe {
+        match chunk.coded {
+            false => Column::from_raw(Layout::Utf8View, ColumnAbi { values: views.as_ptr().cast(), ..abi }),
+            true => {
+                let (entries_known, dictionary_number) = (TEXTS as u64, chunk.dictionary);
+                let abi = ColumnAbi { values: codes.as_ptr().cast(), entries: entries_known, dictionary_number, ..abi };
+                Column::dictionary(ScalarKind::I32, abi, Column::views(&entries))
+            }
+        }
+    };
+    let numbers: Vec<i64> = (0..chunk.rows.len() as i64).collect();
+    stream.process(&Chunk::new(numbers.len(), vec![keys, Column::values(&numbers)])).expect("runs");
 }

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::iter::{once, repeat};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -33,7 +34,7 @@ use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
 use crate::lower::Arg;
-use crate::lower::pipeline::{LoweredPipeline, Output};
+use crate::lower::pipeline::{ByCode, LoweredPipeline, Output};
 use crate::nulls;
 use crate::pipeline::{self, Handover, Inputs, Table};
 use crate::rule::foreign::EvaluateExec;
@@ -383,29 +384,38 @@ impl Inner {
 
     /// Whether none of the source's columns can be read as codes.
     pub(crate) fn reads_no_codes(&self) -> bool {
-        self.pipeline.lowered.keys.is_empty() || !self.pipeline.scan
+        self.pipeline.lowered.by_code.is_empty() || !self.pipeline.scan
     }
 
     /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if
-    /// the first file has few values for all of them.
+    /// the first file has few values for all of them, and each text that is looked for alone if it has few of that.
     pub(crate) async fn choose_codes(&self, context: &TaskContext) {
         let choose = || async {
-            let keys = &self.pipeline.lowered.keys;
-            if self.reads_no_codes() || !scan::has_few_values(self.source().as_ref(), keys, context).await {
+            if self.reads_no_codes() {
                 return Vec::new();
             }
-            MetricBuilder::new(&self.metrics).counter("keys_by_code", 0).add(keys.len());
-            keys.clone()
+            let ByCode { groups, alone, .. } = &self.pipeline.lowered.by_code;
+            let keys: Vec<&[usize]> = once(&groups[..]).chain(alone.chunks(1)).collect();
+            let few = scan::have_few_values(self.source().as_ref(), &keys, context).await;
+            let names = once("keys_by_code").chain(repeat("texts_by_code"));
+            let mut coded = Vec::new();
+            for ((keys, _), name) in keys.iter().zip(few).zip(names).filter(|((_, few), _)| *few) {
+                MetricBuilder::new(&self.metrics).counter(name, 0).add(keys.len());
+                coded.extend_from_slice(keys);
+            }
+            coded.sort_unstable();
+            coded.dedup();
+            coded
         };
         self.coded.get_or_init(choose).await;
     }
 
-    /// The keys of groups that are read as codes.
+    /// The columns that are read as codes, since something is found by them.
     pub(crate) fn coded(&self) -> &[usize] {
         self.coded.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The columns that are read as codes of views: the keys of groups that are, and the dictionaries of text whose values are looked at.
+    /// The columns that are read as codes of views: those by which something is found, and the dictionaries of text whose values are looked at.
     pub(crate) fn read_as_codes(&self) -> Vec<usize> {
         let LoweredPipeline { schema, inputs, moved, .. } = &self.pipeline.lowered;
         let is_looked_at = |column: &&usize| {

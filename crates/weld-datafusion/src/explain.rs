@@ -28,7 +28,7 @@ use crate::code_cache::Code;
 use crate::exec::{Fused, WeldExec};
 use crate::gate::FEW_ROWS_REASON;
 use crate::lower::accumulated::Accumulating;
-use crate::lower::pipeline::Output;
+use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan::ScanExec;
 use crate::verify::VerifyExec;
@@ -179,12 +179,18 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if let Some(fetch) = pipeline.fetch {
         write!(f, ", fetch={fetch}")?;
     }
-    if let Output::Table(table) = &pipeline.lowered.output {
-        let schema = exec.inner.replaced.plan.schema();
-        let interned: Vec<&str> = table.interned().map(|column| schema.field(column).name().as_str()).collect();
-        if !interned.is_empty() {
-            write!(f, ", interns=[{}]", interned.join(", "))?;
+    let interned: Vec<String> = match &pipeline.lowered.output {
+        Output::Table(table) => {
+            let schema = exec.inner.replaced.plan.schema();
+            table.interned().map(|column| schema.field(column).name().clone()).collect()
         }
+        _ => {
+            let LoweredPipeline { schema, by_code, .. } = &pipeline.lowered;
+            by_code.interned.iter().map(|column| schema.field(*column).name().clone()).collect()
+        }
+    };
+    if !interned.is_empty() {
+        write!(f, ", interns=[{}]", interned.join(", "))?;
     }
     if let Some(feeds) = &pipeline.feeds {
         write!(f, ", feeds={}", feeds.filter)?;

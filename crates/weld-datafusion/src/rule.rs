@@ -42,6 +42,7 @@ use weld_plans::{
     CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans,
     without_misdirected_filters,
 };
+use weld_runtime::StringView;
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
 
@@ -53,7 +54,7 @@ use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::gate::{self, KnownRows};
 use crate::lower::aggregate::Aggregate;
 use crate::lower::foreign::may_fail;
-use crate::lower::pipeline::{Sink, Step};
+use crate::lower::pipeline::{Sink, Step, source_column};
 use crate::lower::{self, Unsupported, size};
 use crate::nulls::Nulls;
 use crate::scan;
@@ -509,7 +510,7 @@ impl Rewriter {
     fn finish(
         &mut self,
         mut chain: Chain,
-        sink: Sink,
+        mut sink: Sink,
         plan: &Arc<dyn ExecutionPlan>,
         built: Built,
     ) -> Result<lower::Result<Arc<dyn ExecutionPlan>>> {
@@ -525,6 +526,18 @@ impl Rewriter {
         // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do sums of floats.
         let steals = chain.dropped_exchange && !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
+        if let Sink::Aggregate(aggregate) = &mut sink
+            && self.options.intern
+            && self.options.scan
+        {
+            // Behind joins, merges of keys without pointers are collected; elsewhere a text that its view holds is compared as fast.
+            let joins = chain.steps.iter().any(|step| matches!(step, Step::Probe { .. }));
+            let longer_than = (!joins).then_some(StringView::INLINE_MAX);
+            aggregate.intern(|column| {
+                let column = source_column(&chain.steps, column);
+                column.is_some_and(|column| by_entry::has_few_texts_in(&chain.source, column, longer_than))
+            });
+        }
         let lowered = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {
             Ok(lowered) => lowered,
             Err(unsupported) => return Ok(Err(unsupported)),

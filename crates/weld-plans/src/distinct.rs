@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::parquet::basic::{Encoding, Type};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
 
 use crate::footers::footers;
 
@@ -50,7 +51,7 @@ impl DistinctTexts {
     /// Of a column of the source's output; infinitely many where every row has a value of its own.
     pub(crate) fn of(&self, config: &FileScanConfig, column: usize) -> Option<f64> {
         let column = match config.file_source().projection() {
-            Some(projection) => projection.iter().nth(column)?.expr.downcast_ref::<Column>()?.index(),
+            Some(projection) => text_column(&projection.iter().nth(column)?.expr)?.index(),
             None => column,
         };
         let schema = config.file_source().table_schema().file_schema();
@@ -74,6 +75,14 @@ impl DistinctTexts {
     }
 }
 
+/// The column that an expression is, maybe as text of another type.
+pub fn text_column(expr: &Arc<dyn PhysicalExpr>) -> Option<&Column> {
+    match expr.downcast_ref::<CastExpr>() {
+        Some(cast) if cast.cast_type().is_string() => cast.expr().downcast_ref::<Column>(),
+        _ => expr.downcast_ref::<Column>(),
+    }
+}
+
 /// For each column of texts the most that a row group has; none where a row group has texts without a dictionary.
 fn in_files(footers: &[Arc<ParquetMetaData>]) -> HashMap<String, f64> {
     let mut found: HashMap<String, Option<f64>> = HashMap::new();
@@ -92,7 +101,10 @@ pub fn has_few_texts(footers: &[Arc<ParquetMetaData>], column: &str, rows_per_en
     let groups = footers.iter().flat_map(|footer| footer.row_groups());
     let (mut all, mut few) = (0.0, 0.0);
     for group in groups {
-        let chunk = group.columns().iter().find(|chunk| chunk.column_path().parts() == [column]);
+        let is_it = |chunk: &&ColumnChunkMetaData| {
+            chunk.column_type() == Type::BYTE_ARRAY && chunk.column_path().parts() == [column]
+        };
+        let chunk = group.columns().iter().find(is_it);
         let rows = group.num_rows().max(0) as f64;
         all += rows;
         if let Some(Texts { entries, is_whole: true }) = chunk.and_then(texts_of)
@@ -102,6 +114,16 @@ pub fn has_few_texts(footers: &[Arc<ParquetMetaData>], column: &str, rows_per_en
         }
     }
     few > all * MOST
+}
+
+/// Whether the least and the greatest text of a column have more than so many bytes in every row group.
+pub fn has_long_texts(footers: &[Arc<ParquetMetaData>], column: &str, bytes: usize) -> bool {
+    let mut groups = footers.iter().flat_map(|footer| footer.row_groups());
+    let is_long = |chunk: &ColumnChunkMetaData| {
+        let known = chunk.statistics().and_then(|known| known.min_bytes_opt().zip(known.max_bytes_opt()));
+        known.is_some_and(|(least, greatest)| least.len().min(greatest.len()) > bytes)
+    };
+    groups.all(|group| group.columns().iter().any(|chunk| chunk.column_path().parts() == [column] && is_long(chunk)))
 }
 
 /// What a chunk is taken to have.

@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{dict_abi, hash, intern, math, nditer, parallel, sort, strings, text_positions, vector};
+use crate::{dict_abi, hash, intern, math, nditer, parallel, probed_entries, sort, strings, text_positions, vector};
 
 /// A byte vector in row form: short ones lie inside, longer ones keep a prefix and point to the bytes.
 #[repr(C, align(8))]
@@ -222,6 +222,8 @@ functions! {
     /// `(run, region, groupbuilder, hash function, equality function) -> dict or null`
     weld_group_finish => dict_abi::group_finish, (_, _, _, _, _), Effects::Any;
     /// `(bytes, length of at least 8) -> hash`
+    /// `(run, table, column, dictionary, places) -> a word for each place, or null`
+    weld_probed_entries => probed_entries::probed_entries, (_, _, _, _, _), Effects::Any;
     weld_hash_bytes => hash::hash_bytes, (_, _), Effects::Reads;
     /// `(a, b, length) -> equal`
     weld_bytes_equal => strings::bytes_equal, (_, _, _), Effects::Reads;

@@ -27,6 +27,7 @@ pub mod memory;
 mod nditer;
 pub mod parallel;
 mod poison;
+mod probed_entries;
 mod run;
 pub mod sort;
 mod status;

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::context::Context;
 use crate::memory::MemoryPool;
+use crate::probed_entries::ProbedEntries;
 use crate::status::{Failure, Status};
 use crate::strings::Patterns;
 use crate::threads::Threads;
@@ -54,6 +55,7 @@ pub struct Run {
     threads: Option<Arc<Threads>>,
     failure: Option<Failure>,
     pub(crate) patterns: Patterns,
+    pub(crate) probed: ProbedEntries,
     /// Boxed, because blocks and compiled code point to them.
     #[expect(clippy::vec_box, reason = "the addresses of regions must not change")]
     regions: Vec<Box<Region>>,
@@ -89,6 +91,7 @@ impl Run {
             threads: None,
             failure: None,
             patterns: Patterns::default(),
+            probed: ProbedEntries::default(),
             regions: vec![Box::new(Region { first: ptr::null_mut() })],
             bytes: 0,
         })

@@ -99,7 +99,7 @@ impl<'c> Emitter<'c, '_> {
         let value = match (intrinsic, values) {
             (Intrinsic::MayContain, [key]) => self.dict_may_contain(table, dict, key)?,
             (Intrinsic::FirstRow, [group]) => self.dict_first_row(table, dict, group)?,
-            (Intrinsic::HashKey, [key]) => self.dict_hash_key(dict, key)?,
+            (Intrinsic::HashKey, [key]) => self.dict_hash_key(table, dict, key)?,
             (Intrinsic::MayContainHashed, [hash]) => self.dict_may_contain_hashed(table, hash.clone().into_int()?)?,
             (Intrinsic::FindRow, [hash, key]) => self.dict_find_row(table, dict, hash.clone().into_int()?, key)?,
             (Intrinsic::RowValue, [row]) => {
@@ -112,10 +112,12 @@ impl<'c> Emitter<'c, '_> {
 
     /// The address that stands for bytes.
     fn intern(&mut self, text: &BytesVal<'c>, span: Span) -> Res<Val<'c>> {
-        let (text, len) = self.bytes_slice(text)?;
-        let view = self.call_value("weld_intern", &[self.run.into(), text.into(), len.into()])?.into_pointer_value();
-        self.trap_noted_if(self.b.build_is_null(view, "")?, span)?;
-        let address = self.b.build_ptr_to_int(view, self.unit.i64_type(), "")?;
+        let address = self.once_an_entry(text, |e| {
+            let (bytes, len) = e.bytes_slice(text)?;
+            let view = e.call_value("weld_intern", &[e.run.into(), bytes.into(), len.into()])?.into_pointer_value();
+            e.trap_noted_if(e.b.build_is_null(view, "")?, span)?;
+            Ok(e.b.build_ptr_to_int(view, e.unit.i64_type(), "")?)
+        })?;
         Ok(Val::structure(vec![Val::int(address)]))
     }
 

@@ -51,12 +51,8 @@ impl<'c> Tables<'c, '_> {
         let dictionaries = self.alloca(8 * (columns.len() as u64 + 1), "dictionaries")?;
         let mut combinations = self.i64(1);
         for (i, column) in columns.iter().enumerate() {
-            let places = self.places(column)?;
             // An unknown number is zero.
-            let entries = column.entries().unwrap_or(places);
-            let unknown = self.cmp(IntPredicate::EQ, entries, self.i64(0))?;
-            let places = self.umin(places, self.i64(COMBINATIONS_MAX))?;
-            let places = self.choose_int(unknown, self.i64(0), places)?;
+            let places = self.umin(self.places(column)?, self.i64(COMBINATIONS_MAX))?;
             combinations = self.umin(self.mul(combinations, places)?, self.i64(COMBINATIONS_MAX))?;
             let number = column.dictionary_number().unwrap_or_else(|| self.i64(0));
             // Nulls move the codes by one.
@@ -76,12 +72,6 @@ impl<'c> Tables<'c, '_> {
         self.store(unkept, self.i64(0))?;
         let numbers = self.choose(none, unkept, kept)?.into_pointer_value();
         Ok(Codes { columns, numbers, unread: self.offset(unkept, 4)?, are_few: self.b.build_not(none, "")? })
-    }
-
-    /// How many values a column's code can have, null among them.
-    fn places(&self, column: &StreamColumn<'c>) -> Res<IntValue<'c>> {
-        let entries = column.entries().unwrap_or_else(|| self.i64(0));
-        if column.is_nullable() { self.add(entries, self.i64(1)) } else { Ok(entries) }
     }
 
     /// Asks for the group of the key in a row of the chunk. What follows looks for a group that is not known yet and ends with

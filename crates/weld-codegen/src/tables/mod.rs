@@ -9,9 +9,11 @@
 //! | `prefetch` | asking for the memory that a probe will need |
 //! | `hash` | canonical keys, their hashes, and keys that a table keeps |
 //! | `codes` | groups by dictionary codes |
+//! | `entries` | probes by dictionary codes |
 
 pub(crate) mod codes;
 pub(crate) mod dict;
+mod entries;
 pub(crate) mod hash;
 mod prefetch;
 mod probe;

@@ -67,7 +67,7 @@ impl<'c> Tables<'c, '_> {
             self.branch(done)?;
             self.at(hashed);
         }
-        let hash = self.hash_key(key_ty, &key)?;
+        let hash = self.hash_of_probe(table, key_ty, &key)?;
         self.prefetch_row_of_hash(table, (key_ty, value_ty), hash)?;
         self.branch(done)?;
         self.at(done);
@@ -133,7 +133,7 @@ impl<'c> Tables<'c, '_> {
     }
 
     fn home_slot(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<PointerValue<'c>> {
-        let hash = self.hash_key(key_ty, key)?;
+        let hash = self.hash_of_probe(table, key_ty, key)?;
         self.slot_of_hash(table, hash)
     }
 

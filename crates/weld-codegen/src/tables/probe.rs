@@ -73,8 +73,8 @@ impl<'c> Tables<'c, '_> {
     }
 
     fn probe_hashed(&mut self, table: DictVal<'c>, key_ty: &Type, value_ty: &Type, key: &Val<'c>) -> Res<Found<'c>> {
-        let hash = self.hash_key(key_ty, key)?;
-        let (found, row) = self.find_row(table, key_ty, value_ty, key, hash)?;
+        let row = self.row_of_probe(table, (key_ty, value_ty), key, None)?;
+        let found = self.cmp(IntPredicate::NE, row, self.i64(0))?;
         if value_ty.element().is_none() {
             return Ok(Found { found, place: row, count: self.i64(0) });
         }
@@ -229,7 +229,7 @@ impl<'c> Tables<'c, '_> {
 
     pub(super) fn hashed_may_contain(&mut self, table: DictVal<'c>, key_ty: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
         let i64 = self.unit.i64_type();
-        let hash = self.hash_key(key_ty, key)?;
+        let hash = self.hash_of_probe(table, key_ty, key)?;
         let hash = self.to_i64(hash)?;
         let filter = self.header_ptr(table, DictOffsets::FILTER)?;
         let none = self.b.build_is_null(filter, "")?;

@@ -11,10 +11,10 @@ use super::{Demand, DictVal, Res, Tables, Val};
 
 impl<'c> Tables<'c, '_> {
     /// The hash by which a table looks for a key.
-    pub(crate) fn dict_hash_key(&mut self, dict: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
+    pub(crate) fn dict_hash_key(&mut self, table: DictVal<'c>, dict: &Type, key: &Val<'c>) -> Res<IntValue<'c>> {
         let (key_ty, _) = entry_types(dict)?;
         let key = self.canonical_key(key_ty, key)?;
-        self.hash_key(key_ty, &key)
+        self.hash_of_probe(table, key_ty, &key)
     }
 
     /// Asks the filter of a large table; a small one finds a row as fast.
@@ -50,7 +50,7 @@ impl<'c> Tables<'c, '_> {
     ) -> Res<IntValue<'c>> {
         let (key_ty, value_ty) = entry_types(dict)?;
         let key = self.canonical_key(key_ty, key)?;
-        let (_, row) = self.find_row(table, key_ty, value_ty, &key, hash)?;
+        let row = self.row_of_probe(table, (key_ty, value_ty), &key, Some(hash))?;
         Ok(self.b.build_int_truncate(row, self.unit.ll.i32_type(), "")?)
     }
 

@@ -29,7 +29,7 @@ impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_len(&self, bytes: &BytesVal<'c>) -> Res<IntValue<'c>> {
         match bytes {
             BytesVal::Slice { len, .. } => Ok(*len),
-            BytesVal::View { low, .. } => {
+            BytesVal::View { low, .. } | BytesVal::Entry { low, .. } => {
                 let len = self.b.build_int_truncate(*low, self.unit.ll.i32_type(), "")?;
                 self.to_i64(len)
             }
@@ -41,7 +41,7 @@ impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_slice(&self, bytes: &BytesVal<'c>) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         match bytes {
             BytesVal::Slice { ptr, len } => Ok((*ptr, *len)),
-            BytesVal::View { low, high } | BytesVal::Short { low, high, .. } => {
+            BytesVal::View { low, high } | BytesVal::Entry { low, high, .. } | BytesVal::Short { low, high, .. } => {
                 let slot = self.alloca(16, "view")?;
                 self.store(slot, *low)?;
                 self.store(self.offset(slot, 8)?, *high)?;
@@ -62,7 +62,7 @@ impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_durable(&self, bytes: &BytesVal<'c>) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         match bytes {
             BytesVal::Slice { ptr, len } => Ok((*ptr, *len)),
-            BytesVal::View { .. } | BytesVal::Short { .. } => {
+            BytesVal::View { .. } | BytesVal::Entry { .. } | BytesVal::Short { .. } => {
                 let (ptr, len) = self.bytes_slice(bytes)?;
                 let copy = self.allocate(self.region, len, Span::NONE)?;
                 self.b.build_memcpy(copy, 1, ptr, 1, len)?;
@@ -74,7 +74,9 @@ impl<'c> Values<'c, '_> {
     /// The two words of the view. Traps when there are more bytes than a view can have.
     pub(crate) fn bytes_view(&self, bytes: &BytesVal<'c>) -> Res<(IntValue<'c>, IntValue<'c>)> {
         match bytes {
-            BytesVal::View { low, high } | BytesVal::Short { low, high, .. } => Ok((*low, *high)),
+            BytesVal::View { low, high } | BytesVal::Entry { low, high, .. } | BytesVal::Short { low, high, .. } => {
+                Ok((*low, *high))
+            }
             BytesVal::Slice { ptr, len } => {
                 let too_long = self.cmp(IntPredicate::UGT, *len, self.i64(u32::MAX as i64))?;
                 self.trap_if(too_long, Status::TooLarge, Span::NONE, &[])?;

@@ -111,7 +111,7 @@ impl<'c> Val<'c> {
             Val::Bytes(BytesVal::Slice { ptr, len }) => {
                 Val::Bytes(BytesVal::Slice { ptr: map.pointer(*ptr)?, len: map.int(*len)? })
             }
-            Val::Bytes(BytesVal::View { low, high }) => {
+            Val::Bytes(BytesVal::View { low, high } | BytesVal::Entry { low, high, .. }) => {
                 Val::Bytes(BytesVal::View { low: map.int(*low)?, high: map.int(*high)? })
             }
             Val::Bytes(BytesVal::Short { len, low, high }) => {

@@ -103,7 +103,11 @@ impl<'c> Values<'c, '_> {
                 }
                 Some(strings)
             }
-            (_, Val::Bytes(BytesVal::View { low, high }), Val::Bytes(BytesVal::View { low: l, high: h })) => {
+            (
+                _,
+                Val::Bytes(BytesVal::View { low, high } | BytesVal::Entry { low, high, .. }),
+                Val::Bytes(BytesVal::View { low: l, high: h }),
+            ) => {
                 out.push(self.b.build_xor(*low, *l, "")?);
                 out.push(self.b.build_xor(*high, *h, "")?);
                 Some(true)

@@ -39,7 +39,7 @@ use crate::block::{Code, Flow};
 pub(crate) use crate::analysis::Demand;
 pub(crate) use crate::block::{ColumnScope, Res, Unit, address, internal};
 pub(crate) use parallel_fill::{Parallel, Ranges};
-pub(crate) use val::{BytesVal, Columns, DictVal, Handle, Val, VecVal, register_count, scalar_kind};
+pub(crate) use val::{BytesVal, Columns, DictVal, Entry, Handle, Val, VecVal, register_count, scalar_kind};
 
 /// A level of scratch memory: an enclosing loop body whose temporaries are freed after each iteration.
 pub(crate) struct Scratch<'c> {

@@ -5,11 +5,12 @@
 
 use std::rc::Rc;
 
+use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
 
-use super::val::VecVal;
+use super::val::{Entry, VecVal};
 use super::{BytesVal, Columns, Demand, Res, Val, Values, internal};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::error::CompileError;
@@ -17,6 +18,8 @@ use crate::error::CompileError;
 /// A column as `process` sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamColumn<'c> {
+    /// Its number in the stream.
+    number: u32,
     layout: Layout,
     values: PointerValue<'c>,
     /// Bitmap and first bit.
@@ -40,14 +43,13 @@ impl<'c> StreamColumn<'c> {
         }
     }
 
-    /// The number of the dictionary's entries, zero if it is not known; `None` if there is no dictionary.
-    pub(crate) fn entries(&self) -> Option<IntValue<'c>> {
-        self.entries
-    }
-
     /// The dictionary's number in its stream, zero if it has none; `None` if there is no dictionary.
     pub(crate) fn dictionary_number(&self) -> Option<IntValue<'c>> {
         self.dictionary_number
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// How the column is stored.
@@ -72,12 +74,18 @@ impl<'c> Values<'c, '_> {
             .enumerate()
             .map(|(i, layout)| {
                 let abi = self.offset(columns, (i * size_of::<ColumnAbi>()) as u64)?;
-                self.stream_column(abi, &layout.layout, layout.validity)
+                self.stream_column(abi, i as u32, &layout.layout, layout.validity)
             })
             .collect()
     }
 
-    fn stream_column(&self, abi: PointerValue<'c>, layout: &Layout, validity: bool) -> Res<StreamColumn<'c>> {
+    fn stream_column(
+        &self,
+        abi: PointerValue<'c>,
+        number: u32,
+        layout: &Layout,
+        validity: bool,
+    ) -> Res<StreamColumn<'c>> {
         let pointer = |offset: usize| -> Res<PointerValue<'c>> {
             let value = self.load(self.unit.ptr_type(), self.offset(abi, offset as u64)?)?;
             self.mark_input_load(value)?;
@@ -94,6 +102,7 @@ impl<'c> Values<'c, '_> {
             false => None,
         };
         let mut column = StreamColumn {
+            number,
             layout: layout.clone(),
             values: pointer(offset_of!(ColumnAbi, values))?,
             validity,
@@ -113,7 +122,7 @@ impl<'c> Values<'c, '_> {
             Layout::Utf8View => column.buffers = Some(pointer(offset_of!(ColumnAbi, buffers))?),
             Layout::Dictionary { values, .. } => {
                 let dictionary = pointer(offset_of!(ColumnAbi, dictionary))?;
-                column.dictionary = Some(Box::new(self.stream_column(dictionary, values, false)?));
+                column.dictionary = Some(Box::new(self.stream_column(dictionary, number, values, false)?));
                 column.entries = Some(word(offset_of!(ColumnAbi, entries))?);
                 column.dictionary_number = Some(word(offset_of!(ColumnAbi, dictionary_number))?);
             }
@@ -183,11 +192,17 @@ impl<'c> Values<'c, '_> {
         if matches!(demand, Demand::None) {
             return Ok(Val::Absent);
         }
-        let Some(inner) = nullable(ty) else { return self.load_stored(column, ty, row) };
+        let Some(inner) = nullable(ty) else {
+            let value = self.load_stored(column, ty, row)?;
+            return Ok(Self::as_entry(column, value, row));
+        };
         let Some((bitmap, first)) = column.validity else {
             let value = match demand.field(0) {
                 Demand::None => Val::Absent,
-                _ => self.load_stored(column, inner, row)?,
+                _ => {
+                    let value = self.load_stored(column, inner, row)?;
+                    Self::as_entry(column, value, row)
+                }
             };
             return Ok(Val::structure(vec![value, Val::int(self.bool(true))]));
         };
@@ -196,7 +211,10 @@ impl<'c> Values<'c, '_> {
             Demand::None => Val::Absent,
             _ => match &column.layout {
                 // The code of a null may be anything, and so may its view.
-                Layout::Dictionary { .. } | Layout::Utf8View => self.load_valid_only(column, inner, row, valid)?,
+                Layout::Dictionary { .. } | Layout::Utf8View => {
+                    let value = self.load_valid_only(column, inner, row, valid)?;
+                    Self::as_entry(column, value, row)
+                }
                 _ => {
                     let value = self.load_stored(column, inner, row)?;
                     let zero = self.zero(inner)?;
@@ -233,6 +251,27 @@ impl<'c> Values<'c, '_> {
             merged.push(phi.as_basic_value());
         }
         self.unflatten(ty, &mut merged.into_iter(), &Val::Absent)
+    }
+
+    /// The value of a column in a row; where it is the view of a dictionary's entry, with what tells that.
+    fn as_entry(column: &StreamColumn<'c>, value: Val<'c>, row: IntValue<'c>) -> Val<'c> {
+        match value {
+            Val::Bytes(BytesVal::View { low, high }) if column.dictionary.is_some() => {
+                let entry = Entry { column: Rc::new(column.clone()), row };
+                Val::Bytes(BytesVal::Entry { low, high, entry })
+            }
+            value => value,
+        }
+    }
+
+    /// How many values a column's code can have, null among them; zero if that is not known.
+    pub(crate) fn places(&self, column: &StreamColumn<'c>) -> Res<IntValue<'c>> {
+        let entries = column.entries.unwrap_or_else(|| self.i64(0));
+        if !column.is_nullable() {
+            return Ok(entries);
+        }
+        let is_unknown = self.cmp(IntPredicate::EQ, entries, self.i64(0))?;
+        self.choose_int(is_unknown, entries, self.add(entries, self.i64(1))?)
     }
 
     /// Loads a value that is there.

@@ -61,7 +61,7 @@ impl<'c> Values<'c, '_> {
     fn starts_with(&mut self, text: &BytesVal<'c>, prefix: &[u8]) -> Res<IntValue<'c>> {
         let len = self.bytes_len(text)?;
         let fits = self.cmp(IntPredicate::UGE, len, self.i64(prefix.len() as i64))?;
-        let BytesVal::View { low, .. } = text else {
+        let (BytesVal::View { low, .. } | BytesVal::Entry { low, .. }) = text else {
             return self.and_then(fits, |e| {
                 let (ptr, _) = e.bytes_slice(text)?;
                 e.equal_to_constant(ptr, prefix)

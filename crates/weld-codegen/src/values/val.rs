@@ -81,12 +81,34 @@ pub(crate) enum BytesVal<'c> {
         low: IntValue<'c>,
         high: IntValue<'c>,
     },
+    /// The same of an entry of a chunk's dictionary.
+    Entry {
+        low: IntValue<'c>,
+        high: IntValue<'c>,
+        entry: Entry<'c>,
+    },
     /// The same of a view that is short, of a length that is known.
     Short {
         len: u32,
         low: IntValue<'c>,
         high: IntValue<'c>,
     },
+}
+
+/// The row of a chunk that bytes were read of by their code.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'c> {
+    pub(crate) column: Rc<StreamColumn<'c>>,
+    pub(crate) row: IntValue<'c>,
+}
+
+impl<'c> BytesVal<'c> {
+    pub(crate) fn entry(&self) -> Option<&Entry<'c>> {
+        match self {
+            BytesVal::Entry { entry, .. } => Some(entry),
+            _ => None,
+        }
+    }
 }
 
 /// A builder: its state lies in memory and merges change it in place, which linearity allows.

@@ -47,6 +47,8 @@ pub(crate) struct Aggregate {
     /// Its input are states, not values.
     merges: bool,
     sets: Option<GroupingSets>,
+    /// The keys, by number, whose texts are interned: columns of which there are few texts.
+    interned: Vec<usize>,
     /// Gives states, not results.
     pub(crate) partial: bool,
     input: SchemaRef,
@@ -124,7 +126,8 @@ impl Aggregate {
         let sets = GroupingSets::of(exec.group_expr())?;
         let (calls, accumulated) = (Vec::new(), Vec::new());
         let (input, output) = (exec.input().schema(), exec.schema());
-        let mut aggregate = Aggregate { group, calls, accumulated, merges, sets, partial, input, output };
+        let mut aggregate =
+            Aggregate { group, calls, accumulated, merges, sets, interned: Vec::new(), partial, input, output };
         aggregate.add_calls(exec, compiles)?;
         Ok(aggregate)
     }
@@ -361,6 +364,29 @@ impl Aggregate {
         Ok(Rows { data: lowering.bind("states", ir::result(filled)), columns })
     }
 
+    /// Has the texts of those keys interned that are a column for which `has_few_texts` holds.
+    pub(crate) fn intern(&mut self, has_few_texts: impl Fn(usize) -> bool) {
+        let keys = self.group.iter().enumerate();
+        let columns = keys.filter_map(|(number, key)| Some((number, key.downcast_ref::<Column>()?.index())));
+        let is_text = |column: usize| {
+            let field = self.input.fields().get(column);
+            field.is_some_and(|field| value_type(field.data_type()).is_ok_and(|ty| ty == Type::vec(Type::U8)))
+        };
+        let few = columns.filter(|(_, column)| is_text(*column) && has_few_texts(*column));
+        self.interned = few.map(|(number, _)| number).collect();
+    }
+
+    /// The aggregate without keys that are interned.
+    pub(crate) fn of_texts(&self) -> Aggregate {
+        Aggregate { interned: Vec::new(), ..self.clone() }
+    }
+
+    /// The columns whose texts are interned as keys.
+    pub(crate) fn interned_columns(&self) -> Vec<usize> {
+        let keys = self.interned.iter().filter_map(|key| self.group.get(*key));
+        keys.filter_map(|key| Some(key.downcast_ref::<Column>()?.index())).collect()
+    }
+
     /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups; dictionaries with few codes would be
     /// made anew for every batch of rows.
     pub(crate) fn may_be_ungrouped(&self) -> bool {
@@ -421,14 +447,17 @@ impl Aggregate {
     }
 
     fn lower_group(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Sql>> {
-        let lower_key = |expr: &Arc<dyn PhysicalExpr>| {
+        let lower_key = |(number, expr): (usize, &Arc<dyn PhysicalExpr>)| {
             let key = lower(block, scope, expr)?;
+            if self.interned.contains(&number) {
+                return Ok(key.intern());
+            }
             // Floats of one group have the same bits, but for the two zeros.
             let is_float = key.value.ty.as_scalar().is_some_and(ScalarKind::is_float);
             let value = if is_float { ir::intrinsic(Intrinsic::OrderKey, [key.value]) } else { key.value };
             Ok(Sql { value, ..key })
         };
-        self.group.iter().map(lower_key).collect()
+        self.group.iter().enumerate().map(lower_key).collect()
     }
 
     /// A group's keys as they are in the output.

@@ -131,8 +131,9 @@ impl Sql {
 
     /// The text's stand-in, made here.
     pub(crate) fn intern(self) -> Sql {
-        // The bytes of a text that is NULL are not read.
+        // The bytes of a text that is NULL are not read. Those that are stored are none.
         let text = match &self.valid {
+            Some(valid) if loaded(&self.value, valid).is_some() => self.value,
             Some(valid) => ir::select(valid.clone(), self.value.clone(), ir::zero(&self.value.ty)),
             None => self.value,
         };

@@ -83,13 +83,57 @@ pub(crate) struct LoweredPipeline {
     pub(crate) source: Arc<Source>,
     /// For a partial aggregate with groups: the program over the same stream that makes a group of every row.
     ungrouped: Option<Ungrouped>,
-    /// The source's columns that are keys of groups as they are: better read as codes than as values.
-    pub(crate) keys: Vec<usize>,
+    /// The source's columns that are better read as codes than as values.
+    pub(crate) by_code: ByCode,
     /// Whether it has groups to keep until its input ends. DataFusion's operators would spill them.
     pub(crate) keeps_groups: bool,
     /// The source's columns by which groups can be made apart: runs over rows that differ in them give together what one run
     /// over all rows does. Empty if there are none.
     pub(crate) apart: Vec<usize>,
+}
+
+/// Columns of a source by whose codes something is found once for each of their values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ByCode {
+    /// The keys of groups, as they are: what is found is the group of all of them.
+    pub(crate) groups: Vec<usize>,
+    /// Texts that are each looked for alone: whole keys of joins' tables, and keys of groups that are interned.
+    pub(crate) alone: Vec<usize>,
+    /// The latter of them.
+    pub(crate) interned: Vec<usize>,
+}
+
+impl ByCode {
+    fn of(steps: &[Step], sink: &Sink) -> ByCode {
+        let joins = steps.iter().enumerate().filter_map(|(number, step)| match step {
+            Step::Probe { join, .. } => Some((&steps[..number], join.text_probed()?)),
+            _ => None,
+        });
+        let (probed, keys) = match sink {
+            Sink::Join { join, .. } => (join.text_probed(), Vec::new()),
+            Sink::Aggregate(aggregate) => (None, aggregate.interned_columns()),
+            _ => (None, Vec::new()),
+        };
+        let interned: Vec<usize> = keys.into_iter().filter_map(|key| source_column(steps, key)).collect();
+        let probed = joins.chain(probed.map(|column| (steps, column)));
+        let mut alone: Vec<usize> = probed.filter_map(|(steps, column)| source_column(steps, column)).collect();
+        alone.extend_from_slice(&interned);
+        alone.sort_unstable();
+        alone.dedup();
+        ByCode { groups: grouped_columns(steps, sink), alone, interned }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.alone.is_empty()
+    }
+}
+
+/// The source's column that a column is after these steps, if it only passes through them.
+pub(crate) fn source_column(steps: &[Step], column: usize) -> Option<usize> {
+    steps.iter().rev().try_fold(column, |column, step| match step {
+        Step::Aggregate(_) => None,
+        step => step.keys_below(&[column]).first().copied(),
+    })
 }
 
 /// A pipeline that is lowered when somebody asks for it, which most runs do not.
@@ -243,7 +287,7 @@ impl Sink {
     fn ungrouped(&self, output: &Output) -> Option<Sink> {
         match (self, output) {
             (Sink::Aggregate(aggregate), Output::Groups { partial: true, .. }) if aggregate.may_be_ungrouped() => {
-                Some(Sink::Ungrouped(aggregate.clone()))
+                Some(Sink::Ungrouped(aggregate.of_texts()))
             }
             _ => None,
         }
@@ -253,9 +297,9 @@ impl Sink {
 /// Lowers a pipeline; `columns` is how many the last step gives. Steps are in the order of execution.
 pub(crate) fn lower(input: &SchemaRef, steps: Vec<Step>, sink: &Sink, columns: usize) -> Result<LoweredPipeline> {
     let mut lowered = lower_to(input, &steps, sink, columns)?;
-    lowered.keys = grouped_columns(&steps, sink);
+    lowered.by_code = ByCode::of(&steps, sink);
     if matches!(lowered.output, Output::Groups { partial: false, .. }) && groups_are_apart(&steps, sink) {
-        lowered.apart = lowered.keys.clone();
+        lowered.apart = lowered.by_code.groups.clone();
     }
     let ungrouped = sink.ungrouped(&lowered.output);
     lowered.ungrouped = ungrouped.map(|sink| Ungrouped { steps, sink, columns, lowered: OnceLock::new() });
@@ -409,7 +453,7 @@ fn lower_to(input: &SchemaRef, steps: &[Step], sink: &Sink, columns: usize) -> R
         at_end,
         gathers,
         ungrouped: None,
-        keys: Vec::new(),
+        by_code: ByCode::default(),
         keeps_groups,
         apart: Vec::new(),
     })

@@ -16,7 +16,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::parquet::schema::types::ColumnPath;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -60,6 +60,8 @@ pub(super) struct UsedColumn {
 enum Output {
     /// A used column; as codes, which are those of a file, or one for each row.
     Column { place: usize, as_code: bool },
+    /// The texts of a used column, in another type of text: those of a dictionary that is compared with plain texts.
+    Texts { place: usize, as_code: bool },
     /// Of the used columns, in the table's types.
     Computed(Arc<dyn PhysicalExpr>),
     /// Of one used column of texts.
@@ -100,19 +102,19 @@ impl Columns {
         let (mut outputs, mut required, mut fields, mut can_fail) = (Vec::new(), Vec::new(), Vec::new(), false);
         for projected in projection.iter() {
             let Ok(expr) = used.moved(&projected.expr) else { return no("computes columns") };
-            let (output, data_type) = match expr.downcast_ref::<Column>() {
-                Some(column) => {
-                    let place = column.index();
-                    (Output::Column { place, as_code: false }, narrow(&used.columns[place].table_type))
-                }
-                None if depends_on_more(&projected.expr) => return no("computes columns of more than columns"),
-                None => {
-                    let over = schema_of(&used.columns);
-                    let fails = !cannot_fail(&expr, Some(&over)) && may_fail(&over, &expr);
-                    can_fail |= fails;
-                    let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
-                    (computed(expr, fails, &mut used.columns)?, narrow(&data_type))
-                }
+            let (output, data_type) = if let Some(column) = expr.downcast_ref::<Column>() {
+                let place = column.index();
+                (Output::Column { place, as_code: false }, narrow(&used.columns[place].table_type))
+            } else if let Some((place, data_type)) = texts_of(&expr, &used.columns) {
+                (Output::Texts { place, as_code: false }, narrow(data_type))
+            } else if depends_on_more(&projected.expr) {
+                return no("computes columns of more than columns");
+            } else {
+                let over = schema_of(&used.columns);
+                let fails = !cannot_fail(&expr, Some(&over)) && may_fail(&over, &expr);
+                can_fail |= fails;
+                let Ok(data_type) = projected.expr.data_type(table) else { return no("computes columns") };
+                (computed(expr, fails, &mut used.columns)?, narrow(&data_type))
             };
             let Ok(declared) = projected.expr.return_field(table) else { return no("computes columns") };
             required.push(!declared.is_nullable());
@@ -123,10 +125,10 @@ impl Columns {
         Ok(Columns { used, outputs, required, schema, declared: false, can_fail })
     }
 
-    /// The paths of outputs that are read from the files as they are; `None` if one is not.
+    /// The paths of outputs that are read from the files as they are, but for the type of texts; `None` if one is not.
     pub(super) fn paths(&self, outputs: &[usize]) -> Option<Vec<&ColumnPath>> {
         let path = |output: &usize| match self.outputs.get(*output)? {
-            Output::Column { place, .. } => Some(&self.used.get(*place)?.path),
+            Output::Column { place, .. } | Output::Texts { place, .. } => Some(&self.used.get(*place)?.path),
             Output::Computed(_) | Output::OfText(_) => None,
         };
         outputs.iter().map(path).collect()
@@ -135,7 +137,8 @@ impl Columns {
     /// The same, with these outputs as codes.
     pub(super) fn with_codes(mut self, outputs: &[usize]) -> Columns {
         for output in outputs {
-            if let Some(Output::Column { place, as_code }) = self.outputs.get_mut(*output) {
+            let output = self.outputs.get_mut(*output);
+            if let Some(Output::Column { place, as_code } | Output::Texts { place, as_code }) = output {
                 self.used[*place].coded = true;
                 *as_code = true;
             }
@@ -196,6 +199,13 @@ impl Columns {
                 }
             }
             (Output::Column { place, as_code }, _) => file.narrow_column(*place, &self.used[*place], batch, *as_code),
+            (Output::Texts { place, .. }, _) if self.declared => {
+                in_type(&file.column(*place, &self.used[*place], batch)?, field.data_type())
+            }
+            (Output::Texts { place, as_code }, _) => {
+                let column = file.narrow_column(*place, &self.used[*place], batch, *as_code)?;
+                if *as_code { evaluated.as_views(&column) } else { in_type(&column, field.data_type()) }
+            }
             (Output::Computed(expr), Some(table)) => {
                 in_type(&expr.evaluate(table)?.into_array(rows)?, field.data_type())
             }
@@ -221,6 +231,15 @@ impl Columns {
         };
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
+}
+
+/// The used column whose texts are cast to another type of text, and that type.
+fn texts_of<'e>(expr: &'e Arc<dyn PhysicalExpr>, used: &[UsedColumn]) -> Option<(usize, &'e DataType)> {
+    let cast = expr.downcast_ref::<CastExpr>()?;
+    let place = cast.expr().downcast_ref::<Column>()?.index();
+    let from = &used.get(place)?.table_type;
+    let is_text = is_texts(from) || is_dictionary_of_text(from);
+    (is_text && is_texts(cast.cast_type())).then_some((place, cast.cast_type()))
 }
 
 /// What is computed of used columns. One of texts is read as codes, unless it `fails` for some: a dictionary may have texts that no

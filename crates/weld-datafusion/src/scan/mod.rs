@@ -71,7 +71,7 @@ pub(crate) struct ParquetScan<'a> {
 /// What a pipeline asks of its source beside the rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// Columns that are wanted as codes: see [`has_few_values`], and dictionaries of text that are wanted with views as entries.
+    /// Columns that are wanted as codes: see [`have_few_values`], and dictionaries of text that are wanted with views as entries.
     pub(crate) coded: &'a [usize],
     /// Where the scan notes the columns that it does not decode itself.
     pub(crate) declined: &'a Arc<DeclinedColumns>,
@@ -126,11 +126,20 @@ pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &Dec
     })
 }
 
-/// Whether these columns of a source are better read as codes: the first file has them as codes of small dictionaries.
-pub(crate) async fn has_few_values(source: &dyn ExecutionPlan, columns: &[usize], context: &TaskContext) -> bool {
-    let Ok(scan) = ParquetScan::of(source) else { return false };
-    let Some(paths) = scan.columns.paths(columns) else { return false };
-    scan.first_metadata(context).await.is_ok_and(|metadata| metadata.is_some_and(|of| codes::are_small(&of, &paths)))
+/// For each list of a source's columns whether they are better read as codes: the first file has them as codes of small dictionaries.
+pub(crate) async fn have_few_values(
+    source: &dyn ExecutionPlan,
+    columns: &[&[usize]],
+    context: &TaskContext,
+) -> Vec<bool> {
+    let none = vec![false; columns.len()];
+    let Ok(scan) = ParquetScan::of(source) else { return none };
+    let Ok(Some(metadata)) = scan.first_metadata(context).await else { return none };
+    let few = |columns: &&[usize]| {
+        let paths = scan.columns.paths(columns).filter(|paths| !paths.is_empty());
+        paths.is_some_and(|paths| codes::are_small(&metadata, &paths))
+    };
+    columns.iter().map(few).collect()
 }
 
 impl<'a> ParquetScan<'a> {

@@ -266,6 +266,8 @@ fn is_cheap(expr: &Expr) -> bool {
                 | Intrinsic::Year
                 | Intrinsic::Month
                 | Intrinsic::Day
+                // Of texts by code, as those are whose groups are interned while they are streamed.
+                | Intrinsic::Intern
         ),
         _ => false,
     };

@@ -164,6 +164,13 @@ impl Join {
         self.outputs().get(output).filter(|column| column.side == JoinSide::Right).map(|column| column.index)
     }
 
+    /// The probe side's column that is the whole key, if it is text.
+    pub(crate) fn text_probed(&self) -> Option<usize> {
+        let [key] = &self.right_keys[..] else { return None };
+        let column = key.downcast_ref::<Column>()?.index();
+        is_text(self.right.fields().get(column)?.data_type()).then_some(column)
+    }
+
     /// The columns of the build side that these outputs are, if they are text and the table has them.
     pub(crate) fn texts_of_build(&self, outputs: &[usize]) -> Vec<bool> {
         let mut texts = vec![false; self.left.fields().len()];
