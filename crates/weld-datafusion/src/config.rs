@@ -130,7 +130,7 @@ settings! {
         pub key_filters: bool, default = true
         /// Where a filter keeps the first rows of each window partition, drop others before they are sorted.
         pub window_group_limits: bool, default = true
-        /// Intern texts that rows are grouped by, of build sides of joins and of columns that have few: groups are found by their addresses.
+        /// Intern texts that rows are grouped by after joins, of build sides and of columns that have few: groups are found by their addresses.
         pub intern: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true

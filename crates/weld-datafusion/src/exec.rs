@@ -394,11 +394,12 @@ impl Inner {
             if self.reads_no_codes() {
                 return Vec::new();
             }
-            let ByCode { groups, alone, .. } = &self.pipeline.lowered.by_code;
+            let ByCode { groups, alone, interned } = &self.pipeline.lowered.by_code;
             let keys: Vec<&[usize]> = once(&groups[..]).chain(alone.chunks(1)).collect();
             let few = scan::have_few_values(self.source().as_ref(), &keys, context).await;
             let names = once("keys_by_code").chain(repeat("texts_by_code"));
-            let mut coded = Vec::new();
+            // Without codes a text would be interned for each row.
+            let mut coded = interned.clone();
             for ((keys, _), name) in keys.iter().zip(few).zip(names).filter(|((_, few), _)| *few) {
                 MetricBuilder::new(&self.metrics).counter(name, 0).add(keys.len());
                 coded.extend_from_slice(keys);

@@ -42,7 +42,6 @@ use weld_plans::{
     CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, without_common_subplans,
     without_misdirected_filters,
 };
-use weld_runtime::StringView;
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
 
@@ -529,13 +528,12 @@ impl Rewriter {
         if let Sink::Aggregate(aggregate) = &mut sink
             && self.options.intern
             && self.options.scan
+            // There merges of keys without pointers are collected.
+            && chain.steps.iter().any(|step| matches!(step, Step::Probe { .. }))
         {
-            // Behind joins, merges of keys without pointers are collected; elsewhere a text that its view holds is compared as fast.
-            let joins = chain.steps.iter().any(|step| matches!(step, Step::Probe { .. }));
-            let longer_than = (!joins).then_some(StringView::INLINE_MAX);
             aggregate.intern(|column| {
                 let column = source_column(&chain.steps, column);
-                column.is_some_and(|column| by_entry::has_few_texts_in(&chain.source, column, longer_than))
+                column.is_some_and(|column| by_entry::has_few_texts_in(&chain.source, column))
             });
         }
         let lowered = match lower::pipeline::lower(&input, chain.steps, &sink, chain.columns) {

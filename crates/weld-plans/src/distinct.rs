@@ -116,16 +116,6 @@ pub fn has_few_texts(footers: &[Arc<ParquetMetaData>], column: &str, rows_per_en
     few > all * MOST
 }
 
-/// Whether the least and the greatest text of a column have more than so many bytes in every row group.
-pub fn has_long_texts(footers: &[Arc<ParquetMetaData>], column: &str, bytes: usize) -> bool {
-    let mut groups = footers.iter().flat_map(|footer| footer.row_groups());
-    let is_long = |chunk: &ColumnChunkMetaData| {
-        let known = chunk.statistics().and_then(|known| known.min_bytes_opt().zip(known.max_bytes_opt()));
-        known.is_some_and(|(least, greatest)| least.len().min(greatest.len()) > bytes)
-    };
-    groups.all(|group| group.columns().iter().any(|chunk| chunk.column_path().parts() == [column] && is_long(chunk)))
-}
-
 /// What a chunk is taken to have.
 struct Texts {
     entries: f64,

@@ -42,7 +42,7 @@ pub use common_subplans::{
     CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, is_same_partitioning,
     kept_columns, with_projection, without_common_subplans,
 };
-pub use distinct::{has_few_texts, has_long_texts, text_column};
+pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
 pub use estimate::{ExpectedRows, expected_rows};
 pub use expr::cannot_fail;

@@ -27,7 +27,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::ProjectionExec;
-use weld_plans::{footers, has_few_texts, has_long_texts, text_column, with_projection};
+use weld_plans::{footers, has_few_texts, text_column, with_projection};
 
 use super::foreign::{in_place_of, with_arguments};
 use crate::config::WeldOptions;
@@ -229,18 +229,18 @@ fn has_dictionaries(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
         let below = projection.expr()[column].expr.downcast_ref::<Column>();
         return below.is_some_and(|below| has_dictionaries(projection.input(), below.index()));
     }
-    has_few_texts_in(plan, column, None)
+    has_few_texts_in(plan, column)
 }
 
-/// Whether a plan is a source that has dictionaries of few texts for a column, of more than so many bytes.
-pub(super) fn has_few_texts_in(plan: &Arc<dyn ExecutionPlan>, column: usize, bytes: Option<usize>) -> bool {
+/// Whether a plan is a source that has dictionaries of few texts for a column.
+pub(super) fn has_few_texts_in(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
     let Some(config) = source(plan) else { return false };
     let files = config.file_source();
     let projected = files.projection().and_then(|projection| projection.iter().nth(column));
     let Some(column) = projected.and_then(|projected| text_column(&projected.expr)) else { return false };
     let name = |index: usize| Some(files.table_schema().file_schema().fields().get(index)?.name());
     let Some((name, footers)) = name(column.index()).zip(footers(config, FILES_MAX)) else { return false };
-    has_few_texts(&footers, name, ROWS_PER_ENTRY) && bytes.is_none_or(|bytes| has_long_texts(&footers, name, bytes))
+    has_few_texts(&footers, name, ROWS_PER_ENTRY)
 }
 
 /// What an operator reads of its input: columns, and what the source is to compute.
