@@ -323,15 +323,37 @@ async fn grouping_that_pays_in_the_end_is_kept() {
     assert!(shown.contains("mode=Partial") && !shown.contains("ungrouped_partitions"), "{shown}");
 }
 
-/// Ten keys of eleven rows, neighbours: that few come twice looks as if many would. A full table shows that they do not.
+/// Ten keys of eleven rows, neighbours: that few come twice looks as if many would. A full table shows that they do not, also beside
+/// accumulators.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grouping_that_disappoints_is_left_out() {
-    let engines = Engines::limited(config(2), 64 << 20);
-    engines.table_from("n", "SELECT v, v * 10 / 11 AS k FROM generate_series(1, 1200000) AS g(v)", 8192).await;
-    let query = "SELECT count(*), sum(s) FROM (SELECT k, sum(v) AS s, min(v), max(v) FROM n GROUP BY k)";
-    engines.check(query, 2).await;
-    let shown = metrics(&engines, query).await;
-    assert!(shown.contains("ungrouped_partitions=2"), "{shown}");
+    for (limit, aggregates) in
+        [(64 << 20, "sum(v) AS s, min(v), max(v)"), (usize::MAX, "sum(v) AS s, count(DISTINCT v % 100), max(v)")]
+    {
+        let engines = Engines::limited(config(2), limit);
+        engines.table_from("n", "SELECT v, v * 10 / 11 AS k FROM generate_series(1, 1200000) AS g(v)", 8192).await;
+        let query = format!("SELECT count(*), sum(s) FROM (SELECT k, {aggregates} FROM n GROUP BY k)");
+        engines.check(&query, 2).await;
+        let shown = metrics(&engines, &query).await;
+        assert!(shown.contains("ungrouped_partitions=2"), "{shown}");
+    }
+}
+
+/// The rows that a join makes of one batch fill the table before anything is known of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grouping_is_left_out_where_a_batch_fills_the_table() {
+    let engines = Engines::new(config(2));
+    engines.table_from("m", "SELECT v AS k, v * 7 % 30000 AS n FROM generate_series(1, 600000) AS g(v)", 8192).await;
+    engines.table_from("p", "SELECT v - 1 AS n FROM generate_series(1, 30000) AS g(v)", 8192).await;
+    for aggregates in ["count(*), min(m.k)", "count(*), count(DISTINCT m.n)"] {
+        let query = format!(
+            "SELECT p.n, m.k, m.k + 1 AS a, m.k + 2 AS b, m.k + 3 AS c, {aggregates}
+             FROM p JOIN m ON p.n = m.n GROUP BY p.n, m.k, a, b, c"
+        );
+        engines.check(&query, 1).await;
+        let shown = metrics(&engines, &query).await;
+        assert!(shown.contains("ungrouped_partitions="), "{shown}");
+    }
 }
 
 /// The plan of a query with the metrics of a run.

@@ -46,6 +46,15 @@ enum Function {
     Avg,
 }
 
+/// The type in which these aggregates are given values of a type: texts as views, also those of dictionaries.
+pub(crate) fn given_type(declared: &DataType) -> DataType {
+    let values = match declared {
+        DataType::Dictionary(_, entries) => entries,
+        plain => plain,
+    };
+    values::as_views(values).unwrap_or_else(|| declared.clone())
+}
+
 impl Distinct {
     /// `None` if DataFusion's accumulators are to compute it. `input` is what the aggregate's values are computed of.
     pub(crate) fn of(call: &AggregateFunctionExpr, input: &Schema) -> Option<Distinct> {
@@ -70,7 +79,10 @@ impl Distinct {
             Function::Sum => adds(item.data_type()) && result_type == *item.data_type(),
             Function::Avg => *item.data_type() == DataType::Float64 && result_type == DataType::Float64,
         };
-        let arg_type = arg.data_type(input).ok()?;
+        let arg_type = match arg.data_type(input).ok()? {
+            DataType::Dictionary(_, entries) => *entries,
+            plain => plain,
+        };
         let is_same = std::mem::discriminant(&arg_type) == std::mem::discriminant(item.data_type());
         let is_plain = call.is_distinct() && call.order_bys().is_empty() && is_same;
         let kind = Kind::of(item.data_type())?;
@@ -139,12 +151,13 @@ impl GroupsAccumulator for Accumulator {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        let included = Included::of(&values[0], filter);
+        let values = values::plain(&values[0])?;
+        let included = Included::of(&values, filter);
         match &included {
             Included::All => self.groups.extend(group_indices.iter().map(|group| *group as u32)),
             Included::Some(bits) => self.groups.extend(bits.set_indices().map(|row| group_indices[row] as u32)),
         }
-        self.values.add_codes(&values[0], &included, &mut self.codes)?;
+        self.values.add_codes(&values, &included, &mut self.codes)?;
         self.add(groups_total)
     }
 
@@ -199,12 +212,12 @@ impl GroupsAccumulator for Accumulator {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let rows = values[0].len();
-        let (lengths, values): (Vec<usize>, ArrayRef) = match Included::of(&values[0], filter) {
-            Included::All => (vec![1; rows], Arc::clone(&values[0])),
+        let values = values::plain(&values[0])?;
+        let (lengths, values): (Vec<usize>, ArrayRef) = match Included::of(&values, filter) {
+            Included::All => (vec![1; values.len()], values),
             Included::Some(bits) => {
                 let lengths = bits.iter().map(usize::from).collect();
-                (lengths, compute::filter(&values[0], &BooleanArray::new(bits, None))?)
+                (lengths, compute::filter(&values, &BooleanArray::new(bits, None))?)
             }
         };
         let values = values::retyped(&values, &self.call.value_type)?;

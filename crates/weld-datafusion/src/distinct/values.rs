@@ -201,10 +201,28 @@ fn into_texts(bytes: BinaryViewArray, value_type: &DataType) -> Result<ArrayRef>
     Ok(compute::cast(&texts, value_type)?)
 }
 
-/// The same values as another type of decimals, or as they are.
+/// The values of a dictionary's rows, or the same array. An entry may be null, which the array's own nulls do not say.
+pub(super) fn plain(values: &ArrayRef) -> Result<ArrayRef> {
+    let DataType::Dictionary(_, entries) = values.data_type() else { return Ok(Arc::clone(values)) };
+    Ok(compute::cast(values, &as_views(entries).unwrap_or_else(|| *entries.clone()))?)
+}
+
+/// The type of views of the same texts. `None` if there are none of the type.
+pub(super) fn as_views(value_type: &DataType) -> Option<DataType> {
+    match value_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Some(DataType::BinaryView),
+        _ => None,
+    }
+}
+
+/// The same values as another type of decimals or texts, or as they are.
 pub(super) fn retyped(values: &ArrayRef, value_type: &DataType) -> Result<ArrayRef> {
     if values.data_type() == value_type {
         return Ok(Arc::clone(values));
+    }
+    if as_views(value_type).is_some() {
+        return Ok(compute::cast(values, value_type)?);
     }
     Ok(make_array(values.to_data().into_builder().data_type(value_type.clone()).build()?))
 }

@@ -25,7 +25,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use super::expr::{Scope, lower};
 use super::lists::{given_value, lower_given};
 use super::{Block, Result, Slot, Sql, Unsupported};
-use crate::distinct::Distinct;
+use crate::distinct::{self, Distinct};
 
 /// A call that is left to an accumulator.
 #[derive(Clone, Debug)]
@@ -110,11 +110,16 @@ impl Arguments {
         let values = exprs.len();
         exprs.extend(distinct_filters(calls));
         let field = |(index, expr): (usize, &Arc<dyn PhysicalExpr>)| {
-            let data_type = match index < values {
-                true => expr.data_type(input).map_err(|error| Unsupported::new(expr, error))?,
-                false => DataType::Boolean,
+            if index >= values {
+                return Ok(Field::new(expr.to_string(), DataType::Boolean, true));
+            }
+            let declared = expr.data_type(input).map_err(|error| Unsupported::new(expr, error))?;
+            let mut calls = calls.iter().filter(|call| call.args.contains(expr));
+            let given = match calls.all(|call| call.distinct.is_some()) {
+                true => distinct::given_type(&declared),
+                false => declared,
             };
-            Ok(Field::new(expr.to_string(), data_type, true))
+            Ok(Field::new(expr.to_string(), given, true))
         };
         let fields = exprs.iter().enumerate().map(field).collect::<Result<Vec<_>>>()?;
         Ok(Arguments { exprs, fields, values })
@@ -179,7 +184,10 @@ impl Arguments {
     /// For each of them the source's column that it is, if it only passes through.
     pub(super) fn moved<'a>(&'a self, moved: &'a [Option<usize>]) -> impl Iterator<Item = Option<usize>> + 'a {
         let column = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(Column::index);
-        self.exprs.iter().map(move |expr| moved.get(column(expr)?).copied().flatten())
+        let source = move |expr| moved.get(column(expr)?).copied().flatten();
+        // Views are of the values, also of a dictionary's.
+        let is_view = |field: &Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+        self.exprs.iter().zip(&self.fields).map(move |(expr, field)| source(expr).filter(|_| !is_view(field)))
     }
 }
 

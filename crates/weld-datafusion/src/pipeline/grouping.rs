@@ -20,6 +20,7 @@ use super::compile::ungrouped;
 use super::failure::Failure;
 use super::run::Run;
 use crate::code_cache::Code;
+use crate::exec::Inner;
 use crate::gate;
 use crate::lower::pipeline::{LoweredPipeline, Output};
 
@@ -58,8 +59,10 @@ pub(super) enum Grouping {
     Probing { groups: usize, groups_max: f64, input_rows: usize, code: Arc<Code> },
     /// Every row is passed on as a group of its own.
     Off { code: Arc<Code> },
-    /// It pays.
-    On { tables: Tables, code: Arc<Code> },
+    /// It pays. The code that leaves it out is there, but beside accumulators.
+    On { tables: Tables, code: Option<Arc<Code>> },
+    /// It no longer pays, and the code that leaves it out is to be made.
+    Leaving,
     /// It cannot be left out.
     Always,
 }
@@ -114,6 +117,11 @@ impl Grouping {
             false => Grouping::Always,
         }
     }
+
+    /// Whether [`Run::adapt`] asks as soon as the table is large enough.
+    pub(super) fn is_asked_next(&self) -> bool {
+        matches!(self, Grouping::Unknown { .. })
+    }
 }
 
 impl Run {
@@ -121,7 +129,9 @@ impl Run {
     pub(super) fn current_code(&self) -> Arc<Code> {
         match &self.grouping {
             Grouping::Probing { code, .. } | Grouping::Off { code } => Arc::clone(code),
-            Grouping::Unknown { .. } | Grouping::On { .. } | Grouping::Always => Arc::clone(&self.code),
+            Grouping::Unknown { .. } | Grouping::On { .. } | Grouping::Leaving | Grouping::Always => {
+                Arc::clone(&self.code)
+            }
         }
     }
 
@@ -129,18 +139,26 @@ impl Run {
     pub(super) async fn adapt(&mut self, batch_rows: usize) -> Result<(), Failure> {
         match &mut self.grouping {
             Grouping::Always | Grouping::Off { .. } | Grouping::On { .. } => Ok(()),
+            Grouping::Leaving => match ungrouped_code(Arc::clone(&self.inner)).await {
+                Some((code, output)) => {
+                    self.leave_out(Arc::clone(&code));
+                    self.open(&code, output)
+                }
+                None => {
+                    self.grouping = Grouping::Always;
+                    Ok(())
+                }
+            },
             Grouping::Unknown { input_rows } => {
                 *input_rows += batch_rows;
                 let input_rows = *input_rows;
                 if self.memory.used() < PROBED_BYTES_MIN {
                     return Ok(());
                 }
-                let Some(lowered) = self.inner.pipeline.lowered.ungrouped() else { return Ok(()) };
                 if self.accumulation.is_some() {
                     return self.adapt_accumulating(input_rows).await;
                 }
-                let output = lowered.output.clone();
-                let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else {
+                let Some((code, output)) = ungrouped_code(Arc::clone(&self.inner)).await else {
                     self.grouping = Grouping::Always;
                     return Ok(());
                 };
@@ -169,47 +187,48 @@ impl Run {
                     self.leave_out(code);
                     return Ok(());
                 }
-                let (ratio, keys) = (groups / grouped_rows, keys_expected(groups, grouped_rows));
-                if keys <= groups_max {
-                    // A smaller one would be handed out with most keys in it once or twice.
-                    let bytes_of_all = self.partial_bytes_limit as f64 * SLACK_OF_KEYS * keys / groups_max;
-                    let bytes_of_all = self.partial_bytes_limit.min(bytes_of_all as usize);
-                    self.partial_bytes_max = self.partial_bytes_max.max(bytes_of_all);
-                }
-                let tables = Tables {
-                    share,
-                    input_rows: 0,
-                    ratio,
-                    keys,
-                    groups_max,
-                    keys_max: self.keys_max(groups),
-                    bytes_max: self.partial_bytes_max,
-                    bytes_limit: self.partial_bytes_limit,
-                };
-                self.grouping = Grouping::On { tables, code };
+                let tables = self.tables(groups, grouped_rows, groups_max, share);
+                self.grouping = Grouping::On { tables, code: Some(code) };
                 let (code, output) = (Arc::clone(&self.code), self.inner.pipeline.lowered.output.clone());
                 self.open(&code, output)
             }
         }
     }
 
-    /// Leaves grouping out or not, for good. What accumulators were given tells how many rows the groups have, so that these need
-    /// not be handed out for it: their states may be large.
+    /// Leaves grouping out or not. What accumulators were given tells how many rows the groups have, so that these need not be handed
+    /// out for it: their states may be large.
     async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
-        self.grouping = Grouping::Always;
-        let (Some(accumulation), Some(lowered)) = (&self.accumulation, self.inner.pipeline.lowered.ungrouped()) else {
-            return Ok(());
-        };
+        self.accumulate()?;
+        let Some(accumulation) = &self.accumulation else { return Ok(()) };
         let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
         let groups_max = groups * self.partial_bytes_limit as f64 / self.memory.used() as f64;
         if self.pays(groups, rows, groups_max, input_rows) {
+            let tables = self.tables(groups, rows, groups_max, rows / input_rows as f64);
+            self.grouping = Grouping::On { tables: Tables { input_rows, ..tables }, code: None };
             return Ok(());
         }
-        let output = lowered.output.clone();
-        let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(()) };
+        let Some((code, output)) = ungrouped_code(Arc::clone(&self.inner)).await else {
+            self.grouping = Grouping::Always;
+            return Ok(());
+        };
         self.finish()?;
         self.leave_out(Arc::clone(&code));
         self.open(&code, output)
+    }
+
+    /// What is known of the next tables when the first one had so many groups of so many rows, which were this share of the
+    /// input's. Sets when the next is full.
+    fn tables(&mut self, groups: f64, rows: f64, groups_max: f64, share: f64) -> Tables {
+        let (ratio, keys) = (groups / rows, keys_expected(groups, rows));
+        if keys <= groups_max {
+            // A smaller one would be handed out with most keys in it once or twice.
+            let bytes_of_all = self.partial_bytes_limit as f64 * SLACK_OF_KEYS * keys / groups_max;
+            let bytes_of_all = self.partial_bytes_limit.min(bytes_of_all as usize);
+            self.partial_bytes_max = self.partial_bytes_max.max(bytes_of_all);
+        }
+        let (bytes_max, bytes_limit) = (self.partial_bytes_max, self.partial_bytes_limit);
+        let keys_max = self.keys_max(groups);
+        Tables { share, input_rows: 0, ratio, keys, groups_max, keys_max, bytes_max, bytes_limit }
     }
 
     /// Whether so many groups of so many rows, which come of these rows of the input, are few enough.
@@ -240,10 +259,15 @@ impl Run {
         let Grouping::On { tables, code } = &mut self.grouping else { return self.open_again() };
         let pays = tables.still_pay(groups, bytes, self.ratio_max);
         self.partial_bytes_max = tables.bytes_max;
-        if let (false, Some(lowered)) = (pays, self.inner.pipeline.lowered.ungrouped()) {
-            let (code, output) = (Arc::clone(code), lowered.output.clone());
-            self.leave_out(Arc::clone(&code));
-            return self.open(&code, output);
+        if !pays {
+            match (code.clone(), self.inner.pipeline.lowered.ungrouped()) {
+                (Some(code), Some(lowered)) => {
+                    let output = lowered.output.clone();
+                    self.leave_out(Arc::clone(&code));
+                    return self.open(&code, output);
+                }
+                _ => self.grouping = Grouping::Leaving,
+            }
         }
         self.open_again()
     }
@@ -261,9 +285,7 @@ impl Run {
 
     /// Passes every row on from now on; whether that is possible.
     pub(super) async fn stop_grouping(&mut self) -> Result<bool, Failure> {
-        let Some(lowered) = self.inner.pipeline.lowered.ungrouped() else { return Ok(false) };
-        let output = lowered.output.clone();
-        let Ok(code) = ungrouped(Arc::clone(&self.inner)).await else { return Ok(false) };
+        let Some((code, output)) = ungrouped_code(Arc::clone(&self.inner)).await else { return Ok(false) };
         self.grouping = Grouping::Off { code: Arc::clone(&code) };
         if matches!(output, Output::Rows(_)) {
             self.open(&code, output)?;
@@ -271,6 +293,12 @@ impl Run {
         }
         Ok(false)
     }
+}
+
+/// The code that gives every row a group of its own, and what it gives; `None` if there is none.
+async fn ungrouped_code(inner: Arc<Inner>) -> Option<(Arc<Code>, Output)> {
+    let output = inner.pipeline.lowered.ungrouped()?.output.clone();
+    Some((ungrouped(inner).await.ok()?, output))
 }
 
 /// How many rows a plan is expected to give in a partition.

@@ -474,7 +474,9 @@ impl Run {
             Output::Groups { partial, .. } => {
                 let partial = *partial;
                 let refused = self.hold_for_accumulators((slice, columns), pending_now)?;
-                let is_full = self.memory.used() > self.partial_bytes_max || self.memory.excess() > 0;
+                // At first it is asked whether grouping pays, also where one batch makes so many groups.
+                let is_large = self.memory.used() > self.partial_bytes_max && !self.grouping.is_asked_next();
+                let is_full = is_large || self.memory.excess() > 0;
                 match refused {
                     Some(failure) if !partial => Err(failure),
                     None if !partial || !is_full => Ok(()),
@@ -505,7 +507,7 @@ impl Run {
     }
 
     /// Gives the rows that have come so far to the accumulators.
-    fn accumulate(&mut self) -> Result<(), Failure> {
+    pub(super) fn accumulate(&mut self) -> Result<(), Failure> {
         let (Some(stream), Some(accumulation)) = (&mut self.stream, &mut self.accumulation) else { return Ok(()) };
         let (held, first) = (std::mem::take(&mut self.held), self.held_number);
         self.held_number = self.row_number;

@@ -61,7 +61,7 @@ fn batches(codes: DataType, entries: DataType, first: i64) -> Vec<RecordBatch> {
     (0..4).flat_map(batch).collect()
 }
 
-const QUERIES: [&str; 27] = [
+const QUERIES: [&str; 31] = [
     // DataFusion evaluates the pattern over what comes out of a pipeline.
     "SELECT k, x LIKE concat(x, '%') AS y FROM (SELECT k * 2 AS k, CASE WHEN k < 0 THEN d END AS x FROM t WHERE k > 3)",
     "SELECT k, d, e FROM t WHERE k > 3",
@@ -74,6 +74,10 @@ const QUERIES: [&str; 27] = [
     "SELECT d, e, min(k) FROM t GROUP BY d, e",
     "SELECT k % 4, min(d), max(e), count(d) FROM t GROUP BY k % 4",
     "SELECT min(d), max(e), count(DISTINCT d) FROM t WHERE k > 3",
+    "SELECT k % 4, count(DISTINCT d), count(DISTINCT e) FILTER (WHERE k > 9), count(DISTINCT CASE WHEN k % 3 = 0 THEN d END), sum(k) FROM t GROUP BY k % 4",
+    "SELECT k, count(DISTINCT d), count(DISTINCT e) FROM t GROUP BY k",
+    "SELECT k % 4, count(DISTINCT d), array_agg(d ORDER BY k), count(DISTINCT e) FROM t GROUP BY k % 4",
+    "SELECT o.w, count(DISTINCT o.d), count(DISTINCT t.e), count(*) FROM t JOIN o ON t.d = o.d GROUP BY o.w",
     "SELECT DISTINCT d FROM t WHERE k % 2 = 0",
     "SELECT t.k, o.k, t.d, o.e FROM t JOIN o ON t.d = o.d WHERE o.k < 1010",
     "SELECT t.k, o.k, o.d FROM t LEFT JOIN o ON t.d = o.e AND t.k % 30 = o.k % 30",

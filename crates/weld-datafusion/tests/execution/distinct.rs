@@ -123,7 +123,7 @@ const SETS: [(&str, usize); 10] = [
         0,
     ),
     ("count(DISTINCT x % 10), count(DISTINCT upper(s)), count(DISTINCT v), count(DISTINCT NULL::BIGINT)", 0),
-    ("count(DISTINCT b), count(DISTINCT e), count(DISTINCT large), avg(DISTINCT d), count(DISTINCT x)", 4),
+    ("count(DISTINCT b), count(DISTINCT e), count(DISTINCT large), avg(DISTINCT d), count(DISTINCT x)", 3),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
