@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::common::Result;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -45,18 +45,28 @@ struct Shared {
     rows: SendableRecordBatchStream,
     taken: usize,
     ended: bool,
+    /// Whether the items of lists count: states that are merged.
+    counts_items: bool,
+}
+
+/// How many rows a batch has to do with.
+fn rows_of(batch: &RecordBatch, counts_items: bool) -> usize {
+    let items = |column: &ArrayRef| column.as_list_opt::<i32>().map_or(0, |lists| lists.values().len());
+    let items = batch.columns().iter().filter(|_| counts_items).map(items);
+    items.max().unwrap_or(0).max(batch.num_rows())
 }
 
 impl Input {
-    pub(crate) fn new(rows: SendableRecordBatchStream) -> Input {
-        Input(Arc::new(Mutex::new(Shared { rows, taken: 0, ended: false })))
+    pub(crate) fn new(rows: SendableRecordBatchStream, output: &Output) -> Input {
+        let counts_items = matches!(output, Output::Groups { accumulated: Some(of), .. } if of.merges);
+        Input(Arc::new(Mutex::new(Shared { rows, taken: 0, ended: false, counts_items })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many rows were read.
+    /// How many rows were read, or as how many they count.
     pub(crate) fn taken(&self) -> usize {
         self.lock().taken
     }
@@ -70,7 +80,7 @@ impl Input {
         let mut shared = self.lock();
         let next = shared.rows.poll_next_unpin(context);
         match &next {
-            Poll::Ready(Some(Ok(batch))) => shared.taken += batch.num_rows(),
+            Poll::Ready(Some(Ok(batch))) => shared.taken += rows_of(batch, shared.counts_items),
             Poll::Ready(None) => shared.ended = true,
             Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }

@@ -11,7 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use weld_codegen::Value;
-use weld_plans::{JoinKeys, KeySet, between, has_sets, key_set, text_key, within};
+use weld_plans::{JoinKeys, KeySet, between, has_sets, is_found_again, key_set, text_key, within};
 
 use crate::exec::{DynamicFilter, Inner};
 
@@ -70,7 +70,9 @@ impl Inner {
 pub(crate) fn feed(feeds: &DynamicFilter, keys: &[Keys<'_>], context: &TaskContext) -> Result<()> {
     let Some(filter) = feeds.filter.downcast_ref::<DynamicFilterPhysicalExpr>() else { return Ok(()) };
     let parts = if feeds.passes_nulls { 0 } else { feeds.probe_keys.len() };
-    let narrowed: Vec<_> = (0..parts).filter_map(|part| narrowed(feeds, keys, part, context)).collect();
+    let all: Vec<_> = feeds.probe_keys.iter().collect();
+    let said = (0..parts).filter(|part| is_found_again(all[*part], &all));
+    let narrowed: Vec<_> = said.filter_map(|part| narrowed(feeds, keys, part, context)).collect();
     if !narrowed.is_empty() {
         filter.update(conjunction(narrowed))?;
     }

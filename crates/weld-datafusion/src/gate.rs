@@ -29,6 +29,7 @@ use weld_core::ir::Program;
 use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, expected_rows};
 
 use crate::config::WeldOptions;
+use crate::distinct::Distinct;
 use crate::exec::{Inner, Pipeline, WeldExec};
 use crate::explain::{Declined, is_operator};
 use crate::lower::pipeline::Output;
@@ -95,6 +96,10 @@ const EXPECTED_SLACK: f64 = 4.0;
 /// integers and 50 for texts of a build side, which are interned; the rows are estimates, so it is less.
 const KEY_WORTH: f64 = 10.0;
 
+/// The same of a number that is put into a set of distinct ones: 15 ns less than in DataFusion's, which has a hash set for each group
+/// or one for all. Texts take as long as there.
+const DISTINCT_WORTH: f64 = 10.0;
+
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
 
@@ -155,8 +160,8 @@ fn row_worth(program: &Program) -> f64 {
     (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
 }
 
-/// What a row that is grouped is worth beyond that, for each grouping set that it is put into. Texts count where they may be those of a
-/// build side, which are interned; others are hashed and compared by both.
+/// What a row that is grouped is worth beyond that, for each grouping set that it is put into, or whose numbers are put into sets. Texts
+/// count where they may be those of a build side, which are interned; others are hashed and compared by both.
 fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return match plan.children()[..] {
@@ -166,13 +171,12 @@ fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
     };
     let (group_by, schema) = (aggregate.group_expr(), aggregate.input().schema());
     let is_text = |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|of| of.is_string());
-    match group_by.expr().len() {
-        0 | 1 => 0.0,
-        _ => {
-            let keys = group_by.expr().iter().filter(|(key, _)| has_builds || !is_text(key)).count();
-            KEY_WORTH * (keys * group_by.groups().len()) as f64
-        }
-    }
+    let keys = match group_by.expr().len() {
+        0 | 1 => 0,
+        _ => group_by.expr().iter().filter(|(key, _)| has_builds || !is_text(key)).count() * group_by.groups().len(),
+    };
+    let calls = aggregate.aggr_expr().iter().filter_map(|call| Distinct::of(call, &aggregate.input_schema()));
+    KEY_WORTH * keys as f64 + DISTINCT_WORTH * calls.filter(Distinct::is_of_words).count() as f64
 }
 
 fn plain_cost(program: &Program) -> Duration {

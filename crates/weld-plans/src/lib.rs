@@ -12,6 +12,7 @@ mod common_subplans;
 mod distinct;
 mod distinct_aggregates;
 mod distinct_sets;
+mod dynamic_filters;
 mod estimate;
 mod expr;
 mod expr_estimate;
@@ -44,6 +45,7 @@ pub use common_subplans::{
 };
 pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
+pub use dynamic_filters::{current_filter, is_found_again};
 pub use estimate::{ExpectedRows, expected_rows};
 pub use expr::cannot_fail;
 pub use footers::footers;

@@ -12,6 +12,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, is_not_null, is_null, lit};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use weld_plans::is_found_again;
 
 use crate::column::Range;
 
@@ -127,12 +128,15 @@ fn is_before(order: &[PhysicalSortExpr], row: &[ScalarValue], other: &[ScalarVal
 }
 
 /// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The two zeros
-/// of floats have an order, but a comparison takes them for equal: it holds of either.
+/// of floats have an order, but a comparison takes them for equal: it holds of either. Of keys from the first on that the filter would not
+/// find again nothing is said: rows that are equal up to there may come before.
 fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
+    let keys: Vec<&Arc<dyn PhysicalExpr>> = order.iter().map(|key| &key.expr).collect();
+    let said = keys.iter().take_while(|key| is_found_again(key, &keys)).count();
     let binary = |left, operator, right| Arc::new(BinaryExpr::new(left, operator, right)) as Arc<dyn PhysicalExpr>;
     let mut before: Option<Arc<dyn PhysicalExpr>> = None;
     let mut equal: Option<Arc<dyn PhysicalExpr>> = None;
-    for (key, value) in order.iter().zip(values) {
+    for (key, value) in order[..said].iter().zip(values) {
         let is_key_null = is_null(Arc::clone(&key.expr))?;
         let operator = match (key.options.descending, is_zero_of_floats(value)) {
             (true, false) => Operator::Gt,
@@ -158,7 +162,11 @@ fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<d
             Some(before.map_or_else(|| Arc::clone(&here), |before| binary(before, Operator::Or, Arc::clone(&here))));
         equal = Some(and(&equal, is_equal));
     }
-    Ok(before.unwrap_or_else(|| lit(true)))
+    Ok(match (before, equal) {
+        (Some(before), Some(equal)) if said < order.len() => binary(before, Operator::Or, equal),
+        (Some(before), _) => before,
+        (None, _) => lit(true),
+    })
 }
 
 fn is_zero_of_floats(value: &ScalarValue) -> bool {

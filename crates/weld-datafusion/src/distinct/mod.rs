@@ -89,6 +89,11 @@ impl Distinct {
         (is_known && is_plain).then(|| Distinct { function, kind, value_type: item.data_type().clone(), result_type })
     }
 
+    /// Whether its values are numbers of at most a word.
+    pub(crate) fn is_of_words(&self) -> bool {
+        matches!(self.kind, Kind::Word { .. })
+    }
+
     /// A `partial` aggregate's gives states, in which values may be repeated.
     pub(crate) fn accumulator(&self, partial: bool) -> Box<dyn GroupsAccumulator> {
         let (sets, values) = (Sets::new(partial), Values::new(self.kind));

@@ -40,6 +40,8 @@ pub(super) struct AccumulatedCall {
     output: Range<usize>,
     /// Whether it may rely on the order that the aggregate asks of its input.
     pub(super) is_ordered: bool,
+    /// Whether a row may be a group of its own.
+    pub(super) converts: bool,
 }
 
 impl AccumulatedCall {
@@ -56,16 +58,24 @@ impl AccumulatedCall {
         let is_ordered = merged.is_none() && !ordering.is_empty() && is_sorted;
         let distinct = Distinct::of(call, &exec.input_schema());
         accumulator(call, distinct.as_ref(), false).map_err(|error| Unsupported::new(call.name(), error))?;
+        // DataFusion's that are given the values of an order, too, do not expect them there.
+        let takes_all = ordering.is_empty() || !call.groups_accumulator_supported();
+        let converts = distinct.is_some() || takes_all;
         let args = merged.unwrap_or_else(|| {
             let ordering = ordering.iter().map(|order| Arc::clone(&order.expr));
             call.expressions().into_iter().chain(ordering).collect()
         });
-        Ok(AccumulatedCall { call: Arc::clone(call), distinct, args, filter, output, is_ordered })
+        Ok(AccumulatedCall { call: Arc::clone(call), distinct, args, filter, output, is_ordered, converts })
     }
 
     /// Every expression that reads the input.
     pub(super) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         self.args.iter().chain(&self.filter)
+    }
+
+    /// Whether it is computed in sets of distinct values.
+    pub(super) fn is_of_sets(&self) -> bool {
+        self.distinct.is_some()
     }
 
     /// How many columns it has in the output.
@@ -142,7 +152,7 @@ impl Arguments {
         &self,
         calls: &[AccumulatedCall],
         output: &SchemaRef,
-        (merges, partial): (bool, bool),
+        (merges, partial, whole): (bool, bool, bool),
         slots: Vec<Slot>,
         moved: &[Option<usize>],
     ) -> Accumulated {
@@ -178,6 +188,7 @@ impl Arguments {
             compiled,
             merges,
             partial,
+            whole,
         }
     }
 
@@ -221,6 +232,8 @@ pub(crate) struct Accumulated {
     pub(crate) merges: bool,
     /// They give states.
     pub(crate) partial: bool,
+    /// All rows are one group, which is there without any rows too.
+    pub(crate) whole: bool,
 }
 
 /// A call of an accumulator.

@@ -159,8 +159,15 @@ impl Aggregate {
             });
             match call {
                 Ok(call) => self.calls.push(call),
-                Err(unsupported) if self.group.is_empty() || self.sets.is_some() => return Err(unsupported),
-                Err(_) => self.accumulated.push(AccumulatedCall::of(exec, expr, merged, filter, columns)?),
+                Err(unsupported) if self.sets.is_some() => return Err(unsupported),
+                Err(unsupported) => {
+                    let left = AccumulatedCall::of(exec, expr, merged, filter, columns)?;
+                    // Without groups DataFusion's accumulators are as fast in its own operator.
+                    if self.group.is_empty() && !left.is_of_sets() {
+                        return Err(unsupported);
+                    }
+                    self.accumulated.push(left);
+                }
             }
         }
         if !self.merges {
@@ -271,19 +278,24 @@ impl Aggregate {
             let (row, columns) = row_struct(arguments.lower(block, &Scope { schema: &self.input, columns: &columns })?);
             slots = columns.into_iter().flatten().collect();
             nullable = group.iter().map(|sql| sql.valid.is_some()).collect();
-            let key = stored_key(group);
+            let key = if group.is_empty() { ir::bool(true) } else { stored_key(group) };
             let value = ir::strct(std::mem::take(&mut states.values));
             let builder = ir::numberer(key.ty.clone(), value.ty.clone(), states.op(), row.ty.clone());
             Ok((builder, move |b: Expr| ir::merge(b, ir::strct([key, value, row]))))
         })?;
         let numbered = lowering.bind("numbered", ir::result(filled));
-        let entries = ir::to_vec(ir::field(numbered.clone(), 0));
-        let rows = append(lowering, entries, "states", |block, e| {
-            let keys = keys_of(e, &nullable, nullable.len() == 1);
-            Ok((None, self.outputs(block, keys, &ir::field(e.clone(), 1), &outputs)?))
-        })?;
-        let accumulated =
-            arguments.accumulated(&self.accumulated, &self.output, (self.merges, self.partial), slots, moved);
+        let groups = ir::field(numbered.clone(), 0);
+        let rows = if self.group.is_empty() {
+            let state = whole_state(lowering, &states, groups);
+            self.single_row(lowering, &state, &outputs)?
+        } else {
+            append(lowering, ir::to_vec(groups), "states", |block, e| {
+                let keys = keys_of(e, &nullable, nullable.len() == 1);
+                Ok((None, self.outputs(block, keys, &ir::field(e.clone(), 1), &outputs)?))
+            })?
+        };
+        let kind = (self.merges, self.partial, self.group.is_empty());
+        let accumulated = arguments.accumulated(&self.accumulated, &self.output, kind, slots, moved);
         Ok((rows, ir::field(numbered, 1), accumulated))
     }
 
@@ -313,17 +325,9 @@ impl Aggregate {
             None => {
                 let mut state = lowering.bind("state", ir::result(filled));
                 if in_table {
-                    let identity = states.identity(&state);
-                    let found = lowering.bind("found", ir::opt_lookup(state, ir::bool(true)));
-                    let (found, value) = (ir::field(found.clone(), 0), ir::field(found, 1));
-                    state = lowering.bind("whole", ir::if_(found, value, identity));
+                    state = whole_state(lowering, &states, state);
                 }
-                let mut block = Block::new(&mut lowering.env);
-                let row = self.outputs(&mut block, Vec::new(), &state, &outputs)?;
-                let (row, columns) = row_struct(row);
-                let row = block.close(row);
-                let data = lowering.bind("states", ir::vector(row.ty.clone(), [row]));
-                Ok(Rows { data, columns })
+                self.single_row(lowering, &state, &outputs)
             }
             Some((nullable, single)) => {
                 let groups = lowering.bind("groups", ir::result(filled));
@@ -338,6 +342,16 @@ impl Aggregate {
                 self.lower_sets(lowering, sets, groups, &nullable, merging, &row)
             }
         }
+    }
+
+    /// The one row of an aggregate without groups.
+    fn single_row(&self, lowering: &mut Lowering, state: &Expr, outputs: &[Output]) -> Result<Rows> {
+        let mut block = Block::new(&mut lowering.env);
+        let row = self.outputs(&mut block, Vec::new(), state, outputs)?;
+        let (row, columns) = row_struct(row);
+        let row = block.close(row);
+        let data = lowering.bind("states", ir::vector(row.ty.clone(), [row]));
+        Ok(Rows { data, columns })
     }
 
     /// The groups of all sets, one after the other.
@@ -392,7 +406,8 @@ impl Aggregate {
     /// made anew for every batch of rows.
     pub(crate) fn may_be_ungrouped(&self) -> bool {
         let has_few_codes = || self.output.fields().iter().any(|field| has_few_codes(field.data_type()));
-        self.partial && !self.group.is_empty() && self.sets.is_none() && !has_few_codes()
+        let convert = self.accumulated.iter().all(|call| call.converts);
+        self.partial && !self.group.is_empty() && self.sets.is_none() && convert && !has_few_codes()
     }
 
     /// The kind of `__grouping_id`, which follows the keys.
@@ -500,6 +515,14 @@ impl Aggregate {
         }
         Ok(columns.into_iter().map(|(_, column)| Some(column)).collect())
     }
+}
+
+/// The state of all rows, which are one group of a dictionary, or none if there are no rows.
+fn whole_state(lowering: &mut Lowering, states: &States, groups: Expr) -> Expr {
+    let identity = states.identity(&groups);
+    let found = lowering.bind("found", ir::opt_lookup(groups, ir::bool(true)));
+    let (found, value) = (ir::field(found.clone(), 0), ir::field(found, 1));
+    lowering.bind("whole", ir::if_(found, value, identity))
 }
 
 /// The type of a group's key of this type.

@@ -183,7 +183,8 @@ fn lower_sign(block: &mut Block<'_>, scope: &Scope<'_>, call: &ScalarFunctionExp
     let positive = ir::gt(arg.value.clone(), of(0.0));
     let negative = ir::lt(arg.value.clone(), of(0.0));
     let zero = ir::eq(arg.value.clone(), of(0.0));
-    let rest = ir::select(zero, of(0.0), arg.value);
+    // Every NaN becomes the same one.
+    let rest = ir::select(zero, of(0.0), of(f64::NAN));
     let value = ir::select(positive, of(1.0), ir::select(negative, of(-1.0), rest));
     Ok(Sql { value, valid: arg.valid })
 }

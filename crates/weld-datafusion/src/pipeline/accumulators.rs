@@ -95,6 +95,10 @@ impl Accumulation {
     pub(super) fn finish(&mut self) -> Result<()> {
         self.waiting.finish_buffered_batch()?;
         self.accumulate()?;
+        if self.of.whole && self.groups == 0 {
+            self.groups = 1;
+            self.give(&RecordBatch::new_empty(Arc::clone(&self.of.numbered)))?;
+        }
         let mut columns = Vec::new();
         if self.groups > 0 {
             for accumulator in &mut self.accumulators {

@@ -155,12 +155,12 @@ impl Rows {
             }
             Gate::Wait { rows_min } if deferred_gate::changes_over(inner) => {
                 self.give()?;
-                let input = Input::new(inner.read(partition, context)?);
+                let input = Input::new(inner.read(partition, context)?, &inner.pipeline.lowered.output);
                 let first = input.first(rows_min);
                 Ok(State::First(deferred_gate::replaced_over(inner, partition, Arc::clone(context), first)?, input))
             }
             Gate::Wait { rows_min } => {
-                let input = Input::new(inner.read(partition, context)?);
+                let input = Input::new(inner.read(partition, context)?, &inner.pipeline.lowered.output);
                 let rows = input.hold(rows_min).await?;
                 if !input.has_ended() || input.taken() >= rows_min {
                     return self.compiled(Some(Early { rows, gives: false })).await;

@@ -19,8 +19,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, conjunction, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
-use weld_plans::{KeySet, KeySetExpr};
+use weld_plans::{KeySet, KeySetExpr, current_filter};
 
 use super::CAST;
 use super::columns::UsedColumn;
@@ -87,7 +86,7 @@ impl ColumnPredicate {
         table: &Schema,
         used: &[UsedColumn],
     ) -> Result<Vec<ColumnPredicate>> {
-        let now = snapshot_physical_expr(Arc::clone(predicate))?;
+        let now = current_filter(predicate, table)?;
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
         let over_fields = with_columns(now, table, |expr, path| {
             let place = match fields.iter().position(|(known, _)| *known == path) {

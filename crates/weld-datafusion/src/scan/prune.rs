@@ -21,10 +21,11 @@ use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::file::metadata::ParquetMetaData;
 use datafusion::parquet::schema::types::ColumnDescriptor;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use weld_parquet::Selection;
+use weld_plans::current_filter;
 
 /// What may prune, as the session has set it.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +99,8 @@ impl Groups {
     ) -> Result<()> {
         self.asked = predicate.map(snapshot_generation);
         let mut groups = RowGroupAccessPlanFilter::new(self.plan());
-        let pruning = predicate.and_then(|predicate| self.pruning(predicate));
+        let predicate = predicate.map(|predicate| current_filter(predicate, &self.schema)).transpose()?;
+        let pruning = predicate.as_ref().and_then(|predicate| self.pruning(predicate));
         self.prune_by_statistics(&mut groups, pruning.as_deref());
         match &pruning {
             Some(pruning) if self.allowed.bloom_filters && !groups.is_empty() => {
@@ -111,7 +113,7 @@ impl Groups {
         if let Some(limit) = limit {
             groups.prune_by_limit(limit, self.metadata.row_groups(), &self.metrics);
         }
-        self.prune_by_pages(groups.build(), predicate)
+        self.prune_by_pages(groups.build(), predicate.as_ref())
     }
 
     /// Cuts row groups into parts, so that there are at least so many of them, if that is cheap: rows of repeated columns are found
@@ -151,9 +153,10 @@ impl Groups {
         let metrics = std::mem::replace(&mut self.metrics, uncounted);
         let mut groups = RowGroupAccessPlanFilter::new(self.plan());
         let before = groups.remaining_row_group_count();
-        self.prune_by_statistics(&mut groups, self.pruning(predicate).as_deref());
+        let now = current_filter(predicate, &self.schema)?;
+        self.prune_by_statistics(&mut groups, self.pruning(&now).as_deref());
         metrics.row_groups_pruned_dynamic_filter.add(before - groups.remaining_row_group_count());
-        let pruned = self.prune_by_pages(groups.build(), Some(predicate));
+        let pruned = self.prune_by_pages(groups.build(), Some(&now));
         self.metrics = metrics;
         pruned
     }
@@ -179,8 +182,7 @@ impl Groups {
         let plan = match predicate {
             Some(predicate) if self.allowed.pages && !plan.is_empty() => {
                 let descriptor = self.metadata.file_metadata().schema_descr();
-                let predicate = snapshot_physical_expr(Arc::clone(predicate))?;
-                let filter = PagePruningAccessPlanFilter::new(&predicate, Arc::clone(&self.schema));
+                let filter = PagePruningAccessPlanFilter::new(predicate, Arc::clone(&self.schema));
                 match filter.filter_number() {
                     0 => plan,
                     _ => {

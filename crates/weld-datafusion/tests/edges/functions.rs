@@ -1,6 +1,9 @@
 //! Scalar functions over the extremes of the types that they take, beside stock. What compiles is said here, too: the
 //! functions of these queries are not left to DataFusion.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, Float64Array, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::common::{Engines, config};
@@ -179,4 +182,15 @@ async fn parts_of_text_as_keys() {
     ] {
         engines.check(sql, 1).await;
     }
+}
+
+/// Of NaN with a sign the sign is NaN without one, which comes after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signs_of_nan() {
+    let engines = Engines::new(config(1));
+    let a: ArrayRef = Arc::new(Float64Array::from(vec![-f64::NAN, f64::NAN, -0.0, 0.0, -7.5]));
+    let b: ArrayRef = Arc::new(Float32Array::from(vec![-f32::NAN, f32::NAN, -0.0, 0.0, -7.5]));
+    engines.table("t", vec![RecordBatch::try_from_iter([("a", a), ("b", b)]).expect("columns of one length")]);
+    engines.check("SELECT a, b FROM t WHERE signum(a) NOT BETWEEN a AND a", 1).await;
+    engines.check("SELECT a, b FROM t WHERE signum(b) > b", 1).await;
 }

@@ -167,6 +167,18 @@ async fn sketches_are_close() {
     }
 }
 
+/// Many groups: DataFusion's own operator fails over them, since it would have each row be a group of its own and gives the accumulator
+/// the values of the order as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn percentiles_of_many_groups() {
+    let engines = Engines::new(config(2));
+    engines.table_from("g", "SELECT v AS k, v % 10 AS x FROM generate_series(1, 300000) AS t(v)", 8192).await;
+    let calls = "percentile_cont(0.5) WITHIN GROUP (ORDER BY x) AS m, count(*) AS n";
+    let sql = format!("SELECT count(*), sum(m), sum(n) FROM (SELECT k, {calls} FROM g GROUP BY k)");
+    let run = engines.run(&sql).await.expect("it runs");
+    assert_eq!(run.rows, ["300000|1.350000000e6|300000"]);
+}
+
 /// What stays with DataFusion: no groups, grouping sets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn left_to_operators() {

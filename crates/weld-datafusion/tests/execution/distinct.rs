@@ -141,6 +141,10 @@ async fn sets_of_all_types() {
             ] {
                 engines.check(&sql, 1).await;
             }
+            // Without groups, of some rows and of none.
+            for filter in ["v > 0", "x IS NULL", "v < 0"] {
+                engines.check(&format!("SELECT {calls} FROM a WHERE {filter}"), usize::from(foreign == 0)).await;
+            }
             let sql = format!("SELECT k, {calls} FROM a GROUP BY k");
             let plan = engines.weld.sql(&sql).await.expect("valid SQL").create_physical_plan().await.expect("a plan");
             let shown = displayable(plan.as_ref()).indent(false).to_string();

@@ -38,3 +38,42 @@ async fn columns_of_one_name() {
         }
     }
 }
+
+/// Keys of a sort or a join that contain each other: on its way to the scan a filter keeps the places of some of their columns
+/// above. These are other columns of the scan, or there are none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_inside_of_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for partitions in [1, 2] {
+        let engines = Engines::new(config(partitions));
+        for setting in
+            ["datafusion.execution.parquet.max_row_group_size = 400", "datafusion.execution.batch_size = 200"]
+        {
+            engines.stock.sql(&format!("SET {setting}")).await.expect("a known setting");
+        }
+        let rows = "SELECT value * 7919 % 4001 AS a0, value * 31 % 2003 AS a1, value * 97 % 3001 AS a2 \
+                    FROM generate_series(1, 4000)";
+        engines.parquet_from("t", rows, folder.path()).await;
+        engines
+            .parquet_from("u", "SELECT value * 40 AS w, value AS v FROM generate_series(1, 50)", folder.path())
+            .await;
+        for (sort, compile) in [(true, 0), (false, 0), (true, 4_000_000)] {
+            engines.run(&format!("SET weld.compile_min_rows = {compile}")).await.expect("a known setting");
+            engines.run(&format!("SET weld.sort = {sort}")).await.expect("a known setting");
+            for sql in [
+                "SELECT a0 AS z, a2, a1 AS x FROM t WHERE a0 < 3900 \
+                 ORDER BY CASE WHEN a2 % 3 = 0 THEN a2 ELSE x END DESC, x DESC, z LIMIT 12",
+                "SELECT a0 AS z, a2, a1 AS x FROM t ORDER BY x + a2 DESC, x, z LIMIT 12",
+                "SELECT a0 AS z, a2 AS y, a1 AS x FROM t ORDER BY z, coalesce(nullif(y, 30), x), x LIMIT 12",
+                "SELECT a1 AS x, a1 AS xx, a0 AS z, a0 + 1 AS zz, a2 FROM t \
+                 ORDER BY CASE WHEN a2 > 500 THEN a2 ELSE x END, x, z LIMIT 7",
+                "SELECT count(*), sum(z) FROM (SELECT a0 AS z, a2, a1 AS x FROM t) t JOIN u \
+                 ON CASE WHEN t.a2 % 2 = 0 THEN t.a2 ELSE t.x END = u.w AND t.x % 50 + 1 = u.v",
+                "SELECT count(*), sum(z) FROM (SELECT a0 AS z, a2, a1 AS x FROM t) t JOIN u \
+                 ON CASE WHEN t.a2 % 2 = 0 THEN t.a2 ELSE t.x END = u.w AND t.x = u.v * 40",
+            ] {
+                engines.check(sql, 0).await;
+            }
+        }
+    }
+}

@@ -469,12 +469,12 @@ impl<'a> Queries<'a> {
             4 | 5 => {
                 let name = self.rng.pick(&["stddev", "stddev_pop", "var_pop", "var_samp"]);
                 let small = self.small(columns);
-                (format!("round(CAST({name}({small}) AS DOUBLE), 4)"), Kind::Float)
+                (format!("(round(CAST({name}({small}) AS DOUBLE), 4) + 0e0)"), Kind::Float)
             }
             6 => {
                 let name = self.rng.pick(&["covar_pop", "covar_samp"]);
                 let (one, other) = (self.small(columns), self.small(columns));
-                (format!("round({name}({one}, {other}), 4)"), Kind::Float)
+                (format!("(round({name}({one}, {other}), 4) + 0e0)"), Kind::Float)
             }
             7 => (format!("median({})", self.column(columns, Kind::Int)), Kind::Int),
             14 => {
@@ -484,7 +484,7 @@ impl<'a> Queries<'a> {
             15 => {
                 let (one, other) = (self.small(columns), self.small(columns));
                 let name = self.rng.pick(&["regr_count", "regr_sxx", "regr_avgx", "regr_slope"]);
-                (format!("round(CAST({name}({one}, {other}) AS DOUBLE), 4)"), Kind::Float)
+                (format!("(round(CAST({name}({one}, {other}) AS DOUBLE), 4) + 0e0)"), Kind::Float)
             }
             16 => (format!("cardinality(array_agg({}))", self.expr(columns, any, depth)), Kind::Int),
             // Of equal values, so that their order does not show.
