@@ -199,7 +199,8 @@ impl Run {
     /// out for it: their states may be large.
     async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
         self.accumulate()?;
-        let Some(accumulation) = &self.accumulation else { return Ok(()) };
+        let given = self.accumulation.as_ref().filter(|accumulation| accumulation.rows > 0);
+        let Some(accumulation) = given else { return Ok(()) };
         let (groups, rows) = (accumulation.groups as f64, accumulation.rows as f64);
         let groups_max = groups * self.partial_bytes_limit as f64 / self.memory.used() as f64;
         if self.pays(groups, rows, groups_max, input_rows) {
