@@ -117,14 +117,14 @@ impl Grouping {
             false => Grouping::Always,
         }
     }
-
-    /// Whether [`Run::adapt`] asks as soon as the table is large enough.
-    pub(super) fn is_asked_next(&self) -> bool {
-        matches!(self, Grouping::Unknown { .. })
-    }
 }
 
 impl Run {
+    /// Whether [`Run::adapt`] asks after this slice whether grouping pays.
+    pub(super) fn is_asked_next(&self) -> bool {
+        matches!(self.grouping, Grouping::Unknown { .. }) && self.memory.used() >= PROBED_BYTES_MIN
+    }
+
     /// The code that the stream is a run of.
     pub(super) fn current_code(&self) -> Arc<Code> {
         match &self.grouping {

@@ -475,7 +475,7 @@ impl Run {
                 let partial = *partial;
                 let refused = self.hold_for_accumulators((slice, columns), pending_now)?;
                 // At first it is asked whether grouping pays, also where one batch makes so many groups.
-                let is_large = self.memory.used() > self.partial_bytes_max && !self.grouping.is_asked_next();
+                let is_large = self.memory.used() > self.partial_bytes_max && !self.is_asked_next();
                 let is_full = is_large || self.memory.excess() > 0;
                 match refused {
                     Some(failure) if !partial => Err(failure),
