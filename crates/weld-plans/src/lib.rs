@@ -24,6 +24,7 @@ mod key_filters;
 mod key_set;
 mod memo;
 mod misdirected_filters;
+mod outer_constants;
 mod outer_joins;
 mod ranges;
 mod selectivity;
@@ -58,6 +59,7 @@ pub use key_filters::{
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;
 pub use misdirected_filters::without_misdirected_filters;
+pub use outer_constants::with_sorted_windows;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

@@ -115,3 +115,38 @@ async fn a_join_of_many_pairs_can_be_dropped() {
         assert!(ended.is_err(), "{sql}: there is more to do than in three seconds");
     }
 }
+
+/// A constant of the side that may be null is none above the join, though DataFusion takes it for one: window partitions by it are
+/// neighbours only where a join gives the rows without a match at the end, as DataFusion's does of one batch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constants_of_outer_joins() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        engines.table_from("a", "SELECT v AS k, v * 7 % 11 AS x FROM generate_series(1, 50) AS t(v)", 8192).await;
+        engines.table_from("b", "SELECT v * 3 AS k, v AS y FROM generate_series(1, 9) AS t(v)", 8192).await;
+        for join in [
+            "a LEFT JOIN (SELECT k, 'vip' AS kind FROM b) b ON a.k = b.k",
+            "(SELECT k, 'vip' AS kind FROM b) b RIGHT JOIN a ON a.k = b.k",
+            "a LEFT JOIN (SELECT k, 'vip' AS kind FROM b WHERE y IS NOT NULL LIMIT 1) b ON a.k % 4 >= b.k % 5",
+            "a FULL JOIN (SELECT k, 'vip' AS kind FROM b) b ON a.k = b.k AND a.x > 3",
+        ] {
+            for (window, expected) in [
+                ("count(a.k) OVER (PARTITION BY kind)", "count(a.k) FILTER (WHERE kind IS NOT NULL) OVER ()"),
+                ("sum(x) OVER (PARTITION BY kind)", "sum(x) FILTER (WHERE kind IS NOT NULL) OVER ()"),
+            ] {
+                // What is not partitioned tells what is expected.
+                let sql = format!(
+                    "SELECT count(*) AS n, count(DISTINCT w) AS one, min(w) = min(e) AS same
+                     FROM (SELECT kind, {window} AS w, {expected} AS e FROM {join}) WHERE kind IS NOT NULL"
+                );
+                let run = engines.run(&sql).await.expect("it runs");
+                assert!(run.rows[0].ends_with("|1|true"), "{partitions} {sql}: {:?}", run.rows);
+            }
+            if partitions == 1 {
+                engines
+                    .check(&format!("SELECT kind, count(*) OVER (PARTITION BY kind) AS n, a.k FROM {join}"), 0)
+                    .await;
+            }
+        }
+    }
+}

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::MemTable;
@@ -114,6 +114,16 @@ fn session(weld: bool) -> SessionContext {
     let config = SessionConfig::new().with_option_extension(options);
     let builder = SessionStateBuilder::new().with_config(config).with_default_features();
     SessionContext::new_with_state(if weld { builder.with_weld() } else { builder }.build())
+}
+
+/// The rows with dictionaries of the entries that they use: DataFusion casts all entries, of which others may fail.
+fn with_used_entries(rows: RecordBatch) -> RecordBatch {
+    let used = |column: &ArrayRef| match column.data_type() {
+        DataType::Dictionary(_, entries) => cast(&cast(column, entries)?, column.data_type()),
+        _ => Ok(Arc::clone(column)),
+    };
+    let columns = rows.columns().iter().map(|column| used(column).unwrap_or_else(|_| Arc::clone(column)));
+    RecordBatch::try_new(rows.schema(), columns.collect()).expect("the same types")
 }
 
 /// Parts of errors that are DataFusion's alone.
@@ -405,7 +415,10 @@ impl Engines {
 
     /// Stock DataFusion over batches of one row.
     async fn row_by_row(&self, case: &Case) -> Result<(Answer, Summary), Failure> {
-        self.in_other_batches(case, &[(BATCH_SIZE, "1")], |_, batches| one_row_batches(batches)).await
+        let rows = |_: &SchemaRef, batches: &[RecordBatch]| {
+            one_row_batches(batches).into_iter().map(with_used_entries).collect()
+        };
+        self.in_other_batches(case, &[(BATCH_SIZE, "1")], rows).await
     }
 
     /// Stock DataFusion over the tables' rows in memory.
