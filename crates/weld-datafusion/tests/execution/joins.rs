@@ -142,7 +142,8 @@ async fn constants_of_outer_joins() {
                 let run = engines.run(&sql).await.expect("it runs");
                 assert!(run.rows[0].ends_with("|1|true"), "{partitions} {sql}: {:?}", run.rows);
             }
-            if partitions == 1 {
+            // Of a full join DataFusion gives the rows without a match on the left apart.
+            if partitions == 1 && !join.contains("FULL") {
                 engines
                     .check(&format!("SELECT kind, count(*) OVER (PARTITION BY kind) AS n, a.k FROM {join}"), 0)
                     .await;
