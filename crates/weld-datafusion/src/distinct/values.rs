@@ -193,7 +193,7 @@ fn of_bytes<T: ByteArrayType>(values: &ArrayRef, included: &Included, codes: &mu
 
 /// What was made numbers of values of this type, as the type again.
 fn into_texts(bytes: BinaryViewArray, value_type: &DataType) -> Result<ArrayRef> {
-    if !matches!(value_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+    if !value_type.is_string() {
         return Ok(compute::cast(&bytes, value_type)?);
     }
     // SAFETY: all are copies of values of arrays of this type, which are UTF-8.

@@ -25,7 +25,7 @@ use weld_core::op::{Intrinsic, MergeOp};
 use weld_core::ty::{ScalarKind, Type};
 
 use crate::function::aggregate::WeldAggregate;
-use crate::scan::{is_dictionary_of_text, is_texts};
+use crate::scan::is_dictionary_of_text;
 
 use super::accumulated::{Accumulated, AccumulatedCall, Arguments};
 use super::expr::{Scope, lower};
@@ -385,7 +385,7 @@ impl Aggregate {
         let columns = keys.filter_map(|(number, key)| Some((number, key.downcast_ref::<Column>()?.index())));
         let is_text = |column: usize| {
             let field = self.input.fields().get(column);
-            field.is_some_and(|field| is_texts(field.data_type()) || is_dictionary_of_text(field.data_type()))
+            field.is_some_and(|field| field.data_type().is_string() || is_dictionary_of_text(field.data_type()))
         };
         let few = columns.filter(|(_, column)| is_text(*column) && has_few_texts(*column));
         self.interned = few.map(|(number, _)| number).collect();

@@ -33,7 +33,7 @@ use super::foreign::{in_place_of, with_arguments};
 use crate::config::WeldOptions;
 use crate::lower::foreign::{has_subquery, lowers, may_fail};
 use crate::lower::size;
-use crate::scan::{ParquetScan, ROWS_PER_ENTRY, is_texts};
+use crate::scan::{ParquetScan, ROWS_PER_ENTRY};
 
 /// Footers of more files are not looked at.
 const FILES_MAX: usize = 4;
@@ -311,7 +311,7 @@ impl<'a> Below<'a> {
         let columns = collect_columns(expr);
         let mut columns = columns.iter();
         let (Some(column), None) = (columns.next(), columns.next()) else { return false };
-        is_texts(self.schema.field(column.index()).data_type())
+        self.schema.field(column.index()).data_type().is_string()
             && computes(expr)
             && expr.data_type(&self.schema).is_ok_and(|of| is_given(&of))
             && is_determined(expr)
@@ -333,7 +333,7 @@ fn computes(expr: &Arc<dyn PhysicalExpr>) -> bool {
 
 /// Whether the scan reads values of the type by code.
 fn is_given(of: &DataType) -> bool {
-    matches!(of, DataType::Boolean) || of.is_primitive() || is_texts(of)
+    matches!(of, DataType::Boolean) || of.is_primitive() || of.is_string()
 }
 
 /// Whether it is the same for the same text, wherever and whenever it is evaluated.

@@ -23,7 +23,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use weld_plans::cannot_fail;
 
 use super::adapt::Adapter;
-use super::entries::{Evaluated, OfText, in_type, is_texts};
+use super::entries::{Evaluated, OfText, in_type};
 use super::paths::{path_of, with_columns};
 use crate::lower::Unsupported;
 use crate::lower::foreign::may_fail;
@@ -81,7 +81,7 @@ pub(crate) fn narrow(table_type: &DataType) -> DataType {
 /// bytes.
 pub(crate) fn coded(table_type: &DataType) -> DataType {
     let entries = match table_type {
-        DataType::Dictionary(_, entries) if is_texts(entries) => entries,
+        DataType::Dictionary(_, entries) if entries.is_string() => entries,
         DataType::Dictionary(..) => return table_type.clone(),
         values => values,
     };
@@ -90,7 +90,7 @@ pub(crate) fn coded(table_type: &DataType) -> DataType {
 
 /// Whether it is a dictionary of text.
 pub(crate) fn is_dictionary_of_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Dictionary(_, entries) if is_texts(entries))
+    matches!(data_type, DataType::Dictionary(_, entries) if entries.is_string())
 }
 
 impl Columns {
@@ -238,8 +238,8 @@ fn texts_of<'e>(expr: &'e Arc<dyn PhysicalExpr>, used: &[UsedColumn]) -> Option<
     let cast = expr.downcast_ref::<CastExpr>()?;
     let place = cast.expr().downcast_ref::<Column>()?.index();
     let from = &used.get(place)?.table_type;
-    let is_text = is_texts(from) || is_dictionary_of_text(from);
-    (is_text && is_texts(cast.cast_type())).then_some((place, cast.cast_type()))
+    let is_text = from.is_string() || is_dictionary_of_text(from);
+    (is_text && cast.cast_type().is_string()).then_some((place, cast.cast_type()))
 }
 
 /// What is computed of used columns. One of texts is read as codes, unless it `fails` for some: a dictionary may have texts that no
@@ -248,7 +248,7 @@ fn computed(expr: Arc<dyn PhysicalExpr>, fails: bool, used: &mut [UsedColumn]) -
     let places = collect_columns(&expr);
     let mut places = places.iter().map(Column::index);
     match (places.next(), places.next()) {
-        (Some(place), None) if !fails && is_texts(&used[place].table_type) => {
+        (Some(place), None) if !fails && used[place].table_type.is_string() => {
             let of = OfText::new(expr, place, &used[place]);
             used[place].coded = true;
             of.map(Output::OfText).map_err(|error| Unsupported::new("DataSourceExec", error))

@@ -27,10 +27,6 @@ pub(crate) const ROWS_PER_ENTRY: usize = 4;
 /// So many dictionaries are kept as views.
 const VIEWS_MAX: usize = 32;
 
-pub(crate) fn is_texts(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
 /// An expression of one column of texts.
 #[derive(Clone, Debug)]
 pub(super) struct OfText {

@@ -53,7 +53,7 @@ use crate::lower::Unsupported;
 
 pub(crate) use self::adapt::may_have_nulls;
 pub(crate) use self::columns::{coded, is_dictionary_of_text, narrow};
-pub(crate) use self::entries::{ROWS_PER_ENTRY, is_texts};
+pub(crate) use self::entries::ROWS_PER_ENTRY;
 pub(crate) use self::exec::{ScanExec, with_scans};
 pub(crate) use self::paths::path_of;
 pub(crate) use self::source::{EncodedSource, Sharing, execute, in_declared_types};

@@ -151,3 +151,23 @@ async fn constants_of_outer_joins() {
         }
     }
 }
+
+#[tokio::test]
+async fn windows_by_constants_that_outer_joins_leave_alone_are_not_sorted() {
+    let engines = Engines::new(config(2));
+    engines.table_from("a", "SELECT v AS k, v % 2 AS y FROM generate_series(1, 50) AS t(v)", 8192).await;
+    engines.table_from("b", "SELECT v * 3 AS k, v AS x FROM generate_series(1, 9) AS t(v)", 8192).await;
+    for (from, is_filled) in [
+        ("(SELECT k, y AS kind FROM a WHERE y = 1) a LEFT JOIN b ON a.k = b.k", false),
+        ("b RIGHT JOIN (SELECT k, y AS kind FROM a WHERE y = 1) a ON a.k = b.k", false),
+        ("(SELECT a.k, 7 AS kind, x FROM a LEFT JOIN b ON a.k = b.k)", false),
+        ("b LEFT JOIN (SELECT k, y AS kind FROM a WHERE y = 1) a ON a.k = b.k", true),
+        ("(SELECT max(x) AS x, kind FROM b LEFT JOIN (SELECT k, 7 AS kind FROM a) a ON a.k = b.k GROUP BY kind)", true),
+    ] {
+        let sql = format!("SELECT kind, x, count(*) OVER (PARTITION BY kind) AS n FROM {from}");
+        let rows = Engines::run_on(&engines.weld, &format!("EXPLAIN {sql}")).await.expect("it is planned").rows;
+        let plan = rows.join("\n");
+        assert_eq!(plan.contains("UnorderedExec"), is_filled, "{from}: {plan}");
+        engines.check(&sql, 0).await;
+    }
+}
