@@ -113,16 +113,25 @@ impl Strings {
             Strings::Plain { body, at } => {
                 let mut here = 0;
                 let mut index = None;
+                // What is wanted and not yet validated, with what lies between.
+                let mut unchecked = *at..*at;
                 for (slot, &offset) in wanted {
+                    let mut longest = 0;
+                    let mut value = plain_value(body, *at)?;
                     for _ in here..offset {
-                        *at = plain_value(body, *at)?.1;
+                        longest = longest.max(value.len());
+                        value = plain_value(body, value.end)?;
                     }
-                    let (start, stop) = plain_value(body, *at)?;
-                    *slot = view(body, start..stop, utf8, buffers, &mut index)?;
-                    *at = stop;
+                    if utf8 && (longest.max(value.len()) >= 128 || value.start - unchecked.end > GAP_MAX) {
+                        check_utf8(&body[unchecked])?;
+                        unchecked = value.clone();
+                    }
+                    unchecked.end = value.end;
+                    *at = value.end;
+                    *slot = view(body, value, buffers, &mut index);
                     here = offset + 1;
                 }
-                Ok(())
+                if utf8 { check_utf8(&body[unchecked]) } else { Ok(()) }
             }
             Strings::Lengths { lengths, body, at } => {
                 let mut next = wanted.next();
@@ -133,7 +142,10 @@ impl Strings {
                     if let Some((slot, offset)) = &mut next
                         && **offset == here
                     {
-                        **slot = view(body, *at..stop, utf8, buffers, &mut index)?;
+                        if utf8 {
+                            check_utf8(&body[*at..stop])?;
+                        }
+                        **slot = view(body, *at..stop, buffers, &mut index);
                         next = wanted.next();
                     }
                     *at = stop;
@@ -184,7 +196,7 @@ impl Strings {
         match self {
             Strings::Plain { body, at } => {
                 for _ in 0..count {
-                    *at = plain_value(body, *at)?.1;
+                    *at = plain_value(body, *at)?.end;
                 }
                 Ok(())
             }
@@ -226,6 +238,9 @@ impl Strings {
 /// Lengths decoded at a time.
 const CHUNK: usize = 256;
 
+/// Picked values that are so many bytes apart are validated together with the bytes between: a call for each short string costs more.
+const GAP_MAX: usize = 512;
+
 fn for_each_length(lengths: &mut Delta, count: usize, mut f: impl FnMut(u32) -> Result<()>) -> Result<()> {
     let mut left = count;
     while left > 0 {
@@ -248,15 +263,15 @@ fn end(at: usize, len: u32, body_len: usize) -> Result<usize> {
     Ok(stop)
 }
 
-/// Where the PLAIN value at `at` starts and ends.
+/// Where the PLAIN value at `at` is.
 #[inline]
-fn plain_value(body: &[u8], at: usize) -> Result<(usize, usize)> {
+fn plain_value(body: &[u8], at: usize) -> Result<Range<usize>> {
     let Some(len) = body.get(at..at + 4) else {
         return corrupt("a page has fewer strings than it says");
     };
     let start = at + 4;
     let len = u32::from_le_bytes(len.try_into().unwrap_or_default());
-    Ok((start, end(start, len, body.len())?))
+    Ok(start..end(start, len, body.len())?)
 }
 
 fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mut Views, from: usize) -> Result<()> {
@@ -264,7 +279,7 @@ fn read_plain(body: &Bytes, at: &mut usize, count: usize, utf8: bool, views: &mu
     let mut index = None;
     let mut checked = *at;
     for slot in &mut views.block.as_mut_slice::<u128>()[from..from + count] {
-        let (start, stop) = plain_value(body, *at)?;
+        let Range { start, end: stop } = plain_value(body, *at)?;
         let len = stop - start;
         let buffer = match index {
             _ if len <= 12 => 0,
@@ -304,23 +319,13 @@ fn make_view(bytes: &[u8], start: usize, stop: usize, buffer: u32) -> u128 {
 
 /// The view of one value; `index` is that of the buffer, once there is one.
 #[inline]
-fn view(
-    body: &Bytes,
-    value: Range<usize>,
-    utf8: bool,
-    buffers: &mut Vec<Buffer>,
-    index: &mut Option<u32>,
-) -> Result<u128> {
-    let bytes = &body[value.clone()];
-    if utf8 {
-        check_utf8(bytes)?;
-    }
+fn view(body: &Bytes, value: Range<usize>, buffers: &mut Vec<Buffer>, index: &mut Option<u32>) -> u128 {
     let buffer = match *index {
-        _ if bytes.len() <= 12 => 0,
+        _ if value.len() <= 12 => 0,
         Some(index) => index,
         None => *index.insert(attach(buffers, body)),
     };
-    Ok(make_view(body, value.start, value.end, buffer))
+    make_view(body, value.start, value.end, buffer)
 }
 
 /// Views of adjacent values that start at `start` and end at `ends`.
@@ -385,6 +390,30 @@ mod tests {
         assert!(read(&[&e[..1], &e[1..]], true).is_err());
         assert!(read(&[&long.as_bytes()[..131], &long.as_bytes()[131..]], true).is_err());
         assert!(read(&[&e[..1], &e[1..]], false).is_ok());
+    }
+
+    #[test]
+    fn picked_utf8_is_judged() {
+        let e = "é".as_bytes();
+        let (short, long, gap) = ("ü".repeat(40), "ü".repeat(100), "a".repeat(GAP_MAX));
+        let pick = |values: &[&[u8]], offsets: &[u32]| {
+            let block = BufferPool::new(0).take(16 * offsets.len());
+            let mut views = Views::new(block, vec![], 1000);
+            Strings::plain(plain(values)).pick(offsets, true, &mut views, 0)
+        };
+        for between in ["", &short, &long, &gap] {
+            let between = between.as_bytes();
+            assert!(pick(&[b"a", between, e, between, long.as_bytes(), between, e], &[0, 2, 4, 6]).is_ok());
+            for wrong in [&e[..1], &e[1..], &long.as_bytes()[..131]] {
+                assert!(pick(&[b"a", between, wrong], &[0, 2]).is_err());
+                assert!(pick(&[wrong, between, b"a"], &[0, 2]).is_err());
+                assert!(pick(&[b"a", between, wrong, between, b"a"], &[0, 2, 4]).is_err());
+                assert!(pick(&[wrong], &[0]).is_err());
+            }
+            // A length of four bytes that are no characters lies between.
+            let other = [0xff_u8; 200];
+            assert!(pick(&[b"a", between, &other, between, b"a"], &[0, 4]).is_ok());
+        }
     }
 
     #[test]
