@@ -28,6 +28,7 @@ mod lower;
 mod memory;
 mod nulls;
 mod pipeline;
+mod planner;
 mod rule;
 mod scan;
 mod session;

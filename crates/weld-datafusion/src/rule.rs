@@ -39,8 +39,8 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, with_sorted_windows,
-    without_common_subplans, without_misdirected_filters,
+    CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, with_order_of_distinct,
+    with_sorted_windows, without_common_subplans, without_misdirected_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
@@ -80,7 +80,8 @@ impl WeldRule {
     }
 
     fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = &with_sorted_windows(without_misdirected_filters(Arc::clone(plan))?)?;
+        let plan = with_sorted_windows(without_misdirected_filters(Arc::clone(plan))?)?;
+        let plan = &with_order_of_distinct(plan)?;
         let rows = KnownRows::default();
         if !options.verify && gate::is_small(plan, &rows, &options) {
             let mut declined = Vec::new();

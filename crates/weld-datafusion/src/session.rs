@@ -14,6 +14,7 @@ use crate::code_cache::CodeCache;
 use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
 use crate::function::literals::ListsOfConstants;
+use crate::planner::SecondAttempt;
 use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
@@ -41,7 +42,9 @@ impl WeldSessionExt for SessionStateBuilder {
         optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
         self.expr_planners().get_or_insert_default().push(Arc::new(ListsOfConstants));
         let functions = WeldFunctionFactory::new(self.function_factory().take(), &cache);
+        let planner = SecondAttempt(self.query_planner().take());
         self.with_function_factory(Some(Arc::new(functions)))
+            .with_query_planner(Arc::new(planner))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
             .with_optimizer_rule(Arc::new(CommonNames::new(plan_options)))
             .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))

@@ -11,6 +11,7 @@ mod common_names;
 mod common_subplans;
 mod distinct;
 mod distinct_aggregates;
+mod distinct_order;
 mod distinct_sets;
 mod dynamic_filters;
 mod estimate;
@@ -46,6 +47,7 @@ pub use common_subplans::{
 };
 pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
+pub use distinct_order::with_order_of_distinct;
 pub use dynamic_filters::{current_filter, is_found_again};
 pub use estimate::{ExpectedRows, expected_rows};
 pub use expr::cannot_fail;

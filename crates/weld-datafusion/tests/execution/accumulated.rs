@@ -343,3 +343,24 @@ async fn the_pipeline_below_is_fused() {
     assert!(partial.contains("-> AggregateExec"), "{plan}");
     assert!(plan.contains("mode=FinalPartitioned") && !plan.contains("left to DataFusion: AggregateExec"), "{plan}");
 }
+
+/// DataFusion turns such calls round over rows in the opposite order, and not what they give.
+#[tokio::test]
+async fn distinct_values_in_the_opposite_order_of_the_rows() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        engines
+            .table_from("t", "SELECT v % 5 AS n, CAST(v % 4 AS VARCHAR) AS s FROM generate_series(1, 40) AS g(v)", 7)
+            .await;
+        for (call, expected) in [
+            ("array_agg(DISTINCT n ORDER BY n)", "[0, 1, 2, 3, 4]"),
+            ("string_agg(DISTINCT s, ',' ORDER BY s)", "0,1,2,3"),
+            ("array_agg(DISTINCT n ORDER BY n DESC)", "[4, 3, 2, 1, 0]"),
+        ] {
+            for order in ["n DESC", "n", "s DESC", "s"] {
+                let sql = format!("SELECT {call} AS l FROM (SELECT * FROM t ORDER BY {order} LIMIT 100)");
+                assert_eq!(engines.run(&sql).await.expect("it runs").rows, [expected], "{sql}");
+            }
+        }
+    }
+}
