@@ -13,12 +13,22 @@ pub struct Context {
     memory: Arc<dyn MemoryPool>,
     cancel: Arc<AtomicBool>,
     interner: Arc<OnceLock<Interner>>,
+    expected_rows: u64,
 }
 
 impl Context {
     /// Runs ask `memory` for what they take, and end with the error Cancelled once `cancel` is set.
     pub fn new(memory: Arc<dyn MemoryPool>, cancel: Arc<AtomicBool>) -> Context {
-        Context { memory, cancel, interner: Arc::default() }
+        Context { memory, cancel, interner: Arc::default(), expected_rows: 0 }
+    }
+
+    /// The first dictionary of each run makes room for so many rows at once, if it gets the memory.
+    pub fn expecting(self, rows: u64) -> Context {
+        Context { expected_rows: rows, ..self }
+    }
+
+    pub(crate) fn expected_rows(&self) -> u64 {
+        self.expected_rows
     }
 
     /// No limit, never cancelled from outside.

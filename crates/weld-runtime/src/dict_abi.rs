@@ -29,7 +29,8 @@ pub unsafe extern "C" fn dict_new(run: *mut Run, region: *mut Region, value_offs
     // SAFETY: by the caller's promise.
     let run = unsafe { &mut *run };
     let memory = run.context().memory().clone();
-    match Dict::new(RowLayout { value_offset, row_bytes }, &memory) {
+    let expected = std::mem::take(&mut run.expected_rows);
+    match Dict::with_room(RowLayout { value_offset, row_bytes }, &memory, expected) {
         // SAFETY: by the caller's promise.
         Ok(dict) => unsafe { run.place(region, dict) },
         Err(error) => {

@@ -46,6 +46,17 @@ impl Dict {
         Ok(dict)
     }
 
+    /// The same with room for so many rows, if there is memory for it.
+    pub fn with_room(layout: RowLayout, pool: &Arc<dyn MemoryPool>, rows: u64) -> Result<Dict, OutOfMemory> {
+        let mut dict = Dict::new(layout, pool)?;
+        let end = rows.saturating_add(2).saturating_mul(u64::from(layout.row_bytes));
+        if rows > 0 && dict.reserve(rows).is_ok() && end > dict.owned.rows.len() as u64 && dict.grow_rows(end).is_err()
+        {
+            return Dict::new(layout, pool);
+        }
+        Ok(dict)
+    }
+
     pub(crate) fn without_memory(layout: RowLayout, pool: &Arc<dyn MemoryPool>, key: KeyKind) -> Dict {
         Dict {
             kind: DictKind::Hashed,
@@ -307,5 +318,17 @@ mod tests {
             assert_eq!((reserved.mask, reserved.shift), (grown.mask, grown.shift), "{keys}");
         }
         assert_eq!(dict.reserve(u64::from(u32::MAX)), Err(DictError::TooManyRows));
+
+        let mut roomy = Dict::with_room(LAYOUT, &pool, 1000).unwrap();
+        let bytes = roomy.bytes();
+        (0..1000).for_each(|key| add(&mut roomy, spread, key, 1).unwrap());
+        assert_eq!(roomy.bytes(), bytes);
+        (1000..3000).for_each(|key| add(&mut roomy, spread, key, 1).unwrap());
+        assert_eq!((roomy.len(), roomy.bytes() > bytes), (3000, true));
+        for (rows, limit) in [(1000, 10_000), (1000, 20_000), (u64::MAX, usize::MAX)] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(Limit::new(limit));
+            let mut small = Dict::with_room(LAYOUT, &pool, rows).unwrap();
+            (0..100).for_each(|key| add(&mut small, spread, key, 1).unwrap());
+        }
     }
 }

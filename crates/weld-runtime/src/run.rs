@@ -56,6 +56,8 @@ pub struct Run {
     failure: Option<Failure>,
     pub(crate) patterns: Patterns,
     pub(crate) probed: ProbedEntries,
+    /// How many rows the dictionary that is made next will have; 0 if that is not known.
+    pub(crate) expected_rows: u64,
     /// Boxed, because blocks and compiled code point to them.
     #[expect(clippy::vec_box, reason = "the addresses of regions must not change")]
     regions: Vec<Box<Region>>,
@@ -78,7 +80,10 @@ impl Run {
 
     pub fn new(context: Arc<Context>) -> Box<Run> {
         let stop = Arc::as_ptr(context.cancel_flag());
-        Run::part(context, stop)
+        let expected_rows = context.expected_rows();
+        let mut run = Run::part(context, stop);
+        run.expected_rows = expected_rows;
+        run
     }
 
     /// A run of a range of a parallel loop. It also stops at this flag, which lives as long as the range runs.
@@ -92,6 +97,7 @@ impl Run {
             failure: None,
             patterns: Patterns::default(),
             probed: ProbedEntries::default(),
+            expected_rows: 0,
             regions: vec![Box::new(Region { first: ptr::null_mut() })],
             bytes: 0,
         })

@@ -36,6 +36,9 @@ pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 /// Of so many rows for each group that makes ranges worth it the keys are counted.
 const COUNTED_ROWS_PER_GROUP: usize = 4;
 
+/// A range's table has room for so many times the groups that are expected: ranges differ a little, and one that does not suffice grows.
+const ROOM: f64 = 1.05;
+
 /// Rows of a range that are processed at a time.
 const CHUNK_ROWS: usize = 8192;
 
@@ -58,6 +61,8 @@ pub(super) struct Radix {
     rows: usize,
     memory: MemoryReservation,
     bytes_max: usize,
+    /// Of the last range whose groups were given.
+    groups_per_row: f64,
     /// Then the ranges, those whose groups have been given left out.
     pub(super) ranges: Option<VecDeque<Range>>,
 }
@@ -69,6 +74,8 @@ pub(super) struct Range {
     chunks: Vec<RecordBatch>,
     filling: Vec<Filling>,
     filling_rows: usize,
+    /// All that came.
+    rows: usize,
     pub(super) table: Option<RangeTable>,
 }
 
@@ -76,6 +83,14 @@ pub(super) struct Range {
 pub(super) struct RangeTable {
     pub(super) stream: Stream,
     pub(super) memory: Arc<QueryMemory>,
+}
+
+/// A column of a batch whose rows are in order of their ranges.
+struct Ordered {
+    array: ArrayRef,
+    /// Its rows as bytes, and how many each has; nothing of an array without a fixed width.
+    bytes: Buffer,
+    width: usize,
 }
 
 /// A column of a chunk that is being filled.
@@ -129,6 +144,7 @@ impl Radix {
             rows: 0,
             memory: MemoryConsumer::new(format!("WeldExec[{partition}] rows")).register(context.memory_pool()),
             bytes_max: (BYTES_MAX / partitions).clamp(least, most),
+            groups_per_row: 0.0,
             ranges: None,
         })
     }
@@ -194,7 +210,7 @@ impl Radix {
         };
         let places: Vec<u32> = hashes.into_iter().map(place).collect();
         let Some(ranges) = &mut self.ranges else { return Ok(()) };
-        let columns = self.columns.iter().map(|column| in_order(batch.column(*column), &places));
+        let columns = self.columns.iter().map(|column| Ok(Ordered::new(in_order(batch.column(*column), &places)?)));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let mut start = 0;
         for (range, end) in ranges.iter_mut().zip(ends) {
@@ -209,6 +225,16 @@ impl Radix {
         let Some(range) = self.ranges.as_mut().and_then(|ranges| ranges.get_mut(range)) else { return Ok(Vec::new()) };
         range.seal()?;
         Ok(std::mem::take(&mut range.chunks))
+    }
+
+    /// How many groups the rows of a range so far may have, by the ranges before; 0 for the first.
+    pub(super) fn expected_groups(&self, range: usize) -> u64 {
+        let rows = self.ranges.as_ref().and_then(|ranges| ranges.get(range)).map_or(0, |range| range.rows);
+        (rows as f64 * self.groups_per_row * ROOM) as u64
+    }
+
+    pub(super) fn note_groups(&mut self, range: &Range, groups: usize) {
+        self.groups_per_row = groups as f64 / range.rows.max(1) as f64;
     }
 
     /// About how many keys the rows have: by the share of bits that stay zero when each key sets one (Whang, Vander-Zanden,
@@ -240,21 +266,22 @@ impl Radix {
 }
 
 impl Range {
-    fn add(&mut self, columns: &[ArrayRef], start: usize, rows: usize) -> Result<()> {
+    fn add(&mut self, columns: &[Ordered], start: usize, rows: usize) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
-        let fits = |(filling, column): (&Filling, &ArrayRef)| filling.data_type == *column.data_type();
+        let fits = |(filling, column): (&Filling, &Ordered)| filling.data_type == *column.array.data_type();
         if !self.filling.iter().zip(columns).all(fits) {
             self.seal()?;
         }
         if self.filling.is_empty() {
-            self.filling.extend(columns.iter().map(Filling::new));
+            self.filling.extend(columns.iter().map(|column| Filling::new(&column.array)));
         }
         for (filling, column) in self.filling.iter_mut().zip(columns) {
             filling.add(column, start, rows);
         }
         self.filling_rows += rows;
+        self.rows += rows;
         if self.filling_rows >= CHUNK_ROWS { self.seal() } else { Ok(()) }
     }
 
@@ -271,6 +298,15 @@ impl Range {
     }
 }
 
+impl Ordered {
+    fn new(array: ArrayRef) -> Ordered {
+        let Some(width) = fixed_width(array.data_type()) else {
+            return Ordered { array, bytes: Buffer::default(), width: 0 };
+        };
+        Ordered { bytes: fixed_bytes(&array, width), array, width }
+    }
+}
+
 impl Filling {
     fn new(like: &ArrayRef) -> Filling {
         let values = match fixed_width(like.data_type()) {
@@ -284,24 +320,23 @@ impl Filling {
         Filling { data_type: like.data_type().clone(), values }
     }
 
-    fn add(&mut self, column: &ArrayRef, start: usize, rows: usize) {
+    fn add(&mut self, Ordered { array, bytes: from, width }: &Ordered, start: usize, rows: usize) {
         match &mut self.values {
             Values::Fixed { bytes, nulls, strings } => {
-                let (from, width) = fixed_bytes(column);
                 let from = &from[start * width..(start + rows) * width];
-                match string_buffers(column) {
+                match string_buffers(array) {
                     [] => bytes.extend_from_slice(from),
                     buffers => {
                         let (views, _) = from.as_chunks();
                         views.iter().for_each(|view| bytes.push(copied(u128::from_le_bytes(*view), buffers, strings)));
                     }
                 }
-                match column.nulls() {
+                match array.nulls() {
                     Some(valid) => nulls.append_buffer(&valid.slice(start, rows)),
                     None => nulls.append_n_non_nulls(rows),
                 }
             }
-            Values::Other(parts) => parts.push(column.slice(start, rows)),
+            Values::Other(parts) => parts.push(array.slice(start, rows)),
         }
     }
 
@@ -333,11 +368,10 @@ fn lies_in_rows(array: &ArrayRef) -> bool {
     4 * views.iter().filter(|view| is_long(**view)).count() <= views.len()
 }
 
-/// The rows of an array with a fixed width as bytes, and how many each has.
-fn fixed_bytes(array: &ArrayRef) -> (Buffer, usize) {
-    let width = fixed_width(array.data_type()).unwrap_or(0);
+/// The rows of an array, each of so many bytes.
+fn fixed_bytes(array: &ArrayRef, width: usize) -> Buffer {
     let data = array.to_data();
-    (data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width), width)
+    data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
 }
 
 fn views_of(array: &ArrayRef) -> Option<&[u128]> {
@@ -408,10 +442,8 @@ fn in_order(array: &ArrayRef, places: &[u32]) -> Result<ArrayRef> {
         (0..).zip(places).for_each(|(source, place)| sources[*place as usize] = source);
         Ok(take(array, &UInt32Array::from(sources), None)?)
     };
-    if fixed_width(array.data_type()).is_none() {
-        return by_rows();
-    }
-    let (from, width) = fixed_bytes(array);
+    let Some(width) = fixed_width(array.data_type()) else { return by_rows() };
+    let from = fixed_bytes(array, width);
     let bytes = match width {
         1 => put::<1>(&from, places),
         2 => put::<2>(&from, places),
@@ -458,7 +490,7 @@ mod tests {
         let mut range = Range::default();
         for part in texts.chunks(40) {
             let array: ArrayRef = Arc::new(StringViewArray::from_iter(part));
-            range.add(&[array], 1, part.len() - 2).expect("rows");
+            range.add(&[Ordered::new(array)], 1, part.len() - 2).expect("rows");
         }
         range.seal().expect("a chunk");
         let wanted: Vec<_> = texts.chunks(40).flat_map(|part| &part[1..part.len() - 1]).cloned().collect();

@@ -139,7 +139,8 @@ impl Run {
         let lowered = &inner.pipeline.lowered;
         let memory = memory_of(&name, context, &lowered.output);
         let accumulation = Accumulation::new(&name, &lowered.output, context)?;
-        let stream = open(code, args.values.clone(), &memory, &cancel, &lowered.source)?;
+        let stream =
+            open(code, args.values.clone(), Context::new(memory.clone(), Arc::clone(&cancel)), &lowered.source)?;
         let metrics = RunMetrics {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
@@ -306,7 +307,8 @@ impl Run {
             None => self.args.clone(),
         };
         let memory = memory_of(&self.name, &self.context, &output);
-        let stream = open(code, args, &memory, &self.cancel, &lowered.source)?;
+        let context = Context::new(memory.clone(), Arc::clone(&self.cancel));
+        let stream = open(code, args, context, &lowered.source)?;
         (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
         (self.row_number, self.held_number) = (0, 0);
         Ok(())
@@ -393,6 +395,7 @@ impl Run {
         let _timer = compute.timer();
         let Some(radix) = &mut self.radix else { return Ok(()) };
         let chunks = guard(|| Ok(radix.chunks(range)?))?;
+        let groups = radix.expected_groups(range);
         let Some(range) = radix.ranges.as_mut().and_then(|ranges| ranges.get_mut(range)) else { return Ok(()) };
         let source = &self.inner.pipeline.lowered.source;
         for chunk in chunks {
@@ -402,7 +405,8 @@ impl Run {
                     let memory = QueryMemory::new(&self.name, &self.context, Pressure::Fails);
                     // Once a range's groups are out, no other operators can take over.
                     memory.allow_excess(if self.gives { excess_of_range(0) } else { 0 });
-                    let stream = open(&self.code, self.args.clone(), &memory, &self.cancel, source)?;
+                    let context = Context::new(memory.clone(), Arc::clone(&self.cancel)).expecting(groups);
+                    let stream = open(&self.code, self.args.clone(), context, source)?;
                     range.table.insert(RangeTable { stream, memory })
                 }
             };
@@ -429,10 +433,15 @@ impl Run {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
         let range = self.radix.as_mut().and_then(|radix| radix.ranges.as_mut()?.pop_front());
-        if let Some(table) = range.and_then(|range| range.table) {
+        if let Some(mut range) = range
+            && let Some(table) = range.table.take()
+        {
             let excess = if self.gives { excess_of_range(table.memory.used()) } else { 0 };
             (self.stream, self.memory) = (Some(table.stream), table.memory);
             self.finish_within(excess)?;
+            if let (Some(radix), Some(reader)) = (&mut self.radix, &self.reader) {
+                radix.note_groups(&range, reader.rows_left());
+            }
         }
         Ok(true)
     }
@@ -640,15 +649,8 @@ fn memory_of(name: &str, context: &TaskContext, output: &Output) -> Arc<QueryMem
 }
 
 /// A fresh run of the code.
-fn open(
-    code: &Arc<Code>,
-    args: Vec<Value>,
-    memory: &Arc<QueryMemory>,
-    cancel: &Arc<AtomicBool>,
-    source: &Source,
-) -> Result<Stream, Failure> {
-    let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(cancel)));
-    run(source, || code.compiled.stream(run_context, args))
+fn open(code: &Arc<Code>, args: Vec<Value>, context: Context, source: &Source) -> Result<Stream, Failure> {
+    run(source, || code.compiled.stream(Arc::new(context), args))
 }
 
 /// What is held, by the numbers of its rows, of which `first` is the first; nothing where no column is moved.
