@@ -1,7 +1,7 @@
 //! Says which build this is: code that was kept on disk by another one is not used.
 //!
-//! The number covers the sources that shape code (this crate's, the language's and the runtime's), the versions of libraries,
-//! the compiler, and the settings of the build.
+//! The number covers the sources that shape code (this crate's, the language's and the runtime's), the versions of
+//! libraries, the compiler, and the settings of the build.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

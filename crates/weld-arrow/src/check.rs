@@ -1,8 +1,8 @@
-//! What compiled code takes for granted of arrays: offsets, views and codes stay inside what they point into. And what Arrow
-//! promises of them beside that: text is UTF-8, views have their text's prefix.
+//! What compiled code takes for granted of arrays: offsets, views and codes stay inside what they point into. And what
+//! Arrow promises of them beside that: text is UTF-8, views have their text's prefix.
 //!
-//! Arrow's safe constructors give no other arrays. Those that another library hands over through Arrow's C interface are taken
-//! as they are.
+//! Arrow's safe constructors give no other arrays. Those that another library hands over through Arrow's C interface
+//! are taken as they are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -71,8 +71,8 @@ fn checked_before(array: &ArrayRef, depth: Depth) -> bool {
     CHECKED.lock().unwrap_or_else(PoisonError::into_inner).has(array, depth)
 }
 
-/// Arrays that were found to be right, by address: those of tables in memory come with each query, dictionaries with each
-/// batch. As long as there is a `Weak` to an array, no other array can have its address.
+/// Arrays that were found to be right, by address: those of tables in memory come with each query, dictionaries with
+/// each batch. As long as there is a `Weak` to an array, no other array can have its address.
 #[derive(Default)]
 struct Checked {
     arrays: HashMap<usize, (Weak<dyn Array>, Depth)>,
@@ -189,7 +189,8 @@ fn check_views<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>, depth:
     Ok(())
 }
 
-/// Whether no view leaves its buffer, those of absent rows either. Without an early end this takes many views at a time.
+/// Whether no view leaves its buffer, those of absent rows either. Without an early end this takes many views at a
+/// time.
 fn stay_inside(views: &[u128], buffers: &[Buffer]) -> bool {
     let lens: Vec<u64> = buffers.iter().map(|buffer| buffer.len() as u64).collect();
     let leaves = |view: ByteView| {

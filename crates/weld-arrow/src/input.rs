@@ -66,7 +66,8 @@ unsafe impl Send for BatchColumns {}
 unsafe impl Sync for BatchColumns {}
 
 impl BatchColumns {
-    /// The columns of `batch` at `indices`, and behind them, for each list, whether NULL is inside (see [`crate::lists`]).
+    /// The columns of `batch` at `indices`, and behind them, for each list, whether NULL is inside (see
+    /// [`crate::lists`]).
     ///
     /// Fails if an array cannot be made readable. Panics if the batch has no such column.
     pub fn new(batch: &RecordBatch, indices: &[usize]) -> Result<BatchColumns> {
@@ -98,8 +99,8 @@ impl BatchColumns {
         Ok(Chunk::new(self.rows, columns))
     }
 
-    /// The arrays, in the order of the indices, as compiled code reads them: dictionaries without nulls among their values,
-    /// binary of a fixed width as views.
+    /// The arrays, in the order of the indices, as compiled code reads them: dictionaries without nulls among their
+    /// values, binary of a fixed width as views.
     pub fn arrays(&self) -> &[ArrayRef] {
         &self.arrays
     }

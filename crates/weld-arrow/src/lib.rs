@@ -18,8 +18,9 @@
 //! | columns of rows, for queries | [`types`] | [`BatchColumns`] | [`RowsReader`], [`Gather`], [`Results`] |
 //! | one value | [`types`] | [`literal`](literal()) | |
 //!
-//! Both read Arrow's buffers in place ([`input`], [`lists`]) and hand out the memory of vectors where the layouts are the same
-//! (`memory`). Text is `vec[u8]` in rows, and `vec[i8]` as a vector of its own, which is what a program's string literals are.
+//! Both read Arrow's buffers in place ([`input`], [`lists`]) and hand out the memory of vectors where the layouts are
+//! the same (`memory`). Text is `vec[u8]` in rows, and `vec[i8]` as a vector of its own, which is what a program's
+//! string literals are.
 //!
 //! Errors are Arrow's; [`Defect`] inside one says that not the data is wrong but Weld.
 

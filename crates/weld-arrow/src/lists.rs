@@ -1,5 +1,5 @@
-//! List arrays as columns: the values of lists of scalars, and of lists of fixed sizes inside, lie one after the other. And
-//! constant lists as values.
+//! List arrays as columns: the values of lists of scalars, and of lists of fixed sizes inside, lie one after the other.
+//! And constant lists as values.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ fn leaf(array: &dyn Array) -> Result<(&Buffer, u64, ScalarKind)> {
     Ok((values, 1, kind))
 }
 
-/// The columns that follow those of a stream, one for each of these arrays that has lists of scalars: which of them have no NULL
-/// inside, or nothing if none has.
+/// The columns that follow those of a stream, one for each of these arrays that has lists of scalars: which of them
+/// have no NULL inside, or nothing if none has.
 #[derive(Debug)]
 pub(crate) struct Wholes {
     rows: usize,
@@ -145,8 +145,8 @@ fn holds_null(array: &dyn Array, row: usize) -> bool {
         || (may_hold_null(values.as_ref()) && range.into_iter().any(|index| holds_null(values.as_ref(), index)))
 }
 
-/// A constant list, of which an array has one, as the pair that rows have: its values, and whether no NULL is among them. A null
-/// has no values.
+/// A constant list, of which an array has one, as the pair that rows have: its values, and whether no NULL is among
+/// them. A null has no values.
 ///
 /// Fails if it is no list of scalars.
 pub fn constant_list(array: &ArrayRef) -> Result<Value> {

@@ -13,7 +13,8 @@ use weld_runtime::StringView;
 
 use crate::Result;
 
-/// A vector that is a smaller part of what it keeps alive is copied: who keeps a query's few rows must not keep its tables.
+/// A vector that is a smaller part of what it keeps alive is copied: who keeps a query's few rows must not keep its
+/// tables.
 const KEPT_MAX: usize = 8;
 
 /// The vector as the owner of Arrow buffers.
@@ -47,8 +48,8 @@ pub(crate) fn bytes_of<'a>(view: &ColumnView<'a>) -> Option<&'a [u8]> {
     Some(unsafe { std::slice::from_raw_parts(view.data(), view.rows() * width) })
 }
 
-/// These rows of a column of scalars as a buffer that shares the vector's memory, or has a copy if that is not aligned or a small
-/// part of what the vector keeps; `None` if the column has no scalars, or not these rows.
+/// These rows of a column of scalars as a buffer that shares the vector's memory, or has a copy if that is not aligned
+/// or a small part of what the vector keeps; `None` if the column has no scalars, or not these rows.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Columns of rows that no vector of values stands for: those of the input that were moved, by the numbers of their rows, and
-//! lists that were made, whose values lie together in a vector of their own.
+//! Columns of rows that no vector of values stands for: those of the input that were moved, by the numbers of their
+//! rows, and lists that were made, whose values lie together in a vector of their own.
 
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ fn picked(batches: &Numbered, column: usize, places: &[(usize, usize)]) -> Resul
     take(array(first), &rows, None)
 }
 
-/// The values at these places. Arrow puts dictionaries together with some values twice, for which there may be too few codes: then they
-/// are put together as values.
+/// The values at these places. Arrow puts dictionaries together with some values twice, for which there may be too few
+/// codes: then they are put together as values.
 fn interleaved(arrays: &[&dyn Array], places: &[(usize, usize)]) -> Result<ArrayRef> {
     let ty = arrays[0].data_type();
     match (interleave(arrays, places), ty) {

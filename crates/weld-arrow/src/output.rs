@@ -1,8 +1,8 @@
 //! Vectors that compiled code made, as record batches.
 //!
-//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in Weld, are
-//! packed. Long strings of a view column stay in the input's buffers where one of them holds the bytes, and are copied
-//! otherwise. Lists and structs are in [`super::moved`].
+//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in
+//! Weld, are packed. Long strings of a view column stay in the input's buffers where one of them holds the bytes, and
+//! are copied otherwise. Lists and structs are in [`super::moved`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::moved::{Numbered, Source, made, moved};
 use crate::types::{has_few_codes, is_bytes, is_nested, is_string, is_taken};
 use crate::{Result, defect};
 
-/// Where a column lies in the rows of a vector: the field of the row's struct, which is a pair of the value and whether it is
-/// there if the column may be null.
+/// Where a column lies in the rows of a vector: the field of the row's struct, which is a pair of the value and whether
+/// it is there if the column may be null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     /// Its position in the struct.
@@ -56,8 +56,8 @@ pub struct RowsReader {
 }
 
 impl RowsReader {
-    /// Fails if the value is no vector of structs. `slots` says where the schema's columns are in the vector's element struct; `strings` are the buffers that long
-    /// strings may point into.
+    /// Fails if the value is no vector of structs. `slots` says where the schema's columns are in the vector's element
+    /// struct; `strings` are the buffers that long strings may point into.
     pub fn new(rows: Value, schema: SchemaRef, slots: &[Slot], strings: Vec<Buffer>) -> Result<RowsReader> {
         RowsReader::moving(rows, schema, slots, strings, &[])
     }
@@ -136,8 +136,8 @@ impl RowsReader {
 
     /// The next rows, at most `batch_rows_max`; `None` when all have been handed out.
     ///
-    /// Fails where a column has another Weld type than stands for the schema's, a [`crate::Defect`], and where text is too long
-    /// for its type's offsets.
+    /// Fails where a column has another Weld type than stands for the schema's, a [`crate::Defect`], and where text is
+    /// too long for its type's offsets.
     pub fn next_batch(&mut self, batch_rows_max: usize) -> Result<Option<RecordBatch>> {
         let total = self.rows.value.len().unwrap_or(0);
         let rows = (total - self.next).min(batch_rows_max);
@@ -294,8 +294,8 @@ impl RowsReader {
             views[index] = ByteView { buffer_index: first + copy, ..ByteView::from(views[index]) }.as_u128();
         }
         buffers.extend(copies.full.into_iter().map(Buffer::from_vec));
-        // SAFETY: every view is inline or lies within its buffer; the bytes of text are of UTF-8 arrays or literals, or a
-        // part of them that begins and ends with a character.
+        // SAFETY: every view is inline or lies within its buffer; the bytes of text are of UTF-8 arrays or literals, or
+        // a part of them that begins and ends with a character.
         unsafe { GenericByteViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
     }
 
@@ -373,7 +373,8 @@ fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) ->
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(bytes), nulls)?))
 }
 
-/// The same, if a dictionary, with an entry. Of rows that are all null there may be none, over which kernels of Arrow panic.
+/// The same, if a dictionary, with an entry. Of rows that are all null there may be none, over which kernels of Arrow
+/// panic.
 pub(crate) fn with_entry(array: ArrayRef) -> ArrayRef {
     let Some(dictionary) = array.as_any_dictionary_opt() else { return array };
     match dictionary.values().is_empty() {
@@ -393,8 +394,8 @@ fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -
         bytes.extend_from_slice(unsafe { value.as_slice() });
     }
     let offsets = OffsetBuffer::<T::Offset>::from_lengths(values.iter().map(|value| value.len as usize));
-    // SAFETY: the offsets are of whole values; those of text come from UTF-8 arrays or literals, or are a part of them that
-    // begins and ends with a character.
+    // SAFETY: the offsets are of whole values; those of text come from UTF-8 arrays or literals, or are a part of them
+    // that begins and ends with a character.
     Ok(Arc::new(unsafe { GenericByteArray::<T>::new_unchecked(offsets, Buffer::from_vec(bytes), nulls) }))
 }
 

@@ -1,8 +1,8 @@
-//! Arrow's types as Weld's: `Decimal128(15, 2)` is `i128`, `Date32` is `i32`, text and binary are byte vectors, a dictionary is
-//! its entries, a list of numbers a vector.
+//! Arrow's types as Weld's: `Decimal128(15, 2)` is `i128`, `Date32` is `i32`, text and binary are byte vectors, a
+//! dictionary is its entries, a list of numbers a vector.
 //!
-//! A new Arrow type begins here. One whose array is a buffer of scalars needs a line in [`fixed_kind`] and nothing else: its
-//! columns, literals and results follow. Scales, precisions and time units are for the caller to know.
+//! A new Arrow type begins here. One whose array is a buffer of scalars needs a line in [`fixed_kind`] and nothing
+//! else: its columns, literals and results follow. Scales, precisions and time units are for the caller to know.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use weld_core::ty::{ScalarKind, Type};
@@ -67,8 +67,8 @@ pub fn is_nested(data_type: &DataType) -> bool {
     value_type(data_type).is_err()
 }
 
-/// Whether a column of the type is taken from the input's arrays where it only passes through. Of a dictionary's values a
-/// dictionary would have to be made again, which took three times as long as the rest of a filter.
+/// Whether a column of the type is taken from the input's arrays where it only passes through. Of a dictionary's values
+/// a dictionary would have to be made again, which took three times as long as the rest of a filter.
 pub fn is_taken(data_type: &DataType) -> bool {
     is_nested(data_type) || matches!(data_type, DataType::Dictionary(..))
 }
@@ -100,14 +100,15 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of a dictionary's entries, which stand for its values: text or binary. Values become a dictionary again where they leave.
+/// The type of a dictionary's entries, which stand for its values: text or binary. Values become a dictionary again
+/// where they leave.
 pub fn entry_type(data_type: &DataType) -> Option<&DataType> {
     let DataType::Dictionary(_, entries) = data_type else { return None };
     (is_string(entries) || is_binary(entries)).then_some(entries)
 }
 
-/// Whether it is a dictionary with codes of 8 bits. Arrow puts dictionaries together with some values twice, for which these may be too
-/// few. So batches should share one, as those of DataFusion's operators do.
+/// Whether it is a dictionary with codes of 8 bits. Arrow puts dictionaries together with some values twice, for which
+/// these may be too few. So batches should share one, as those of DataFusion's operators do.
 pub fn has_few_codes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(codes, _) if codes.primitive_width() == Some(1))
 }
@@ -174,7 +175,8 @@ pub fn streamed_type(data_type: &DataType) -> Option<Type> {
     value_type(data_type).ok().or_else(|| list(data_type).map(|list| list.ty()))
 }
 
-/// The types of the columns that follow a stream's own, one for each of those that are lists: null where NULL is inside.
+/// The types of the columns that follow a stream's own, one for each of those that are lists: null where NULL is
+/// inside.
 pub fn whole_types<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Vec<Type> {
     let whole = |_| Type::structure([Type::BOOL, Type::BOOL]);
     types.into_iter().filter(|data_type| list(data_type).is_some()).map(whole).collect()

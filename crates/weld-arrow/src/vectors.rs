@@ -12,8 +12,8 @@
 //! | `Dictionary` | as its values (copied; inwards only) |
 //!
 //! Outwards, what is longer than 2 GiB becomes `LargeBinary`, and lists of more than 2^31 elements `LargeList`. Weld's
-//! vectors have no nulls: an array with some is an error. Vectors of dictionaries have no Arrow type here; `tovec` makes
-//! vectors of dictionaries.
+//! vectors have no nulls: an array with some is an error. Vectors of dictionaries have no Arrow type here; `tovec`
+//! makes vectors of dictionaries.
 
 use std::any::Any;
 use std::fmt;
@@ -121,8 +121,8 @@ where
     let words = vec![views.len() as u64, views.as_ptr() as u64];
     let owner: Arc<dyn Any + Send + Sync> = Arc::new((views, make_array(array.to_data())));
     let ty = ty::Type::vec(ty::Type::vec(ty::Type::Scalar(byte)));
-    // SAFETY: a vector of byte vectors is its length and its views, which the owner has on the heap; these point into the
-    // buffers of the array, which the owner shares.
+    // SAFETY: a vector of byte vectors is its length and its views, which the owner has on the heap; these point into
+    // the buffers of the array, which the owner shares.
     Ok(unsafe { Value::from_flat(ty, words, [owner]) })
 }
 

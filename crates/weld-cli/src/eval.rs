@@ -7,8 +7,8 @@
 //! {"id": 2, "error": {"kind": "parse", "message": "..", "line": 1, "column": 4}}
 //! ```
 //!
-//! A request may also have `language`, `entry` (the definition to call), `args` by name (`{"x": {"value": 1}}`), `domain`, `wrt`
-//! and `explain`; docs/functions.md has them all.
+//! A request may also have `language`, `entry` (the definition to call), `args` by name (`{"x": {"value": 1}}`),
+//! `domain`, `wrt` and `explain`; docs/functions.md has them all.
 
 use std::io::{self, BufRead};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,8 +174,8 @@ fn domain(list: &Json) -> std::result::Result<Option<[u64; 3]>, Wrong> {
     }
 }
 
-/// Reads `[{"type"?, "value"}, ..]` or, by name, `{"x": {"type"?, "value"}, ..}`. What is wrong with them is said once the text
-/// has been found right.
+/// Reads `[{"type"?, "value"}, ..]` or, by name, `{"x": {"type"?, "value"}, ..}`. What is wrong with them is said once
+/// the text has been found right.
 fn given(args: &Json) -> Given {
     let mut given = Given::default();
     match args {

@@ -1,6 +1,7 @@
 //! `weld explain`: what becomes of a query or a program, level by level.
 //!
-//! `weld explain data/ -c "select ..." --show plan,optimized` for SQL, `weld explain program.weld --show llvm` for Weld.
+//! `weld explain data/ -c "select ..." --show plan,optimized` for SQL, `weld explain program.weld --show llvm` for
+//! Weld.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The `weld` command: SQL through Weld, benchmarks, and tools for programs in Weld's own language and others.
 //!
-//! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` runs queries, `weld explain`
-//! shows what becomes of one. One file a subcommand; `benchmark` has those that measure.
-//! Errors are one line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
+//! `weld tpch run --scale-factor 1` and `weld bench data/ --queries queries/` measure, `weld sql data/` runs queries,
+//! `weld explain` shows what becomes of one. One file a subcommand; `benchmark` has those that measure. Errors are one
+//! line on standard error; exit code 2 is a wrong command line, 1 is anything else that failed.
 #![deny(unsafe_code)]
 
 mod allocator;

@@ -5,8 +5,8 @@
 //! weld> map(v, |x| x * x)
 //! [1,4,9]
 //! ```
-//! `let`, `macro` and `type` stay known until the end. An entry goes on over lines until its brackets are closed and its
-//! last operator has an operand; an empty line ends one that lacks the latter. Ctrl-C stops an evaluation.
+//! `let`, `macro` and `type` stay known until the end. An entry goes on over lines until its brackets are closed and
+//! its last operator has an operand; an empty line ends one that lacks the latter. Ctrl-C stops an evaluation.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};

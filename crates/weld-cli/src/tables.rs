@@ -89,8 +89,8 @@ impl Table {
         }
     }
 
-    /// Makes a registered table known by its name in lower case too, unless another table has that: SQL reads `T` as `t`,
-    /// and only `"T"` as it stands.
+    /// Makes a registered table known by its name in lower case too, unless another table has that: SQL reads `T` as
+    /// `t`, and only `"T"` as it stands.
     pub(crate) async fn register_lower_case(&self, session: &SessionContext) -> Result<()> {
         let lower = TableReference::bare(self.name.to_lowercase());
         if !session.table_exist(lower.clone())? {

@@ -1,12 +1,12 @@
-//! Programs of `queries/weld` beside straightforward Rust over the same data; the best of several runs. All on one thread,
-//! but for one column.
+//! Programs of `queries/weld` beside straightforward Rust over the same data; the best of several runs. All on one
+//! thread, but for one column.
 //!
 //! `cargo bench -p weld-codegen --bench programs [-- FILTER]`
 //!
-//! Results are compared before a line is printed. The first table: milliseconds of the Rust and of the compiled program,
-//! how many times as fast the latter is, milliseconds of the program on two threads, how many times as fast that is as on
-//! one, and milliseconds that the compiler takes at each level. The second: milliseconds without some of the optimizer's
-//! passes, without LLVM's vectoriser, and at O1.
+//! Results are compared before a line is printed. The first table: milliseconds of the Rust and of the compiled
+//! program, how many times as fast the latter is, milliseconds of the program on two threads, how many times as fast
+//! that is as on one, and milliseconds that the compiler takes at each level. The second: milliseconds without some of
+//! the optimizer's passes, without LLVM's vectoriser, and at O1.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use weld_core::parse_program;
 use weld_core::ty::Type;
 use weld_runtime::Context;
 
-/// As in the `weld` command: what a run frees stays with the process, where the C library's allocator gives large blocks
-/// back and gets them anew, page by page, in each run.
+/// As in the `weld` command: what a run frees stays with the process, where the C library's allocator gives large
+/// blocks back and gets them anew, page by page, in each run.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

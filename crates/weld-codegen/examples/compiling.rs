@@ -1,8 +1,11 @@
-//! What compiling programs takes, phase by phase: `cargo run --release -p weld-codegen --example compiling -- [OPTIONS] FILE..`
+//! What compiling programs takes, phase by phase:
+//! `cargo run --release -p weld-codegen --example compiling -- [OPTIONS] FILE..`
 //!
-//! A file holds programs as `weld explain DATA -f query.sql --show weld` prints them, or one program. `--level N` sets LLVM's
-//! effort, `--cheap` stops at the code that a query starts on, `--narrow` takes decimals as 64-bit columns, `--rounds N` takes the best of so many rounds,
-//! `--disable-pass NAME` leaves one of the optimizer's passes or ways of running loops out, `--passes` adds the time of each pass, `--parts` a line a part, `--llvm DIR` writes LLVM IR to files. Times are milliseconds of processor time.
+//! A file holds programs as `weld explain DATA -f query.sql --show weld` prints them, or one program. `--level N` sets
+//! LLVM's effort, `--cheap` stops at the code that a query starts on, `--narrow` takes decimals as 64-bit columns,
+//! `--rounds N` takes the best of so many rounds, `--disable-pass NAME` leaves one of the optimizer's passes or ways of
+//! running loops out, `--passes` adds the time of each pass, `--parts` a line a part, `--llvm DIR` writes LLVM IR to
+//! files. Times are milliseconds of processor time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Cycles a row of the loops that queries are made of: `cargo run --release -p weld-codegen --example kernels [NAME]`.
-//! With `--asm`, `--llvm` or `--raw` (LLVM IR before its passes), prints what was generated as well; with `--compile`, times compilation alone.
+//! With `--asm`, `--llvm` or `--raw` (LLVM IR before its passes), prints what was generated as well; with `--compile`,
+//! times compilation alone.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// The niceness of the thread: against one that runs a query it gets two fifths of a processor. With 10 and 19 the queries of TPC-DS
-/// (scale factor 1, two partitions, three runs each) take the same time.
+/// The niceness of the thread: against one that runs a query it gets two fifths of a processor. With 10 and 19 the
+/// queries of TPC-DS (scale factor 1, two partitions, three runs each) take the same time.
 const NICENESS: libc::c_int = 2;
 
 /// Runs `work` on a thread of low priority, one at a time in the process, and waits for it. What panics there is lost.

@@ -21,8 +21,8 @@ pub enum Layout {
     LargeUtf8,
     /// Arrow's views: length and bytes, or length, prefix, buffer index and offset.
     Utf8View,
-    /// Lists of scalars: offsets of 32 or 64 bits, in units of `unit` values (more than one where the elements are lists of a
-    /// fixed size), into values that are no `bool`s.
+    /// Lists of scalars: offsets of 32 or 64 bits, in units of `unit` values (more than one where the elements are
+    /// lists of a fixed size), into values that are no `bool`s.
     List { offsets: ScalarKind, unit: u64, items: ScalarKind },
     /// Lists of `size` scalars each, one after the other.
     FixedList { size: u64, items: ScalarKind },

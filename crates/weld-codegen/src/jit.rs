@@ -91,8 +91,8 @@ impl Jit {
         }
     }
 
-    /// A prefix for the names of a kernel's functions, which must be unique while it is loaded. All are of one length, and
-    /// nothing else in an object is the same.
+    /// A prefix for the names of a kernel's functions, which must be unique while it is loaded. All are of one length,
+    /// and nothing else in an object is the same.
     pub(crate) fn fresh_prefix(&self) -> String {
         format!("weld_{:016x}_{:012x}_", self.number, self.kernels.fetch_add(1, Ordering::Relaxed))
     }

@@ -109,7 +109,8 @@ pub fn has_dicts_of_bytes(ty: &Type) -> bool {
 /// Where the rows of a numberer are in its state, behind the address of its table.
 pub(crate) const NUMBERED_ROWS: u64 = 8;
 
-/// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address, or this and those.
+/// What a builder keeps in memory: the value so far, or length, capacity and columns, or the table's address, or this
+/// and those.
 fn builder_state(builder: &BuilderType) -> RowLayout {
     match builder {
         BuilderType::Merger { value, .. } => row(value),

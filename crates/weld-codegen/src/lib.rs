@@ -28,10 +28,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The layers inside, from below: [`layout`] says how values look in memory, `analysis` finds facts about the program; `block`
-//! makes blocks of LLVM IR, `values` fills them with values, `tables` with dictionaries, `builder` with builders, `emit` with
-//! expressions and loops; `program` has the entry points. `jit` makes machine code of it, which `store` keeps on disk. Nothing
-//! outside this crate sees LLVM.
+//! The layers inside, from below: [`layout`] says how values look in memory, `analysis` finds facts about the program;
+//! `block` makes blocks of LLVM IR, `values` fills them with values, `tables` with dictionaries, `builder` with
+//! builders, `emit` with expressions and loops; `program` has the entry points. `jit` makes machine code of it, which
+//! `store` keeps on disk. Nothing outside this crate sees LLVM.
 
 mod analysis;
 mod background;

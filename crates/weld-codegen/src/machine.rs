@@ -1,8 +1,8 @@
 //! The machine that code is made for, as far as decisions about code depend on it. Plans of loops take sizes of caches
 //! and of vectors from here.
 //!
-//! Sizes are those of the processors that servers have, and the smaller where they differ: a strip that is too short costs a
-//! per cent, one that leaves the cache half of the time.
+//! Sizes are those of the processors that servers have, and the smaller where they differ: a strip that is too short
+//! costs a per cent, one that leaves the cache half of the time.
 
 /// Facts about a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +26,8 @@ impl Machine {
         Machine { can_compress, can_fuse, vector_bytes: 64, cache_line_bytes: 64, l1_bytes, l2_bytes }
     }
 
-    /// How many keys of a table are hashed before it is asked for them: the lines of their slots and rows take half of the
-    /// first-level cache.
+    /// How many keys of a table are hashed before it is asked for them: the lines of their slots and rows take half of
+    /// the first-level cache.
     pub(crate) fn keys_ahead(&self) -> u32 {
         self.l1_bytes / (4 * self.cache_line_bytes)
     }

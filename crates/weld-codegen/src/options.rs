@@ -37,7 +37,8 @@ pub struct Options {
     pub cpu: Cpu,
     /// Threads that parallel loops may use; 1 is sequential.
     pub threads: usize,
-    /// The fewest iterations of a parallel loop that are worth a thread's while, instead of what the loop itself suggests.
+    /// The fewest iterations of a parallel loop that are worth a thread's while, instead of what the loop itself
+    /// suggests.
     pub grain: Option<u64>,
     /// Let LLVM vectorise loops, at O2.
     pub vectorize: bool,

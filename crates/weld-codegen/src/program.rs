@@ -224,9 +224,9 @@ fn collect_slots(
 }
 
 impl StreamProgram {
-    /// The element type of an appender and where its state is, if its rows may be taken out as they come: rows of scalars and
-    /// strings, which need nothing of the run's memory but their columns. Either the program's result is what the loop appended,
-    /// or it ends with the rows of a numberer, of which nothing else reads.
+    /// The element type of an appender and where its state is, if its rows may be taken out as they come: rows of
+    /// scalars and strings, which need nothing of the run's memory but their columns. Either the program's result is
+    /// what the loop appended, or it ends with the rows of a numberer, of which nothing else reads.
     pub(crate) fn rows(&self) -> Option<(Type, u64)> {
         let [Slot { ty, offset, .. }] = &self.slots[..] else { return None };
         let is_built = |e: &Expr| matches!(e.kind, ExprKind::Var(sym) if sym == self.built);
@@ -311,7 +311,8 @@ impl StreamProgram {
     }
 }
 
-/// Whether an epilogue is a struct of which the last field is the rows of the numberer `built`, which are read nowhere else.
+/// Whether an epilogue is a struct of which the last field is the rows of the numberer `built`, which are read nowhere
+/// else.
 fn ends_with_rows(epilogue: &Expr, built: Sym) -> bool {
     let (bindings, body) = match &epilogue.kind {
         ExprKind::Let { bindings, body } => (&bindings[..], &**body),

@@ -19,16 +19,16 @@ use crate::float_min_max;
 use crate::machine::Machine;
 use crate::options::{Cpu, OptLevel, Options};
 
-/// The passes of O2. Our own optimizer has inlined, fused and hoisted before: what is left for LLVM is to bring values into
-/// registers, to clean up and to vectorise. `default<O2>` takes two to seven times as long and leaves more instructions to
-/// select, for code that is no faster. Loops are emitted with induction variables as `indvars` makes them. The first
-/// `instcombine` makes sums under a condition such that they are vectorised: with `instsimplify` in its place TPC-H Q6 takes
-/// four times as long.
+/// The passes of O2. Our own optimizer has inlined, fused and hoisted before: what is left for LLVM is to bring values
+/// into registers, to clean up and to vectorise. `default<O2>` takes two to seven times as long and leaves more
+/// instructions to select, for code that is no faster. Loops are emitted with induction variables as `indvars` makes
+/// them. The first `instcombine` makes sums under a condition such that they are vectorised: with `instsimplify` in its
+/// place TPC-H Q6 takes four times as long.
 const FAST_CODE: &str = "cgscc(inline),function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,\
     loop-mssa(loop-rotate,licm),early-cse,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// Settings of LLVM that only its command line has. Loop strength reduction takes a sixth of the time of generating code; what
-/// it leaves runs no faster, for the addresses of columns are a base and a scaled index.
+/// Settings of LLVM that only its command line has. Loop strength reduction takes a sixth of the time of generating
+/// code; what it leaves runs no faster, for the addresses of columns are a base and a scaled index.
 const SETTINGS: [&CStr; 2] = [c"weld", c"-disable-lsr"];
 
 /// Name and features of a processor, as LLVM writes them.
@@ -50,8 +50,8 @@ pub(crate) fn initialize() {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
         let settings = SETTINGS.map(CStr::as_ptr);
-        // SAFETY: the strings are static, and the array holds as many as the count says. LLVM knows the settings: the crate is
-        // built for one version of it.
+        // SAFETY: the strings are static, and the array holds as many as the count says. LLVM knows the settings: the
+        // crate is built for one version of it.
         unsafe { LLVMParseCommandLineOptions(settings.len() as c_int, settings.as_ptr(), std::ptr::null()) };
         let config = InitializationConfig::default();
         #[cfg(target_arch = "x86_64")]
@@ -61,8 +61,8 @@ pub(crate) fn initialize() {
     });
 }
 
-/// Code generators that are in use by nobody. Making one, with the tables of the processor's instructions and types, takes
-/// as long as generating code for a small loop.
+/// Code generators that are in use by nobody. Making one, with the tables of the processor's instructions and types,
+/// takes as long as generating code for a small loop.
 #[derive(Default)]
 pub(crate) struct Generators {
     idle: Mutex<Vec<(Kind, Idle)>>,
@@ -73,8 +73,8 @@ type Kind = (Cpu, OptLevel);
 
 struct Idle(TargetMachine);
 
-// SAFETY: a code generator belongs to no thread: LLVM asks only that one thread at a time uses it, and an idle one is used
-// by none.
+// SAFETY: a code generator belongs to no thread: LLVM asks only that one thread at a time uses it, and an idle one is
+// used by none.
 unsafe impl Send for Idle {}
 
 /// A code generator that goes back to the idle ones when it is dropped.

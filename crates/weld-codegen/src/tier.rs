@@ -1,7 +1,7 @@
 //! Two efforts for one program: cheap code runs first, optimised code takes its place between two chunks.
 //!
-//! Both come of the same emission, so they share the layout of the state; only what LLVM does after it differs. Compiling
-//! optimised code takes about [`OPTIMISED_COST`] times as long, which the rows still to come must repay.
+//! Both come of the same emission, so they share the layout of the state; only what LLVM does after it differs.
+//! Compiling optimised code takes about [`OPTIMISED_COST`] times as long, which the rows still to come must repay.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -72,8 +72,8 @@ impl Tiered {
     }
 }
 
-/// How much longer optimised code takes to make than cheap code. Measured over the queries of TPC-H: 4.0 (Q13) to 7.7 (Q2), 5.9
-/// for all of them.
+/// How much longer optimised code takes to make than cheap code. Measured over the queries of TPC-H: 4.0 (Q13) to 7.7
+/// (Q2), 5.9 for all of them.
 pub const OPTIMISED_COST: f64 = 6.0;
 
 /// The share of its time that cheap code loses to optimised code: it runs for about twice as long.
@@ -105,8 +105,8 @@ impl Progress {
         nanos / rows as f64 * left as f64 * FULL_GAIN > cheap.as_nanos() as f64 * OPTIMISED_COST
     }
 
-    /// Whether code that comes again has run for as long as optimising it takes: then as many runs again repay half of that, and
-    /// most come more often. `cheap` as in [`Progress::repays`].
+    /// Whether code that comes again has run for as long as optimising it takes: then as many runs again repay half of
+    /// that, and most come more often. `cheap` as in [`Progress::repays`].
     pub(crate) fn repays_when_it_returns(&self, cheap: Duration) -> bool {
         let nanos = self.nanos.load(Ordering::Relaxed) as f64;
         nanos > cheap.as_nanos() as f64 * OPTIMISED_COST

@@ -170,8 +170,8 @@ impl Value {
         Value::vector::<u8>(data)
     }
 
-    /// A vector of structs whose fields are the elements of these vectors, which must be as long as each other; `None` if
-    /// they are not, or if there is none.
+    /// A vector of structs whose fields are the elements of these vectors, which must be as long as each other; `None`
+    /// if they are not, or if there is none.
     pub fn rows(fields: impl IntoIterator<Item = Value>) -> Option<Value> {
         let fields: Vec<Value> = fields.into_iter().collect();
         let rows = fields.first()?.len()?;
@@ -185,8 +185,8 @@ impl Value {
         })
     }
 
-    /// A vector of vectors that share the memory of `values`: its elements in each of these ranges. `None` if `values` is
-    /// no vector, a range leaves it, or one of bytes is longer than 4 GiB.
+    /// A vector of vectors that share the memory of `values`: its elements in each of these ranges. `None` if `values`
+    /// is no vector, a range leaves it, or one of bytes is longer than 4 GiB.
     pub fn vectors(values: &Value, ranges: impl IntoIterator<Item = Range<usize>>) -> Option<Value> {
         let rows = values.len()?;
         let mut ranges =
@@ -280,13 +280,15 @@ impl Value {
 
     /// The table of a dictionary: its number of keys, the bounds of integer keys, its memory.
     pub fn as_dict(&self) -> Option<&Dict> {
-        // SAFETY: a dictionary's word is the address of its table, which the owners keep alive and which does not change.
+        // SAFETY: a dictionary's word is the address of its table, which the owners keep alive and which does not
+        // change.
         matches!(self.ty, Type::Dict(..)).then(|| unsafe { &*(self.words[0] as *const Dict) })
     }
 
-    /// Calls `each` with one part of every key of a dictionary: with field `part` of keys that are structs, with the key
-    /// itself where that is a scalar. `false` if there is no such part, it is no integer, or one does not fit 64 bits;
-    /// unsigned ones of 64 bits come as the `i64` of the same bits. In no order, and repeated as the keys' parts are.
+    /// Calls `each` with one part of every key of a dictionary: with field `part` of keys that are structs, with the
+    /// key itself where that is a scalar. `false` if there is no such part, it is no integer, or one does not fit 64
+    /// bits; unsigned ones of 64 bits come as the `i64` of the same bits. In no order, and repeated as the keys' parts
+    /// are.
     pub fn for_each_key(&self, part: usize, mut each: impl FnMut(i64)) -> bool {
         let Some((ty, offset)) = self.key_part(part) else { return false };
         let Some(kind) = ty.as_scalar().filter(|kind| kind.is_integer()) else { return false };

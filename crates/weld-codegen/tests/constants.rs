@@ -1,5 +1,5 @@
-//! Constants that are parameters: compiled programs give what the interpreter gives for the program with the constants in
-//! it, one program for all constants of a shape.
+//! Constants that are parameters: compiled programs give what the interpreter gives for the program with the constants
+//! in it, one program for all constants of a shape.
 
 use std::sync::Arc;
 

@@ -203,8 +203,8 @@ fn lookups_in_large_tables() {
     }
 }
 
-/// Keys of large tables are hashed ahead of the merges: of several parts, bound before, one of two builders, by one of two
-/// branches, and with the number of iterations no multiple of those hashed at a time.
+/// Keys of large tables are hashed ahead of the merges: of several parts, bound before, one of two builders, by one of
+/// two branches, and with the number of iterations no multiple of those hashed at a time.
 #[test]
 fn merges_into_large_tables() {
     for (key_ty, key) in [

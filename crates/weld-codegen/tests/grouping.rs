@@ -1,5 +1,5 @@
-//! Grouped sums over the columns of chunks, against the interpreter over the same rows: few and many groups, sums that do
-//! and do not fit 64 bits, keys that are codes, selections of chunks, nulls.
+//! Grouped sums over the columns of chunks, against the interpreter over the same rows: few and many groups, sums that
+//! do and do not fit 64 bits, keys that are codes, selections of chunks, nulls.
 
 use std::sync::Arc;
 

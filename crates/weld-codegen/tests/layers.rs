@@ -10,10 +10,10 @@
 //! analysis             facts about a program: knows no LLVM
 //! ```
 //!
-//! What fills a function is a struct a layer, which has the one below and dereferences to it. So a method calls what lies
-//! below by its name, and the compiler refuses what lies above: there is nothing to call it on. That holds as long as the
-//! structs are stacked in this order and the methods of each are in the folder of its layer, which is looked at here, as are
-//! paths.
+//! What fills a function is a struct a layer, which has the one below and dereferences to it. So a method calls what
+//! lies below by its name, and the compiler refuses what lies above: there is nothing to call it on. That holds as long
+//! as the structs are stacked in this order and the methods of each are in the folder of its layer, which is looked at
+//! here, as are paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,8 @@ fn used(code: &str) -> Vec<String> {
     parts.map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// What the `impl` blocks of a text are for: `Values` of `impl<'c> Values<'c, '_>` and of `impl Deref for Values<'_, '_>`.
+/// What the `impl` blocks of a text are for: `Values` of `impl<'c> Values<'c, '_>` and of
+/// `impl Deref for Values<'_, '_>`.
 fn implemented(code: &str) -> Vec<&str> {
     let heads = code.lines().filter(|line| line.starts_with("impl"));
     let name = |head: &'_ str| -> Option<(usize, usize)> {

@@ -1,5 +1,5 @@
-//! How the loops of real programs run: the programs of `queries/weld`, and pipelines of SQL queries over chunks. A fast path that
-//! is lost shows here as a line that differs. `WELD_BLESS=1` accepts the lines as they are.
+//! How the loops of real programs run: the programs of `queries/weld`, and pipelines of SQL queries over chunks. A fast
+//! path that is lost shows here as a line that differs. `WELD_BLESS=1` accepts the lines as they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Numberers over streams: rows chunk by chunk with the numbers of their groups, which hold across chunks, code and partitions.
+//! Numberers over streams: rows chunk by chunk with the numbers of their groups, which hold across chunks, code and
+//! partitions.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ fn number(value: &V) -> i64 {
     to_json(value).as_i64().expect("a number")
 }
 
-/// Keys and values of 20,000 rows, in chunks of many sizes; the rows, each with the key that its number stands for in the end.
+/// Keys and values of 20,000 rows, in chunks of many sizes; the rows, each with the key that its number stands for in
+/// the end.
 fn by_chunks(text: &str, level: (OptLevel, Tiers)) -> (Vec<(i64, i64)>, Vec<V>) {
     let program = compiled(text, level);
     assert!(program.streams_rows(), "{}", program.program());

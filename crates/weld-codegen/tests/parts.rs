@@ -1,4 +1,5 @@
-//! Large programs are cut into functions: their size is bounded, and results, errors and memory are those of one function.
+//! Large programs are cut into functions: their size is bounded, and results, errors and memory are those of one
+//! function.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,5 @@
-//! Rows that are joined with tables a chunk at a time, against the interpreter: tables of every kind and size, keys of every type.
+//! Rows that are joined with tables a chunk at a time, against the interpreter: tables of every kind and size, keys of
+//! every type.
 
 use std::sync::Arc;
 
@@ -41,8 +42,8 @@ fn numbers(rows: usize) -> (Vec<i64>, Vec<i32>) {
     ((0..rows).map(|row| number(row) as i64 % 3500 - 100).collect(), (0..rows).map(|row| row as i32 % 3).collect())
 }
 
-/// The same from the interpreter, of the program as it is written, and from compiled code over chunks of several sizes. Rows are
-/// looked for by number, unless groups by such keys may be dense.
+/// The same from the interpreter, of the program as it is written, and from compiled code over chunks of several sizes.
+/// Rows are looked for by number, unless groups by such keys may be dense.
 fn check(text: &str, (level, tiers): (OptLevel, Tiers), may_be_dense: bool) {
     let written = parse_program(text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
     let (a, b) = numbers(2300);
@@ -168,7 +169,8 @@ fn text(number: usize) -> String {
     }
 }
 
-/// Texts of a chunk's dictionary are looked for once each: the same rows as by their bytes, whatever dictionary a chunk has.
+/// Texts of a chunk's dictionary are looked for once each: the same rows as by their bytes, whatever dictionary a chunk
+/// has.
 #[test]
 fn texts_by_code() {
     let chunk = |start: usize, rows: usize, dictionary: u64, nulls: bool, coded: bool| Texts {

@@ -32,8 +32,8 @@ pub struct Signature {
 }
 
 impl Frontend {
-    /// Parses, expands macros, infers types and checks a program. Gives all parse errors or else all type errors, in the
-    /// order of the text, or else all breaches of linearity, causes first.
+    /// Parses, expands macros, infers types and checks a program. Gives all parse errors or else all type errors, in
+    /// the order of the text, or else all breaches of linearity, causes first.
     pub fn parse_program(&self, source: &str) -> Result<Program, Vec<Diagnostic>> {
         let (module, errors) = syntax::parse(source);
         if errors.is_empty() { infer::infer(&module, self) } else { Err(errors) }

@@ -1,7 +1,8 @@
 //! What can go wrong while a program runs: one kind for each cause, shared by the interpreter and compiled code.
 //!
-//! Compiled code reports the place that failed, whose kind and span its host knows, and two detail words; [`RuntimeError::of`]
-//! makes of them the same message that the interpreter gives: `index 5 is out of bounds: the vector's length is 3`.
+//! Compiled code reports the place that failed, whose kind and span its host knows, and two detail words;
+//! [`RuntimeError::of`] makes of them the same message that the interpreter gives:
+//! `index 5 is out of bounds: the vector's length is 3`.
 
 use std::fmt;
 

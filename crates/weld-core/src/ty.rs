@@ -119,7 +119,8 @@ pub enum BuilderType {
     Merger { value: Arc<Type>, op: MergeOp },
     /// Makes a `dict[K,V]`.
     DictMerger { key: Arc<Type>, value: Arc<Type>, op: MergeOp },
-    /// Makes a `{dict[K,V], vec[{i64,R}]}`: each merge's `R` with the place of its key's entry in `tovec` of the dictionary.
+    /// Makes a `{dict[K,V], vec[{i64,R}]}`: each merge's `R` with the place of its key's entry in `tovec` of the
+    /// dictionary.
     Numberer { key: Arc<Type>, value: Arc<Type>, op: MergeOp, row: Arc<Type> },
     /// Makes a `dict[K,vec[V]]`.
     GroupBuilder { key: Arc<Type>, value: Arc<Type> },
@@ -233,8 +234,8 @@ impl Type {
     }
 }
 
-/// Whether a `dict[key,value]` may have a directory that its keys index: groups by integers of at most 64 bits. All others find
-/// keys by their hashes.
+/// Whether a `dict[key,value]` may have a directory that its keys index: groups by integers of at most 64 bits. All
+/// others find keys by their hashes.
 pub fn may_be_dense(key: &Type, value: &Type) -> bool {
     let is_short = |kind: ScalarKind| kind.is_integer() && kind != ScalarKind::I128;
     value.element().is_some() && key.as_scalar().is_some_and(is_short)

@@ -2,9 +2,10 @@
 //! `cargo run --release -p weld-datafusion --example functions [ROWS] [NAME]`.
 //!
 //! `tpch_q1` and `tpch_q6` are those queries over random columns of floats, Q1 with one key. Results are compared;
-//! times are medians of warm runs of a plan in memory, on one thread and on two. What compiling takes stands beside that of the
-//! plain query, or of one of the same table without lists: the code that runs start on, and optimised code. The first lines say how
-//! much faster two threads of this machine are than one where they compute, read memory, or fill memory that is new.
+//! times are medians of warm runs of a plan in memory, on one thread and on two. What compiling takes stands beside
+//! that of the plain query, or of one of the same table without lists: the code that runs start on, and optimised code.
+//! The first lines say how much faster two threads of this machine are than one where they compute, read memory, or
+//! fill memory that is new.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Compiled pipelines: a program that comes again is not optimised and compiled again.
 //!
-//! Programs are known by their fingerprints before optimisation, with the settings that shape the code. The constants of a
-//! query are no part of its programs (see `weld_core::opt::lift_constants`), so queries of one shape share their code, and
-//! so do pipelines of one query. Code is made with little effort first, unless the settings say otherwise; better code is
-//! made beside the runs that it is for.
+//! Programs are known by their fingerprints before optimisation, with the settings that shape the code. The constants
+//! of a query are no part of its programs (see `weld_core::opt::lift_constants`), so queries of one shape share their
+//! code, and so do pipelines of one query. Code is made with little effort first, unless the settings say otherwise;
+//! better code is made beside the runs that it is for.
 //!
-//! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there is
-//! more code than it may keep, and what calls a function goes with that function; runs keep theirs.
+//! A cache belongs to a session, or to several that were given the same. What was not used for longest goes when there
+//! is more code than it may keep, and what calls a function goes with that function; runs keep theirs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -344,7 +344,8 @@ impl CodeCache {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The code of a program that was compiled before, if it `is_ready`. If that was for another plan, better code is made.
+    /// The code of a program that was compiled before, if it `is_ready`. If that was for another plan, better code is
+    /// made.
     pub(crate) fn find(
         &self,
         lowered: &LoweredPipeline,
@@ -380,8 +381,8 @@ impl CodeCache {
         folder.is_some_and(|folder| folder.has(key(lowered, settings)))
     }
 
-    /// What was spent so far in the operators that ran instead of a program that is not compiled, if it has come with another
-    /// plan than this; it is remembered from now on.
+    /// What was spent so far in the operators that ran instead of a program that is not compiled, if it has come with
+    /// another plan than this; it is remembered from now on.
     pub(crate) fn comes_again(&self, lowered: &LoweredPipeline, settings: &Settings, plan: u64) -> Option<Duration> {
         let mut refused = self.refused();
         if refused.len() >= REFUSED_MAX {

@@ -1,9 +1,9 @@
 //! Are two results the same? Stock DataFusion's answer is what Weld's must be.
 //!
 //! Names, types, nullability and everything that is not a float: bit for bit. Floats: up to reassociation of `+` and
-//! `*`. Row order: what is found must be in the order that stock DataFusion's plan declares, unless stock's own rows are not
-//! (of a ROLLUP over sorted rows); rows that the declared order does not tell apart may stand in any order. Errors: of one
-//! class. `docs/semantics.md` has the promise that this checks.
+//! `*`. Row order: what is found must be in the order that stock DataFusion's plan declares, unless stock's own rows
+//! are not (of a ROLLUP over sorted rows); rows that the declared order does not tell apart may stand in any order.
+//! Errors: of one class. `docs/semantics.md` has the promise that this checks.
 //!
 //! The one comparison of the project: of `weld.verify`, the `weld` command, the tests and the fuzzer.
 
@@ -60,7 +60,8 @@ pub fn difference(expected: &Answer, found: &Answer) -> Result<Option<String>> {
     if expected_rows != found_rows {
         return Ok(Some(format!("{expected_rows} rows expected, {found_rows} found")));
     }
-    // The order that stock DataFusion declares must be kept where stock keeps it: the other plan may forget to declare it.
+    // The order that stock DataFusion declares must be kept where stock keeps it: the other plan may forget to declare
+    // it.
     if let Some(ordering) = &expected.ordering
         && first_out_of_order(&expected.batches, ordering)?.is_none()
         && let Some(row) = first_out_of_order(&found.batches, ordering)?
@@ -183,8 +184,8 @@ fn rows_difference(expected: &[ArrayRef], found: &[ArrayRef]) -> Result<Option<S
     Ok(None)
 }
 
-/// Whether the rows that agree with the one at `position` in their exact columns are the same ones on both sides: floats
-/// that differ in their last digit may have put them in another order.
+/// Whether the rows that agree with the one at `position` in their exact columns are the same ones on both sides:
+/// floats that differ in their last digit may have put them in another order.
 fn paired(left: &Side, right: &Side, position: usize) -> bool {
     let (i, j) = (left.order[position], right.order[position]);
     let group = |side: &Side, of: usize| -> Vec<usize> {

@@ -98,24 +98,29 @@ settings! {
         pub join: bool, default = true
         /// Compile operators whose expressions do not all lower: DataFusion evaluates the others below them.
         pub evaluate: bool, default = true
-        /// Evaluate expressions of one column of texts once for each entry of its dictionary, where the project's scan reads it.
+        /// Evaluate expressions of one column of texts once for each entry of its dictionary, where the project's scan
+        /// reads it.
         pub by_entry: bool, default = true
-        /// Evaluate windows over sorted rows a chunk at a time, in an operator of the project's own that is not compiled.
+        /// Evaluate windows over sorted rows a chunk at a time, in an operator of the project's own that is not
+        /// compiled.
         pub window: bool, default = true
         /// Sort by normalised keys, in an operator of the project's own that is not compiled.
         pub sort: bool, default = true
-        /// Read Parquet with the project's own scan, and encoded tables as they are stored where a compiled pipeline sits on them.
+        /// Read Parquet with the project's own scan, and encoded tables as they are stored where a compiled pipeline
+        /// sits on them.
         pub scan: bool, default = true
-        /// Tables in memory keep their columns encoded: those that CREATE TABLE makes in [`execute_statement`](crate::execute_statement),
-        /// which `weld sql` calls.
+        /// Tables in memory keep their columns encoded: those that CREATE TABLE makes in
+        /// [`execute_statement`](crate::execute_statement), which `weld sql` calls.
         pub encode_tables: bool, default = false
         /// Rewrite plans. Off: operators are as DataFusion planned them, whoever runs them.
         pub plans: bool, default = true
-        /// Split an aggregate with `count(DISTINCT ..)` beside others into two: one groups by the distinct values as well, one counts.
+        /// Split an aggregate with `count(DISTINCT ..)` beside others into two: one groups by the distinct values as
+        /// well, one counts.
         pub distinct_aggregates: bool, default = true
         /// Keep distinct integers in sets of one aggregate, instead of two aggregates, where the sets are small.
         pub distinct_sets: bool, default = true
-        /// Turn outer joins into inner joins where the rows that they add are dropped above, into anti joins where all others are.
+        /// Turn outer joins into inner joins where the rows that they add are dropped above, into anti joins where all
+        /// others are.
         pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
@@ -123,36 +128,39 @@ settings! {
         pub common_subplans: bool, default = true
         /// A subplan is executed once only if that is expected to spare operators at least so many rows.
         pub common_subplans_min_rows: usize, default = 2000
-        /// Execute subplans that differ only in what their filters compare with once, over the rows of all, and filter again for each
-        /// reader; make aggregates without groups over the same tables one, whose functions have filters.
+        /// Execute subplans that differ only in what their filters compare with once, over the rows of all, and filter
+        /// again for each reader; make aggregates without groups over the same tables one, whose functions have
+        /// filters.
         pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
         /// Where a filter keeps the first rows of each window partition, drop others before they are sorted.
         pub window_group_limits: bool, default = true
-        /// Intern texts that rows are grouped by after joins, of build sides and of columns that have few: groups are found by their addresses.
+        /// Intern texts that rows are grouped by after joins, of build sides and of columns that have few: groups are
+        /// found by their addresses.
         pub intern: bool, default = true
         /// Take hash exchanges out where a compiled pipeline does not need them.
         pub drop_exchanges: bool, default = true
-        /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where they
-        /// do not come from DataFusion's own readers, such as arrays that another library has handed over.
+        /// Check arrays before compiled code reads them: always, never, or (auto) that they lead nowhere else, where
+        /// they do not come from DataFusion's own readers, such as arrays that another library has handed over.
         pub validate_arrays: Validation, default = Validation::Auto
         /// LLVM's effort: 0 (compiles fastest), 1, or 2 (runs fastest).
         pub opt_level: Effort, default = Effort(2)
         /// A pipeline over fewer rows than this, for every 10 ms that compiling is expected to take, runs on the
-        /// operators that it replaced, unless its code is known. Rows that the scan is expected to drop do not count; others
-        /// count for a quarter to two, by the size of the program. 0: everything is compiled.
+        /// operators that it replaced, unless its code is known. Rows that the scan is expected to drop do not count;
+        /// others count for a quarter to two, by the size of the program. 0: everything is compiled.
         pub compile_min_rows: usize, default = 10_000_000
-        /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not pay. 0, or
-        /// `compile_min_rows` of 0: no query is.
+        /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not
+        /// pay. 0, or `compile_min_rows` of 0: no query is.
         pub plan_min_rows: usize, default = 200_000
-        /// From so many groups in a partition on, each range of their keys' hashes has a table of its own. 0: one table has all.
+        /// From so many groups in a partition on, each range of their keys' hashes has a table of its own. 0: one table
+        /// has all.
         pub radix_min_groups: usize, default = 32_768
         /// Which code runs: auto (cheap code first, optimised code where it repays its making), optimised, or
         /// alternate (both in turn, for tests).
         pub tiers: TierChoice, default = TierChoice::Auto
-        /// A folder where machine code is kept for other processes of the user, who alone may write into it; empty: code is
-        /// kept in memory only.
+        /// A folder where machine code is kept for other processes of the user, who alone may write into it; empty:
+        /// code is kept in memory only.
         pub cache_dir: AtStart<String>, default = AtStart::default()
         /// How many bytes are kept there at most; what was not used for longest goes first.
         pub cache_dir_size: AtStart<u64>, default = AtStart::new(256 << 20)

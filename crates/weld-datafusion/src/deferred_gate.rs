@@ -29,8 +29,8 @@ pub(crate) fn changes_over(inner: &Inner) -> bool {
     matches!(inner.pipeline.lowered.output, Output::Rows(_) | Output::Groups { partial: true, .. })
 }
 
-/// Rows for compiled code in the place of its partition's of the source: some were read before it was there, or may be read by other
-/// partitions.
+/// Rows for compiled code in the place of its partition's of the source: some were read before it was there, or may be
+/// read by other partitions.
 pub(crate) struct Early {
     pub(crate) rows: SendableRecordBatchStream,
     /// Whether rows before them have been given.

@@ -1,8 +1,8 @@
 //! The filter that a finished build side hands to the scan of the probe side:
 //! `key >= least AND key <= greatest AND key IN keys`.
 //!
-//! DataFusion's join makes it and pushes it into the scan; whoever takes the join over feeds it. Statistics are pruned by
-//! the bounds, rows are dropped by the set of keys. A key of several columns gives a set for each of them.
+//! DataFusion's join makes it and pushes it into the scan; whoever takes the join over feeds it. Statistics are pruned
+//! by the bounds, rows are dropped by the set of keys. A key of several columns gives a set for each of them.
 
 use std::sync::Arc;
 

@@ -57,9 +57,11 @@ pub(crate) struct Pipeline {
     pub(crate) dropped_exchange: bool,
     /// Whether rows come out in other partitions than those of the replaced operators would.
     pub(crate) moves_rows: bool,
-    /// Whether any partition may process any row, as far as the operators and those above are concerned: see `pipeline::stealing`.
+    /// Whether any partition may process any row, as far as the operators and those above are concerned: see
+    /// `pipeline::stealing`.
     pub(crate) steals: bool,
-    /// For a build pipeline: whether each of its partitions makes a table for the probe side's partition of the same number.
+    /// For a build pipeline: whether each of its partitions makes a table for the probe side's partition of the same
+    /// number.
     pub(crate) per_partition: bool,
     /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
     pub(crate) distribution: Distribution,
@@ -162,8 +164,8 @@ pub(crate) struct Inner {
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
     /// What runs instead once the pool has refused memory.
     pub(crate) handover: Handover,
-    /// Whether this is a copy for another run of the plan. The consumers of its dynamic filter are shared with the other
-    /// runs, so it must not be fed, as DataFusion's joins do not feed theirs.
+    /// Whether this is a copy for another run of the plan. The consumers of its dynamic filter are shared with the
+    /// other runs, so it must not be fed, as DataFusion's joins do not feed theirs.
     pub(crate) reset: bool,
 }
 
@@ -231,7 +233,8 @@ impl WeldExec {
     }
 
     /// How the loops of the optimised program run over the layouts that the input is expected to have: see
-    /// [`weld_codegen::loop_plans`]. Which columns come as dictionary codes is known once the pipeline has begun to run.
+    /// [`weld_codegen::loop_plans`]. Which columns come as dictionary codes is known once the pipeline has begun to
+    /// run.
     pub fn loop_plans(&self) -> Result<String, String> {
         let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.lowered);
         let disabled = self.inner.pipeline.settings.disabled_paths();
@@ -279,8 +282,8 @@ impl WeldExec {
     }
 }
 
-/// The plan with DataFusion's operators in the place of those of this crate: for engines that send plans elsewhere, such as
-/// with `datafusion-proto`, and optimise them there. The plan given is not to be executed any more.
+/// The plan with DataFusion's operators in the place of those of this crate: for engines that send plans elsewhere,
+/// such as with `datafusion-proto`, and optimise them there. The plan given is not to be executed any more.
 pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let restored = Arc::clone(plan).transform_down(|node| {
         let mut found = without_notes(&node);
@@ -387,8 +390,8 @@ impl Inner {
         self.pipeline.lowered.by_code.is_empty() || !self.pipeline.scan
     }
 
-    /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups, if
-    /// the first file has few values for all of them, and each text that is looked for alone if it has few of that.
+    /// Decides which of the source's columns are read as codes, before the code for them is made: the keys of groups,
+    /// if the first file has few values for all of them, and each text that is looked for alone if it has few of that.
     pub(crate) async fn choose_codes(&self, context: &TaskContext) {
         let choose = || async {
             if self.reads_no_codes() {
@@ -416,7 +419,8 @@ impl Inner {
         self.coded.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The columns that are read as codes of views: those by which something is found, and the dictionaries of text whose values are looked at.
+    /// The columns that are read as codes of views: those by which something is found, and the dictionaries of text
+    /// whose values are looked at.
     pub(crate) fn read_as_codes(&self) -> Vec<usize> {
         let LoweredPipeline { schema, inputs, moved, .. } = &self.pipeline.lowered;
         let is_looked_at = |column: &&usize| {
@@ -427,8 +431,8 @@ impl Inner {
         columns
     }
 
-    /// Which of the source's columns are expected to have nulls in about every batch, for each of the first columns: as its
-    /// statistics tell; where they tell nothing, all of them if tables below have such columns.
+    /// Which of the source's columns are expected to have nulls in about every batch, for each of the first columns: as
+    /// its statistics tell; where they tell nothing, all of them if tables below have such columns.
     pub(crate) fn nulls(&self) -> &[bool] {
         self.nulls.get_or_init(|| {
             let columns = self.source().schema().fields().len();
@@ -485,7 +489,8 @@ fn unchanged(_: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>
     Ok(None)
 }
 
-/// The replaced operators over `children`, each with its `change`; the operators of the children's tables are put back too.
+/// The replaced operators over `children`, each with its `change`; the operators of the children's tables are put back
+/// too.
 fn restore(children: &[Arc<dyn ExecutionPlan>], replaced: &Replaced, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
     let mut inputs = Vec::with_capacity(children.len());
     for child in children {
@@ -551,8 +556,8 @@ pub(crate) fn with_inputs(
     }
 }
 
-/// What holds of the output: what would hold of the replaced operators' over these children, except for the partitioning
-/// where rows come out in other partitions.
+/// What holds of the output: what would hold of the replaced operators' over these children, except for the
+/// partitioning where rows come out in other partitions.
 fn properties(
     pipeline: &Pipeline,
     children: &[Arc<dyn ExecutionPlan>],
@@ -603,7 +608,8 @@ impl ExecutionPlan for WeldExec {
         InputDistributionRequirements::new(required)
     }
 
-    /// Optimizer rules take it that columns stay where they are in a node that maintains the order: filters alone say so.
+    /// Optimizer rules take it that columns stay where they are in a node that maintains the order: filters alone say
+    /// so.
     fn maintains_input_order(&self) -> Vec<bool> {
         let filters = self.inner.pipeline.fused.iter().all(|fused| fused.operator == "FilterExec");
         let streams = matches!(self.inner.pipeline.lowered.output, Output::Rows(_));

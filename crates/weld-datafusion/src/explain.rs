@@ -53,8 +53,8 @@ pub struct Summary {
     pub evaluated: Vec<String>,
     /// The aggregates that DataFusion's accumulators compute, of rows whose groups compiled operators have found.
     pub accumulated: Vec<String>,
-    /// Spent on the plan's programs in the optimizer and in LLVM, whether for this query or an earlier one. Several pipelines
-    /// may be of one program.
+    /// Spent on the plan's programs in the optimizer and in LLVM, whether for this query or an earlier one. Several
+    /// pipelines may be of one program.
     pub compile_time: Duration,
 }
 

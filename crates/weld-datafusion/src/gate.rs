@@ -4,12 +4,12 @@
 //! how many rows is known before the run     too few: the replaced operators; else compile
 //! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
 //! ```
-//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take. A row
-//! counts for more where the program is large, which has more to do with it. Rows
-//! that a scan drops, by a filter or by the keys of a join, cost the operators no more than compiled code. A join is compiled
-//! with its build sides or not at all, so it is judged by the rows and the programs of all of them. Code that is known costs
-//! nothing, and pipelines whose code is known always run; what comes again is compiled beside its run once the operators have
-//! spent as long on it, in all runs, as optimised code takes to make.
+//! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take.
+//! A row counts for more where the program is large, which has more to do with it. Rows that a scan drops, by a filter
+//! or by the keys of a join, cost the operators no more than compiled code. A join is compiled with its build sides or
+//! not at all, so it is judged by the rows and the programs of all of them. Code that is known costs nothing, and
+//! pipelines whose code is known always run; what comes again is compiled beside its run once the operators have spent
+//! as long on it, in all runs, as optimised code takes to make.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,13 +69,14 @@ struct Arriving {
     passed: f64,
 }
 
-/// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation: measured
-/// over the pipelines of TPC-H.
+/// Cheap code for a pipeline takes so long, and so much more for every node of its program before optimisation:
+/// measured over the pipelines of TPC-H.
 const PIPELINE_COST: Duration = Duration::from_micros(3000);
 const NODE_COST: Duration = Duration::from_micros(30);
 
-/// A program of so many nodes does as much with a row as the rows are worth that [`WeldOptions::compile_min_rows`] counts: one
-/// that only filters and counts leaves little to gain, for DataFusion's kernels do that at the speed of memory.
+/// A program of so many nodes does as much with a row as the rows are worth that [`WeldOptions::compile_min_rows`]
+/// counts: one that only filters and counts leaves little to gain, for DataFusion's kernels do that at the speed of
+/// memory.
 const ROW_NODES: f64 = 60.0;
 
 /// A program is taken for so many times that at least, and at most.
@@ -84,20 +85,23 @@ const ROW_WORTH: std::ops::RangeInclusive<f64> = 0.25..=2.0;
 /// Code from disk takes so long: our optimizer, whose result it is found by, and linking.
 const STORED_COST: Duration = Duration::from_micros(1000);
 
-/// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted among.
+/// A row that passes filters and joins goes through all operators: it is worth so many of those that it is counted
+/// among.
 const PASSED_WORTH: f64 = 3.0;
 
-/// So many times more rows than are expected may come of other operators. By the rows of their sources alone both sides of TPC-DS
-/// Q39's join were worth compiling for, 45 ms of a first run of 95, though 45,000 groups come of 12 million rows.
+/// So many times more rows than are expected may come of other operators. By the rows of their sources alone both sides
+/// of TPC-DS Q39's join were worth compiling for, 45 ms of a first run of 95, though 45,000 groups come of 12 million
+/// rows.
 const EXPECTED_SLACK: f64 = 4.0;
 
-/// DataFusion looks at one key after the other where it groups by several, which compiled code does not. What that takes longer for
-/// a key of a row, as a number of rows, which [`WeldOptions::compile_min_rows`] takes for a nanosecond each. Measured were 14 ns for
-/// integers and 50 for texts of a build side, which are interned; the rows are estimates, so it is less.
+/// DataFusion looks at one key after the other where it groups by several, which compiled code does not. What that
+/// takes longer for a key of a row, as a number of rows, which [`WeldOptions::compile_min_rows`] takes for a nanosecond
+/// each. Measured were 14 ns for integers and 50 for texts of a build side, which are interned; the rows are estimates,
+/// so it is less.
 const KEY_WORTH: f64 = 10.0;
 
-/// The same of a number that is put into a set of distinct ones: 15 ns less than in DataFusion's, which has a hash set for each group
-/// or one for all. Texts take as long as there.
+/// The same of a number that is put into a set of distinct ones: 15 ns less than in DataFusion's, which has a hash set
+/// for each group or one for all. Texts take as long as there.
 const DISTINCT_WORTH: f64 = 10.0;
 
 /// The metric of the rows for which compiling did not pay.
@@ -141,15 +145,16 @@ impl CompileRate {
     }
 }
 
-/// How many threads the process can run at once. Asked once: to learn it the system's files about control groups are read.
+/// How many threads the process can run at once. Asked once: to learn it the system's files about control groups are
+/// read.
 pub(crate) fn processors() -> usize {
     static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     *PROCESSORS
 }
 
-/// Whether optimised code repays its making, for which cheap code is `work`: the operators have spent as long as that in all runs
-/// so far. Who compiles then, and not before, takes at most twice as long as who had known how many runs would come. What
-/// `compile_min_rows` differs from its default by is taken for how dear compiling is.
+/// Whether optimised code repays its making, for which cheap code is `work`: the operators have spent as long as that
+/// in all runs so far. Who compiles then, and not before, takes at most twice as long as who had known how many runs
+/// would come. What `compile_min_rows` differs from its default by is taken for how dear compiling is.
 fn repays(compile_min_rows: usize, spent: Duration, work: Duration) -> bool {
     let dear = compile_min_rows as f64 / WeldOptions::default().compile_min_rows as f64;
     spent.as_secs_f64() >= work.as_secs_f64() * OPTIMISED_COST * dear
@@ -160,8 +165,9 @@ fn row_worth(program: &Program) -> f64 {
     (program.body.size() as f64 / ROW_NODES).clamp(*ROW_WORTH.start(), *ROW_WORTH.end())
 }
 
-/// What a row that is grouped is worth beyond that, for each grouping set that it is put into, or whose numbers are put into sets. Texts
-/// count where they may be those of a build side, which are interned; others are hashed and compared by both.
+/// What a row that is grouped is worth beyond that, for each grouping set that it is put into, or whose numbers are put
+/// into sets. Texts count where they may be those of a build side, which are interned; others are hashed and compared
+/// by both.
 fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return match plan.children()[..] {
@@ -244,12 +250,14 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     }
 }
 
-/// Whether all tables of a plan together have so few rows that no pipeline over them will be compiled: not even lowering pays.
+/// Whether all tables of a plan together have so few rows that no pipeline over them will be compiled: not even
+/// lowering pays.
 pub(crate) fn is_small(plan: &Arc<dyn ExecutionPlan>, rows: &KnownRows, options: &WeldOptions) -> bool {
     options.compile_min_rows > 0 && rows.of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows)
 }
 
-/// Spent so far in the operators of a plan that runs instead of a pipeline, over all partitions; pipelines below are others.
+/// Spent so far in the operators of a plan that runs instead of a pipeline, over all partitions; pipelines below are
+/// others.
 pub(crate) fn spent(plan: &Arc<dyn ExecutionPlan>) -> Duration {
     if plan.is::<WeldExec>() {
         return Duration::ZERO;
@@ -296,8 +304,8 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 }
 
 /// How many rows are worth compiling for: those of the source, but where it is a scan that drops rows, those that it is
-/// expected to pass. Where rows come of other operators, that their sources have so many is all that is known; a pipeline that
-/// `can_wait` sees how many come.
+/// expected to pass. Where rows come of other operators, that their sources have so many is all that is known; a
+/// pipeline that `can_wait` sees how many come.
 fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     let rows = rows_of(inner.source())?;
     let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>());

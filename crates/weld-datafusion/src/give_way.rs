@@ -1,14 +1,14 @@
 //! Ends the turn of a task so that idle threads can take the tasks that wait behind it.
 //!
-//! Partitions are tokio tasks, and each works for as long as its input lasts. Two things of tokio's keep a task from an idle
-//! thread meanwhile, so that partitions run one after the other:
+//! Partitions are tokio tasks, and each works for as long as its input lasts. Two things of tokio's keep a task from an
+//! idle thread meanwhile, so that partitions run one after the other:
 //!
-//! - A task that is woken by another one goes to a slot of that one's thread, from which no other thread takes it: tokio
-//!   expects the waking task to pause soon. So where partitions wait for one of them (for code, for a table, for what is to be
-//!   read of a file), that one pauses once when it is there.
-//! - A task that awaits `tokio::task::yield_now`, or whose budget is exhausted, is woken when its thread has nothing else to
-//!   do. If the thread takes another partition, of which there are two then, that is late. A task that wakes itself goes to the
-//!   end of its thread's queue, from which idle threads take.
+//! - A task that is woken by another one goes to a slot of that one's thread, from which no other thread takes it:
+//!   tokio expects the waking task to pause soon. So where partitions wait for one of them (for code, for a table, for
+//!   what is to be read of a file), that one pauses once when it is there.
+//! - A task that awaits `tokio::task::yield_now`, or whose budget is exhausted, is woken when its thread has nothing
+//!   else to do. If the thread takes another partition, of which there are two then, that is late. A task that wakes
+//!   itself goes to the end of its thread's queue, from which idle threads take.
 
 use std::future::poll_fn;
 use std::task::Poll;

@@ -1,9 +1,9 @@
-//! Which columns of a plan have nulls: what is declared, what is known beyond that of files and tables in memory, and what is
-//! expected.
+//! Which columns of a plan have nulls: what is declared, what is known beyond that of files and tables in memory, and
+//! what is expected.
 //!
-//! Most files declare every column nullable, and most columns have no null. Where the footers of all files count none, a
-//! column is lowered as one that is declared NOT NULL: keys and tables without a flag for each value, no flag to look at.
-//! Should a null come all the same, the query fails.
+//! Most files declare every column nullable, and most columns have no null. Where the footers of all files count none,
+//! a column is lowered as one that is declared NOT NULL: keys and tables without a flag for each value, no flag to look
+//! at. Should a null come all the same, the query fails.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ const ROWS_OF_A_NULL: usize = 2048;
 /// The footers of so many files are looked at, however small the files are.
 const SMALL_FILES_MAX: usize = 16;
 
-/// The footers of more files are looked at if the files have so many bytes each: finding one takes 20 µs, which is to be
-/// little beside reading its file.
+/// The footers of more files are looked at if the files have so many bytes each: finding one takes 20 µs, which is to
+/// be little beside reading its file.
 const FILE_BYTES_MIN: u64 = 256 << 10;
 
 /// The stream, which fails on a null in a column that was found to have none.

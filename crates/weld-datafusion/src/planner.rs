@@ -1,8 +1,8 @@
 //! A query whose rewritten plan is refused is planned again without rewrites.
 //!
-//! DataFusion's own rules follow those of this project, and meet plans that they would not have made: one forgets on the way that
-//! a column is constant, so that the check at the end misses an order that another had found to be there. Such a query has an
-//! answer in stock DataFusion, so it has one here.
+//! DataFusion's own rules follow those of this project, and meet plans that they would not have made: one forgets on
+//! the way that a column is constant, so that the check at the end misses an order that another had found to be there.
+//! Such a query has an answer in stock DataFusion, so it has one here.
 
 use std::sync::Arc;
 

@@ -193,8 +193,8 @@ struct Chain {
     keys: Vec<usize>,
     /// Whether somebody above, or one of the operators, relies on how the rows are partitioned.
     keep_partitioning: bool,
-    /// Whether the operators have to find their rows as the source partitions them. Joins do not, but those of DataFusion
-    /// that they replace do, unless the exchange that they need is one of the replaced operators.
+    /// Whether the operators have to find their rows as the source partitions them. Joins do not, but those of
+    /// DataFusion that they replace do, unless the exchange that they need is one of the replaced operators.
     relies: bool,
     dropped_exchange: bool,
     /// Whether rows come out in other partitions than they would.
@@ -215,8 +215,8 @@ struct Built {
 /// What operators a chain takes beside filters and projections.
 #[derive(Clone, Copy)]
 struct Takes {
-    /// Aggregates: not below joins, whose tables are combined before anything is grouped, nor where the rows of groups are to be
-    /// given to accumulators as they come.
+    /// Aggregates: not below joins, whose tables are combined before anything is grouped, nor where the rows of groups
+    /// are to be given to accumulators as they come.
     groups: bool,
     /// Joins: not where the order of rows counts.
     joins: bool,
@@ -359,8 +359,8 @@ impl Rewriter {
         }
     }
 
-    /// Whether an aggregate lowers shows when its pipeline does. One that does not is looked at alone: more of its calls may have
-    /// to be left to accumulators.
+    /// Whether an aggregate lowers shows when its pipeline does. One that does not is looked at alone: more of its
+    /// calls may have to be left to accumulators.
     fn compile_aggregate(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -523,7 +523,8 @@ impl Rewriter {
         chain.builds.reverse();
         let input = self.nulls.narrowed_schema(&chain.source);
         let distribution = chain.distribution();
-        // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do sums of floats.
+        // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do
+        // sums of floats.
         let steals = chain.dropped_exchange && !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
         if let Sink::Aggregate(aggregate) = &mut sink
@@ -601,8 +602,9 @@ fn keeps_rows(steps: &[Step]) -> bool {
     })
 }
 
-/// Whether all rows are those of a recursive query's last step. Each step resets and starts its pipelines anew, which takes longer
-/// than few rows do: 3 times as long as the query took for a thousand steps of one row beside a join of two million.
+/// Whether all rows are those of a recursive query's last step. Each step resets and starts its pipelines anew, which
+/// takes longer than few rows do: 3 times as long as the query took for a thousand steps of one row beside a join of
+/// two million.
 fn reads_step(source: &Arc<dyn ExecutionPlan>) -> bool {
     match source.children()[..] {
         [input] => reads_step(input),
@@ -625,8 +627,8 @@ fn merges(exchange: &RepartitionExec) -> bool {
     exchange.preserve_order() && exchange.input().output_partitioning().partition_count() > 1
 }
 
-/// Whether an operator's declared requirements are all that it requires of the partitioning of its inputs. That is so of
-/// DataFusion's, except for `InterleaveExec`; nothing is known of others.
+/// Whether an operator's declared requirements are all that it requires of the partitioning of its inputs. That is so
+/// of DataFusion's, except for `InterleaveExec`; nothing is known of others.
 fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<AggregateExec>()
         || plan.is::<AnalyzeExec>()

@@ -19,10 +19,10 @@ use crate::rule::WeldRule;
 
 /// Adds Weld to a session under construction.
 pub trait WeldSessionExt: Sized {
-    /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept, so call
-    /// this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages, which may be called with lists of
-    /// constants; a function factory that the session has already keeps its own languages, so call this after
-    /// `with_function_factory`, too. LLVM is started by the first pipeline that is compiled.
+    /// Registers the rules and the settings `weld.*`. Settings that the session's configuration has already are kept,
+    /// so call this after `with_config`. `CREATE FUNCTION` makes functions of Weld's languages, which may be called
+    /// with lists of constants; a function factory that the session has already keeps its own languages, so call this
+    /// after `with_function_factory`, too. LLVM is started by the first pipeline that is compiled.
     fn with_weld(self) -> Self {
         self.with_weld_sharing(Arc::default())
     }
@@ -51,8 +51,8 @@ impl WeldSessionExt for SessionStateBuilder {
     }
 }
 
-/// Executes a statement as [`SessionContext::execute_logical_plan`] does, but that CREATE TABLE makes a table that keeps its
-/// columns encoded if `weld.encode_tables` is on, and that RESET knows the settings `weld.*`.
+/// Executes a statement as [`SessionContext::execute_logical_plan`] does, but that CREATE TABLE makes a table that
+/// keeps its columns encoded if `weld.encode_tables` is on, and that RESET knows the settings `weld.*`.
 pub async fn execute_statement(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let encodes =
         |context: &SessionContext| WeldOptions::of(context.state_ref().read().config().options()).encode_tables;

@@ -1,9 +1,9 @@
 //! Streams that can be dropped while a function runs in them.
 //!
-//! A function may loop for long, or for ever. Whoever polls its stream cannot drop it meanwhile, for the thread is in the loop:
-//! neither a timeout nor Ctrl-C nor a limit above is ever looked at. So where a function has such a loop, each batch is made on
-//! a thread of tokio's for blocking work, and the task that wants it waits. When that task, or the stream, is dropped, a flag is
-//! raised that loops look at.
+//! A function may loop for long, or for ever. Whoever polls its stream cannot drop it meanwhile, for the thread is in
+//! the loop: neither a timeout nor Ctrl-C nor a limit above is ever looked at. So where a function has such a loop,
+//! each batch is made on a thread of tokio's for blocking work, and the task that wants it waits. When that task, or
+//! the stream, is dropped, a flag is raised that loops look at.
 //!
 //! ```text
 //! WeldExec: rows of ProjectionExec                     a pipeline with such a loop sees to that itself
@@ -40,8 +40,8 @@ use weld_core::ir::{Expr, ExprKind, Iter};
 use crate::exec::WeldExec;
 use crate::function::WeldFunction;
 
-/// Whether evaluating an expression may take much longer than reading what it is evaluated of: it has a loop whose length is not
-/// that of a vector.
+/// Whether evaluating an expression may take much longer than reading what it is evaluated of: it has a loop whose
+/// length is not that of a vector.
 pub(crate) fn may_run_long(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |node| {
@@ -93,8 +93,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Does the work on a thread for blocking work. If this future is dropped, the work is when it waits for something; while it
-/// computes, `flag` has to be raised.
+/// Does the work on a thread for blocking work. If this future is dropped, the work is when it waits for something;
+/// while it computes, `flag` has to be raised.
 pub(crate) async fn on_thread<T: Send + 'static>(
     flag: Arc<AtomicBool>,
     work: impl Future<Output = T> + Send + 'static,
@@ -132,8 +132,8 @@ pub(crate) fn stream(rows: SendableRecordBatchStream) -> SendableRecordBatchStre
     Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
-/// The context in which DataFusion's sorts evaluate their keys in the thread that asks for rows, not in tasks of their own, which
-/// would keep the runtime's threads.
+/// The context in which DataFusion's sorts evaluate their keys in the thread that asks for rows, not in tasks of their
+/// own, which would keep the runtime's threads.
 fn sorting_here(context: &TaskContext) -> TaskContext {
     let mut config = context.session_config().clone();
     config.options_mut().execution.sort_in_place_threshold_bytes = usize::MAX;

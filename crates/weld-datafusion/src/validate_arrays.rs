@@ -29,8 +29,8 @@ pub(crate) fn unexpected_nulls(column: &str) -> DataFusionError {
     ArrowError::InvalidArgumentError(message).into()
 }
 
-/// Whether all rows of a plan come from files that DataFusion reads, from encoded tables, which have checked theirs, or from
-/// nowhere.
+/// Whether all rows of a plan come from files that DataFusion reads, from encoded tables, which have checked theirs, or
+/// from nowhere.
 pub(crate) fn is_of_datafusions_readers(plan: &dyn ExecutionPlan) -> bool {
     let children = plan.children();
     if !children.is_empty() {

@@ -4,13 +4,13 @@
 //! SET weld.verify = true;
 //! ```
 //!
-//! The plan as it was before pipelines were compiled runs first, to its end, on DataFusion's operators; then the plan with
-//! compiled pipelines. What `weld.plans` has rewritten is rewritten in both. Both results are
-//! held in memory and compared by [`compare`](crate::compare). What cannot be compared runs on Weld alone, and EXPLAIN
-//! and the metric `unverified` say so: plans without an end, and volatile functions. Where the query itself leaves a
-//! choice (LIMIT without a total order, window functions over rows that tie, percentiles by digests and correlations, which depend on
-//! the order in which rows are taken), results that differ in what is chosen pass.
-//! Sources of the first run read rows that filters of joins and sorts keep from them elsewhere: values that make it fail pass.
+//! The plan as it was before pipelines were compiled runs first, to its end, on DataFusion's operators; then the plan
+//! with compiled pipelines. What `weld.plans` has rewritten is rewritten in both. Both results are held in memory and
+//! compared by [`compare`](crate::compare). What cannot be compared runs on Weld alone, and EXPLAIN and the metric
+//! `unverified` say so: plans without an end, and volatile functions. Where the query itself leaves a choice (LIMIT
+//! without a total order, window functions over rows that tie, percentiles by digests and correlations, which depend on
+//! the order in which rows are taken), results that differ in what is chosen pass. Sources of the first run read rows
+//! that filters of joins and sorts keep from them elsewhere: values that make it fail pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ pub enum Verdict {
     Differs(String),
 }
 
-/// Compares the result of a stock DataFusion plan, which has been executed, with another one's. Fails if Arrow cannot compare them.
+/// Compares the result of a stock DataFusion plan, which has been executed, with another one's. Fails if Arrow cannot
+/// compare them.
 pub fn verdict(stock: &Arc<dyn ExecutionPlan>, expected: &Answer, found: &Answer) -> Result<Verdict> {
     judged(stock, expected, found, compare::difference(expected, found)?)
 }
@@ -158,8 +159,8 @@ impl Comparison {
         Ok(found)
     }
 
-    /// Takes back what sources were told by an earlier run, of the least and greatest values that it had seen: the next run
-    /// needs these rows again. A reset gives operators new filters, or none, and sources keep those that they have.
+    /// Takes back what sources were told by an earlier run, of the least and greatest values that it had seen: the next
+    /// run needs these rows again. A reset gives operators new filters, or none, and sources keep those that they have.
     fn forget_bounds(&self) -> Result<()> {
         let forget = |expr: &Arc<dyn PhysicalExpr>| {
             if let Some(filter) = expr.downcast_ref::<DynamicFilterPhysicalExpr>()

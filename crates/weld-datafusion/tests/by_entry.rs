@@ -1,5 +1,5 @@
-//! Expressions of one column of texts, evaluated once for each entry of a dictionary by the scan: the same rows as DataFusion's,
-//! and where that is done.
+//! Expressions of one column of texts, evaluated once for each entry of a dictionary by the scan: the same rows as
+//! DataFusion's, and where that is done.
 
 mod common;
 
@@ -22,7 +22,8 @@ const ROWS: &str = "
            arrow_cast(concat('größe ', CAST(v % 5 AS VARCHAR)), 'Utf8') AS plain
     FROM generate_series(1, 6000) AS g(v)";
 
-/// Tables of one file each: `coded`, `overflowed` (dictionaries of a page of 64 bytes), `mixed` (both), `uncoded`, `empty`.
+/// Tables of one file each: `coded`, `overflowed` (dictionaries of a page of 64 bytes), `mixed` (both), `uncoded`,
+/// `empty`.
 async fn engines(partitions: usize, folder: &Path) -> Engines {
     let mut config = config(partitions);
     config.options_mut().optimizer.repartition_file_min_size = 1;

@@ -323,8 +323,8 @@ async fn grouping_that_pays_in_the_end_is_kept() {
     assert!(shown.contains("mode=Partial") && !shown.contains("ungrouped_partitions"), "{shown}");
 }
 
-/// Ten keys of eleven rows, neighbours: that few come twice looks as if many would. A full table shows that they do not, also beside
-/// accumulators.
+/// Ten keys of eleven rows, neighbours: that few come twice looks as if many would. A full table shows that they do
+/// not, also beside accumulators.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grouping_that_disappoints_is_left_out() {
     for (limit, aggregates) in

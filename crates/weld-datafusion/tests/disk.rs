@@ -1,4 +1,5 @@
-//! Code on disk: results are the same with every tier, with the folder cold, warm and damaged, and no statement names it.
+//! Code on disk: results are the same with every tier, with the folder cold, warm and damaged, and no statement names
+//! it.
 
 mod common;
 

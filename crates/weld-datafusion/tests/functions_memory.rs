@@ -1,5 +1,5 @@
-//! What functions need of memory: that which is dropped leaves neither code nor memory behind, and lists are not kept beside
-//! the scan. A process of its own: memory is counted.
+//! What functions need of memory: that which is dropped leaves neither code nor memory behind, and lists are not kept
+//! beside the scan. A process of its own: memory is counted.
 
 mod common;
 
@@ -82,8 +82,8 @@ fn mappings() -> usize {
 
 /// `WELD_FUNCTIONS` of them; by default as many as take a few seconds.
 ///
-/// What is freed stays with the thread that freed it, up to 200 kB, and counts as allocated (glibc's `tcache`): one thread
-/// compiles, or a second that comes late looks like a leak.
+/// What is freed stays with the thread that freed it, up to 200 kB, and counts as allocated (glibc's `tcache`): one
+/// thread compiles, or a second that comes late looks like a leak.
 #[test]
 fn dropped_functions_leave_nothing() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

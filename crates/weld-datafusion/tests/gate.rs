@@ -1,5 +1,5 @@
-//! Pipelines over few rows: they run on DataFusion's operators, are counted as such, and give the same rows. And with every
-//! choice of tiers.
+//! Pipelines over few rows: they run on DataFusion's operators, are counted as such, and give the same rows. And with
+//! every choice of tiers.
 
 mod common;
 
@@ -235,8 +235,8 @@ async fn small_tables_are_left_to_datafusion() {
     assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
 }
 
-/// The project's scan gives compiled code other types than the file's table declares; operators that take the first rows, or all,
-/// must not see them.
+/// The project's scan gives compiled code other types than the file's table declares; operators that take the first
+/// rows, or all, must not see them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_take_rows_of_files_that_nobody_has_counted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -451,8 +451,8 @@ async fn keys_of_groups_come_as_codes() {
     assert!(!many.contains("keys_by_code"), "{many}");
 }
 
-/// Texts that are keys of joins' tables, and keys of groups beside others: of 300 in 8,000 rows, in an order that depends on the
-/// file, and in one of the files as values.
+/// Texts that are keys of joins' tables, and keys of groups beside others: of 300 in 8,000 rows, in an order that
+/// depends on the file, and in one of the files as values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn texts_are_looked_for_by_code() {
     let texts = |shift: i64| {
@@ -765,7 +765,8 @@ async fn old_timestamps_are_arrow_rss() {
     }
 }
 
-/// Predicates that few values fail are evaluated once, by the pipeline; the others drop rows in the scan, as long as they drop many.
+/// Predicates that few values fail are evaluated once, by the pipeline; the others drop rows in the scan, as long as
+/// they drop many.
 #[tokio::test]
 async fn the_scan_leaves_what_most_rows_pass() {
     let folder = tempfile::tempdir().expect("a temporary folder");

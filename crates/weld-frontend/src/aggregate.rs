@@ -9,8 +9,8 @@ use weld_core::ty::{ScalarKind, Type};
 
 use crate::{Function, Param, Shape};
 
-/// An aggregate function of a language. All rows of a group may be taken into one state, or some of them into each of several
-/// states, which are put together in any order.
+/// An aggregate function of a language. All rows of a group may be taken into one state, or some of them into each of
+/// several states, which are put together in any order.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     /// What a row has, one for each argument of the request.
@@ -63,8 +63,8 @@ const NODES_MAX: usize = 10_000;
 const COUNTED_MAX: i128 = 1 << 16;
 
 impl Merged {
-    /// `None` where a field is changed otherwise than by `field = field op e`, by `step` and `merge` alike, from the value on that
-    /// the operator leaves out.
+    /// `None` where a field is changed otherwise than by `field = field op e`, by `step` and `merge` alike, from the
+    /// value on that the operator leaves out.
     fn of(init: &Function, step: &Function, merge: &Function, finish: &Function) -> Option<Merged> {
         let kinds: Vec<ScalarKind> =
             init.program.body.ty.fields()?.iter().map(Type::as_scalar).collect::<Option<_>>()?;
@@ -115,8 +115,8 @@ struct Field {
     span: Span,
 }
 
-/// What each field of the state, which is the first parameter, is merged with, the bindings that this is made with, and the names
-/// with theirs.
+/// What each field of the state, which is the first parameter, is merged with, the bindings that this is made with, and
+/// the names with theirs.
 fn fields(program: &Program, kinds: &[ScalarKind]) -> Option<(Vec<Field>, Vec<Binding>, Names)> {
     let state = program.params.first()?.sym;
     let mut reader =
@@ -348,7 +348,8 @@ fn contribution(op: ReduceOp, subtracts: bool, by: Expr) -> Option<Expr> {
     })
 }
 
-/// Of two values the one that is chosen: what the branches have is added to `pairs`, and its place there stands in the value.
+/// Of two values the one that is chosen: what the branches have is added to `pairs`, and its place there stands in the
+/// value.
 fn joined(a: Value, b: Value, pairs: &mut Vec<(Expr, Expr)>) -> Option<Value> {
     let mut place = |a: Expr, b: Expr| {
         pairs.push((a, b));

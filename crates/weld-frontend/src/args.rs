@@ -69,9 +69,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The parameter of each argument, as indices into `params`, in the order of the arguments: all of them in their order for
-    /// [`Args::Declared`]. A name that is no parameter, one given twice, more arguments than parameters are type errors at
-    /// `entry`. Parameters that no argument is for are the caller's to accept or to refuse ([`missing`]).
+    /// The parameter of each argument, as indices into `params`, in the order of the arguments: all of them in their
+    /// order for [`Args::Declared`]. A name that is no parameter, one given twice, more arguments than parameters are
+    /// type errors at `entry`. Parameters that no argument is for are the caller's to accept or to refuse
+    /// ([`missing`]).
     ///
     /// With `sql`, names may differ in case, and names none of which is a parameter's stand for positions.
     pub fn bind(&self, params: &[&str], entry: Span, sql: bool) -> Result<Vec<usize>, Vec<Diagnostic>> {

@@ -38,8 +38,8 @@ impl Given {
         self.wrong.get_or_insert(message);
     }
 
-    /// What to say where the text does not compile with these arguments. Type errors may follow from an argument that nothing is
-    /// known of, because it is wrong.
+    /// What to say where the text does not compile with these arguments. Type errors may follow from an argument that
+    /// nothing is known of, because it is wrong.
     pub fn explained(&self, errors: Vec<Diagnostic>, language: &dyn Language) -> Vec<Diagnostic> {
         match self.wrong.as_ref().or(self.no_array.as_ref().filter(|_| language.lists_are_arrays())) {
             Some(message) if errors.iter().all(|error| error.kind == ErrorKind::Type) => {
@@ -49,8 +49,8 @@ impl Given {
         }
     }
 
-    /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry. `None` where one
-    /// is NULL, as the result is then.
+    /// The values for the function's parameters, or what is wrong with one: a type error at the function's entry.
+    /// `None` where one is NULL, as the result is then.
     pub fn read(&self, function: &Function) -> Result<Option<Vec<Value>>, Diagnostic> {
         let wrong = |message: String| Diagnostic::ty(function.entry, message);
         if let Some(message) = &self.wrong {

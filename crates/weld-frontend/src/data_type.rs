@@ -30,8 +30,8 @@ impl DataType {
         DataType::FixedList(Box::new(element), size)
     }
 
-    /// The scalar at the bottom of nested lists with the size of each level, outermost first (none where it is open): of
-    /// `FLOAT[2][]` `(f32, [None, Some(2)])`. A scalar has no levels. `None` for strings and structs.
+    /// The scalar at the bottom of nested lists with the size of each level, outermost first (none where it is open):
+    /// of `FLOAT[2][]` `(f32, [None, Some(2)])`. A scalar has no levels. `None` for strings and structs.
     pub fn as_array(&self) -> Option<(ScalarKind, Vec<Option<u64>>)> {
         let mut sizes = Vec::new();
         let mut ty = self;

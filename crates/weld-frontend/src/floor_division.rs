@@ -1,5 +1,6 @@
-//! `//` and `%` of floats as Python and NumPy have them: the quotient is rounded down and the rest has the divisor's sign, zeros
-//! included. The quotient is made from the rest, so that it is not rounded up to the next integer: `1.0 // 0.1` is 9.
+//! `//` and `%` of floats as Python and NumPy have them: the quotient is rounded down and the rest has the divisor's
+//! sign, zeros included. The quotient is made from the rest, so that it is not rounded up to the next integer:
+//! `1.0 // 0.1` is 9.
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, Names, build};

@@ -13,9 +13,9 @@
 //! assert_eq!(body.ty, weld_core::ty::Type::I64);
 //! ```
 //!
-//! A front end keeps what each variable holds: an expression that [`Flow::bind`] gave, which may be used any number of times.
-//! An assignment makes the variable hold another one. A branch gives the values of the variables that are assigned in it, a
-//! loop carries those that are assigned in its body and were there before.
+//! A front end keeps what each variable holds: an expression that [`Flow::bind`] gave, which may be used any number of
+//! times. An assignment makes the variable hold another one. A branch gives the values of the variables that are
+//! assigned in it, a loop carries those that are assigned in its body and were there before.
 
 use weld_core::diag::Span;
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Literal, Names, Sym, build};
@@ -107,8 +107,8 @@ impl Flow {
         value
     }
 
-    /// Takes what was bound in the block that was opened last, and ends the block: [`resume`](Flow::resume) goes on with it. What a
-    /// branch gives may depend on the other branch.
+    /// Takes what was bound in the block that was opened last, and ends the block: [`resume`](Flow::resume) goes on
+    /// with it. What a branch gives may depend on the other branch.
     pub fn suspend(&mut self) -> Block {
         Block(self.blocks.pop().unwrap_or_default())
     }
@@ -151,8 +151,8 @@ impl Flow {
 
     // Loops.
 
-    /// Begins a loop over `start`, `start + step`, .. below `end` (`i64`). `step` is positive, and `end - start + step` does not
-    /// overflow. Gives the counter followed by what the loop carries, as it is at the beginning of a step.
+    /// Begins a loop over `start`, `start + step`, .. below `end` (`i64`). `step` is positive, and `end - start + step`
+    /// does not overflow. Gives the counter followed by what the loop carries, as it is at the beginning of a step.
     pub fn begin_count(&mut self, start: Expr, end: Expr, step: Expr, carried: Vec<Expr>) -> Vec<Expr> {
         let (start, end, step) = (self.bind("start", start), self.bind("end", end), self.bind("step", step));
         // A counter that grows by one is what the optimizer and LLVM know best.

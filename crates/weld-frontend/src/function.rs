@@ -14,7 +14,8 @@ pub struct Function {
     pub params: Vec<Param>,
     /// How the result lies in Weld.
     pub result: Shape,
-    /// The gradients that were asked for, by name. If there are any, the program's result is the struct of the value and these.
+    /// The gradients that were asked for, by name. If there are any, the program's result is the struct of the value
+    /// and these.
     pub gradients: Vec<(String, Shape)>,
     /// The result's type as the language writes it.
     pub result_type: String,
@@ -38,9 +39,9 @@ pub struct Param {
 }
 
 impl Function {
-    /// A function of parameters, each with its name, its shape and the variable that stands for it in `body`. Give the rest
-    /// with [`typed`](Function::typed), [`at`](Function::at), [`with_gradients`](Function::with_gradients). What does not
-    /// verify is a defect of the language's crate: an error, and no panic.
+    /// A function of parameters, each with its name, its shape and the variable that stands for it in `body`. Give the
+    /// rest with [`typed`](Function::typed), [`at`](Function::at), [`with_gradients`](Function::with_gradients). What
+    /// does not verify is a defect of the language's crate: an error, and no panic.
     pub fn new(
         params: Vec<(String, Shape, Expr)>,
         result: Shape,

@@ -1,9 +1,9 @@
 //! Values as JSON, by shape: what `weld eval` and `weld run` read and write.
 //!
-//! Numbers, booleans, strings, null for no value, row-major lists, objects for records. Floats may be `"NaN"`, `"Infinity"`,
-//! `"-Infinity"` (and `nan`, `inf`, `-inf` on the way in). Data of rank 2 on that is empty is `{"shape": [0, 3], "data": []}`.
-//! A field is `{"data", "origin"?}`, a tensor `{"batch", "output", "input", "data", "labels"?}`; on the way in each of them
-//! may be a plain list, too.
+//! Numbers, booleans, strings, null for no value, row-major lists, objects for records. Floats may be `"NaN"`,
+//! `"Infinity"`, `"-Infinity"` (and `nan`, `inf`, `-inf` on the way in). Data of rank 2 on that is empty is
+//! `{"shape": [0, 3], "data": []}`. A field is `{"data", "origin"?}`, a tensor
+//! `{"batch", "output", "input", "data", "labels"?}`; on the way in each of them may be a plain list, too.
 
 use serde_json::{Map, Value as Json, json};
 use weld_core::interp::{Value, json as plain};
@@ -11,8 +11,8 @@ use weld_core::ir::Literal;
 
 use crate::{Array, Axes, Known, Shape, Sizes};
 
-/// What a value says about itself before the text is looked at, or what is wrong with it: ragged lists, sizes that are not
-/// those of the data.
+/// What a value says about itself before the text is looked at, or what is wrong with it: ragged lists, sizes that are
+/// not those of the data.
 pub fn known(json: &Json) -> Result<Known, String> {
     match json {
         Json::Number(_) => Ok(Known::Sizes(Sizes::default())),
@@ -270,7 +270,8 @@ fn write_labels(labels: &[Option<String>], batch: usize, output: usize) -> Json 
     Json::Object(given.collect())
 }
 
-/// Nested lists of these sizes, a number of none. Without elements the sizes are written beside the data, unless there is one axis.
+/// Nested lists of these sizes, a number of none. Without elements the sizes are written beside the data, unless there
+/// is one axis.
 fn nested(items: &[Value], sizes: &[u64]) -> Json {
     if items.is_empty() && sizes.len() > 1 {
         return json!({"shape": sizes, "data": []});

@@ -1,28 +1,31 @@
 //! What every language that compiles to Weld shares.
 //!
-//! A language is a crate with one public type that implements [`Language`], and a line in `weld-languages`. All else follows
-//! from its [`Function`]s: `weld eval`, `weld run`, the crate `weld`, and functions in SQL.
+//! A language is a crate with one public type that implements [`Language`], and a line in `weld-languages`. All else
+//! follows from its [`Function`]s: `weld eval`, `weld run`, the crate `weld`, and functions in SQL.
 //!
-//! `compile` gets a [`Request`]: the text, the definition to call, what is known of each argument ([`Arg`]), the functions of
-//! the session, limits. It gives all parse errors, or else all type errors, or a [`Function`]:
+//! `compile` gets a [`Request`]: the text, the definition to call, what is known of each argument ([`Arg`]), the
+//! functions of the session, limits. It gives all parse errors, or else all type errors, or a [`Function`]:
 //!
-//! - `params`, **one for each argument of the request, in the order of the request**, whatever the order in the text. Where the
-//!   request has no arguments ([`Args::Declared`]), the parameters of the text in its order. [`Args::bind`] finds the parameter of
-//!   each argument, by name or position, and has the errors. What the text leaves open (an axis, a type) is taken from [`Arg`].
-//! - a [`Shape`] for each parameter and the result: how a value lies in Weld. A matrix is [`Shape::Array`]: flat and row-major.
-//!   A size that is `Some` is checked before each call; one that is `None` comes with the value. Choose the shape that suits the
-//!   argument: of `Known::Type(FLOAT)` take a scalar, of a tensor its array.
-//! - a verified `ir::Program` with those parameters ([`Shape::ty`] gives their types); [`Function::new`] makes and checks it.
+//! - `params`, **one for each argument of the request, in the order of the request**, whatever the order in the text.
+//!   Where the request has no arguments ([`Args::Declared`]), the parameters of the text in its order. [`Args::bind`]
+//!   finds the parameter of each argument, by name or position, and has the errors. What the text leaves open (an axis,
+//!   a type) is taken from [`Arg`].
+//! - a [`Shape`] for each parameter and the result: how a value lies in Weld. A matrix is [`Shape::Array`]: flat and
+//!   row-major. A size that is `Some` is checked before each call; one that is `None` comes with the value. Choose the
+//!   shape that suits the argument: of `Known::Type(FLOAT)` take a scalar, of a tensor its array.
+//! - a verified `ir::Program` with those parameters ([`Shape::ty`] gives their types); [`Function::new`] makes and
+//!   checks it.
 //!
-//! Expressions are made with `weld_core::ir::build`; put the text's span on every node that can fail (`Expr::at`). Run-time
-//! errors are those of the IR (bounds, division, [`build::assert`](weld_core::ir::build::assert) with a message). Statements
-//! become expressions by [`Flow`]. Types that do not fit together give a node of type `{}` there, which `Function::new` reports
-//! as a defect of the language's crate: check types before, and name what is meant.
+//! Expressions are made with `weld_core::ir::build`; put the text's span on every node that can fail (`Expr::at`).
+//! Run-time errors are those of the IR (bounds, division, [`build::assert`](weld_core::ir::build::assert) with a
+//! message). Statements become expressions by [`Flow`]. Types that do not fit together give a node of type `{}` there,
+//! which `Function::new` reports as a defect of the language's crate: check types before, and name what is meant.
 //!
 //! Calls of functions of the session: [`Library::get`], then [`Sources::call`] with the arguments as expressions.
 //!
-//! Tests are files in `tests/<language>/`, run by `cargo test -p weld-test --test languages`; `weld_test::language_case` says how
-//! they look. This crate and the languages know no LLVM, Arrow or DataFusion and have no unsafe code.
+//! Tests are files in `tests/<language>/`, run by `cargo test -p weld-test --test languages`;
+//! `weld_test::language_case` says how they look. This crate and the languages know no LLVM, Arrow or DataFusion and
+//! have no unsafe code.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -60,8 +63,8 @@ pub trait Language: Sync {
     /// The end of its files' names, without the first dot: `ttl`, `gt.py`.
     fn extension(&self) -> &'static str;
 
-    /// Whether nested lists are arrays, of which a ragged one is wrong whatever the parameter is. Elsewhere lists may stand for
-    /// structs, and for vectors of vectors of different lengths.
+    /// Whether nested lists are arrays, of which a ragged one is wrong whatever the parameter is. Elsewhere lists may
+    /// stand for structs, and for vectors of vectors of different lengths.
     fn lists_are_arrays(&self) -> bool {
         true
     }
@@ -69,8 +72,8 @@ pub trait Language: Sync {
     /// Compiles a definition of a text. All parse errors, or all type errors.
     fn compile(&self, request: &Request<'_>) -> Result<Function, Vec<Diagnostic>>;
 
-    /// Compiles the definition as a function of groups of rows, if it is one: the arguments of the request are those of a row.
-    /// `None`: it is a function of its arguments, which [`compile`](Language::compile) compiles.
+    /// Compiles the definition as a function of groups of rows, if it is one: the arguments of the request are those of
+    /// a row. `None`: it is a function of its arguments, which [`compile`](Language::compile) compiles.
     fn aggregate(&self, _: &Request<'_>) -> Result<Option<Aggregate>, Vec<Diagnostic>> {
         Ok(None)
     }
@@ -81,8 +84,8 @@ pub trait Language: Sync {
 pub struct Request<'a> {
     /// The text, in which places are counted in bytes.
     pub text: &'a str,
-    /// The definition to call; else the last of the text. One that the text does not have is an error, but where `entry` is
-    /// SQL's name of the function (`sql`): then the last is meant, too.
+    /// The definition to call; else the last of the text. One that the text does not have is an error, but where
+    /// `entry` is SQL's name of the function (`sql`): then the last is meant, too.
     pub entry: Option<&'a str>,
     /// The arguments, as far as the caller knows them.
     pub args: Args<'a>,
@@ -104,7 +107,8 @@ impl<'a> Request<'a> {
 /// What a caller may ask for beside the text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// The function is made by CREATE FUNCTION: `entry` need not be in the text, and names of arguments may differ in case.
+    /// The function is made by CREATE FUNCTION: `entry` need not be in the text, and names of arguments may differ in
+    /// case.
     pub sql: bool,
     /// Names whose gradients are asked for.
     pub wrt: Vec<String>,

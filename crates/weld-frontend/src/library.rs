@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::Function;
 
-/// Functions by name. A function is bound when the text that calls it is compiled, so that there is no recursion across texts.
+/// Functions by name. A function is bound when the text that calls it is compiled, so that there is no recursion across
+/// texts.
 #[derive(Clone, Default, Debug)]
 pub struct Library {
     functions: BTreeMap<String, Arc<Function>>,

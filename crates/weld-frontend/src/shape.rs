@@ -43,8 +43,8 @@ pub enum Axes {
     Plain,
     /// A field: an object with `data`.
     Field,
-    /// A tensor: an object with `batch`, `output`, `input`, `data`. So many of the sizes are batch axes, then output axes;
-    /// the others are input axes. `labels` has an entry for each axis, or none.
+    /// A tensor: an object with `batch`, `output`, `input`, `data`. So many of the sizes are batch axes, then output
+    /// axes; the others are input axes. `labels` has an entry for each axis, or none.
     Tensor { batch: usize, output: usize, labels: Vec<Option<String>> },
 }
 
@@ -121,8 +121,8 @@ impl Shape {
         }
     }
 
-    /// Whether columns of the type can hold the values and values of the type can be passed, by nesting and element types.
-    /// Sizes that one of the two leaves open are checked with each value. Else what is found and expected.
+    /// Whether columns of the type can hold the values and values of the type can be passed, by nesting and element
+    /// types. Sizes that one of the two leaves open are checked with each value. Else what is found and expected.
     pub fn fits(&self, ty: &DataType) -> Result<(), String> {
         let wrong = || Err(format!("the type is {ty}, the function has {}", self.described()));
         match (self, ty) {

@@ -1,7 +1,7 @@
 //! The texts behind a program, and where in them its errors are.
 //!
-//! A program that calls functions of other texts has nodes of several texts. Their places are told apart by an offset: the
-//! places of the program's own text come first, those of each text that was inlined follow.
+//! A program that calls functions of other texts has nodes of several texts. Their places are told apart by an offset:
+//! the places of the program's own text come first, those of each text that was inlined follow.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,13 +37,14 @@ impl Source {
         self
     }
 
-    /// A run-time error of the program as a diagnostic with its place in a text, and that text: see [`Source::located`].
+    /// A run-time error of the program as a diagnostic with its place in a text, and that text: see
+    /// [`Source::located`].
     pub fn diagnostic(&self, error: RuntimeError) -> (&Source, Diagnostic) {
         self.located(Diagnostic::from(error))
     }
 
-    /// A run-time error with its place in the text that it is in, and that text. The message begins with the definition and the
-    /// line, as far as the text has them: `net, line 6: integer overflow`.
+    /// A run-time error with its place in the text that it is in, and that text. The message begins with the definition
+    /// and the line, as far as the text has them: `net, line 6: integer overflow`.
     pub fn located(&self, mut error: Diagnostic) -> (&Source, Diagnostic) {
         let (source, span) = self.locate(error.span);
         let at = source.definitions.partition_point(|(place, _)| place.start <= span.start);

@@ -1,7 +1,8 @@
 //! One column: the units of a group, one after the other, over its levels.
 //!
-//! A unit writes a column of each of its fields: what the field held below the interval, the new values, what it held above.
-//! The last unit that writes a field appends to the field itself; others make a vector of the column, which later units read.
+//! A unit writes a column of each of its fields: what the field held below the interval, the new values, what it held
+//! above. The last unit that writes a field appends to the field itself; others make a vector of the column, which
+//! later units read.
 
 use std::collections::HashMap;
 
@@ -15,8 +16,8 @@ use crate::point::Point;
 use crate::sizes::Int;
 use crate::tree::{FieldId, Offset};
 
-/// A field that a unit gives, with the builder that it appends to, or none for a vector of the column that later units read. Of the
-/// levels outside of the interval, whether those below and those above are kept.
+/// A field that a unit gives, with the builder that it appends to, or none for a vector of the column that later units
+/// read. Of the levels outside of the interval, whether those below and those above are kept.
 type Out = (FieldId, Option<Expr>, [bool; 2]);
 
 /// Where the values of a field at an offset are, for a column.

@@ -55,8 +55,8 @@ pub(crate) fn level(bound: Bound, levels: &Int) -> Int {
     }
 }
 
-/// The largest domain that fits all accesses: the fields' origins move to its first point. No domain is larger than all fields
-/// are: levels that no interval reaches are levels of the fields, too.
+/// The largest domain that fits all accesses: the fields' origins move to its first point. No domain is larger than all
+/// fields are: levels that no interval reaches are levels of the fields, too.
 pub(crate) fn largest(stencil: &Stencil, arrays: &mut [Option<Array>], has_origin: bool) -> [Int; 3] {
     let reaches = reaches(stencil);
     [0, 1, 2].map(|axis| {

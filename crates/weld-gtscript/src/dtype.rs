@@ -1,7 +1,8 @@
 //! The types of values, and which type an operation has: NumPy's promotion.
 //!
-//! Literals and externals are weak, as Python's numbers are beside NumPy's arrays: `float32 field * 0.5` is `float32`, and
-//! `int32 field + 1` is `int32`, but `int32 field * 0.5` is `float64`. Where nothing else says, they are 64 bits wide.
+//! Literals and externals are weak, as Python's numbers are beside NumPy's arrays: `float32 field * 0.5` is `float32`,
+//! and `int32 field + 1` is `int32`, but `int32 field * 0.5` is `float64`. Where nothing else says, they are 64 bits
+//! wide.
 
 use weld_core::ty::{ScalarKind, Type};
 

@@ -1,7 +1,7 @@
 //! Extents: how far beyond the compute domain a statement is done, so that later reads with offsets find their values.
 //!
-//! Statements are followed backwards. Fields of the caller are written on the compute domain alone; rule 4 sees to it that
-//! nothing else is asked of them.
+//! Statements are followed backwards. Fields of the caller are written on the compute domain alone; rule 4 sees to it
+//! that nothing else is asked of them.
 
 use weld_core::diag::Diagnostic;
 

@@ -1,7 +1,7 @@
 //! Types of expressions and temporaries, and the axes along which temporaries vary.
 //!
-//! A temporary has the type that holds all that is assigned to it. It has an I or J axis only if something that is assigned
-//! to it varies along that axis, so a stencil of fields over K works on columns alone.
+//! A temporary has the type that holds all that is assigned to it. It has an I or J axis only if something that is
+//! assigned to it varies along that axis, so a stencil of fields over K works on columns alone.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -137,8 +137,8 @@ fn types(stencil: &Stencil) -> Vec<Option<Ty>> {
     }
 }
 
-/// Gives every temporary its axes; the fields that lack an axis of what is assigned to them. Temporaries of sequential blocks get
-/// more than they need where no field of the caller is then assigned what it has no axis for.
+/// Gives every temporary its axes; the fields that lack an axis of what is assigned to them. Temporaries of sequential
+/// blocks get more than they need where no field of the caller is then assigned what it has no axis for.
 fn give_axes(stencil: &mut Stencil) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     for alike in [true, false] {
@@ -154,8 +154,8 @@ fn give_axes(stencil: &mut Stencil) -> Vec<Diagnostic> {
     errors
 }
 
-/// The axes of all fields: those of a temporary are what its values, their masks and loops vary along. If `alike`, what is
-/// written in one sequential block has the same, so that one loop can write it.
+/// The axes of all fields: those of a temporary are what its values, their masks and loops vary along. If `alike`, what
+/// is written in one sequential block has the same, so that one loop can write it.
 fn axes(stencil: &Stencil, alike: bool) -> Vec<[bool; 3]> {
     const NONE: [bool; 3] = [false, false, true];
     let start = |field: &crate::tree::Field| if field.external { field.axes } else { NONE };

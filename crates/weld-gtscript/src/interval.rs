@@ -1,8 +1,8 @@
 //! Intervals: which are empty, which overlap, in which order they run.
 //!
-//! A bound is an offset from the first level or from behind the last, so what two bounds have to do with each other depends on
-//! the number of levels `n`, as a range of `n`. What holds for every `n` with which the intervals themselves are possible is
-//! said when the stencil is compiled; the rest is checked with each domain.
+//! A bound is an offset from the first level or from behind the last, so what two bounds have to do with each other
+//! depends on the number of levels `n`, as a range of `n`. What holds for every `n` with which the intervals themselves
+//! are possible is said when the stencil is compiled; the rest is checked with each domain.
 
 use weld_core::diag::Diagnostic;
 

@@ -9,10 +9,10 @@
 //! assert_eq!(function.result_type, "{b: Field[K, float64]}");
 //! ```
 //!
-//! From text to program: `module` finds the definitions; `resolve` and `expr` make the tree of the entry, in which functions are
-//! inlined and `if` is masks; `infer` finds types and axes; `rules` refuses what the language forbids; `extents` says how far
-//! each statement reaches; `args` and `domain` what the arguments are and what is checked before anything runs; `plan` which
-//! statements share a loop; `lower`, `column` and `point` make the loops.
+//! From text to program: `module` finds the definitions; `resolve` and `expr` make the tree of the entry, in which
+//! functions are inlined and `if` is masks; `infer` finds types and axes; `rules` refuses what the language forbids;
+//! `extents` says how far each statement reaches; `args` and `domain` what the arguments are and what is checked before
+//! anything runs; `plan` which statements share a loop; `lower`, `column` and `point` make the loops.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -129,7 +129,8 @@ impl<'s> Lower<'s> {
         }
     }
 
-    /// The one row that all fields of a group are, if it does the same at every point of all of them: one loop does it then.
+    /// The one row that all fields of a group are, if it does the same at every point of all of them: one loop does it
+    /// then.
     fn as_row(&mut self, units: &[Unit<'_>], bounds: &[[Int; 2]]) -> Option<Frame> {
         let domain = self.domain.clone();
         let is_whole = |field: FieldId| {
@@ -217,8 +218,8 @@ impl<'s> Lower<'s> {
         }
     }
 
-    /// Whether a group has anything to do. Loops over all axes of the domain, and no more, see by themselves whether it has
-    /// points.
+    /// Whether a group has anything to do. Loops over all axes of the domain, and no more, see by themselves whether it
+    /// has points.
     fn run_of(&self, units: &[Unit<'_>]) -> Cond {
         let loops = |field: &FieldId| {
             let axes = self.stencil.fields[*field].axes;

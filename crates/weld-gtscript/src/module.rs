@@ -47,7 +47,8 @@ pub(crate) fn read(module: &py::Module) -> Result<Module<'_>, Vec<Diagnostic>> {
     if errors.is_empty() { Ok(Module { defs }) } else { Err(errors) }
 }
 
-/// The text of an import of what is not known here. Those of the language itself and of NumPy, for its dtypes, are read over.
+/// The text of an import of what is not known here. Those of the language itself and of NumPy, for its dtypes, are read
+/// over.
 pub(crate) fn foreign_import(stmt: &StmtKind) -> Option<String> {
     let is_known = |module: &str| {
         matches!(module.split('.').next(), Some("gt4py" | "gtscript" | "__gtscript__" | "__future__" | "numpy"))

@@ -1,7 +1,8 @@
 //! What units read, and which levels of a column are still needed.
 //!
-//! A unit that writes a part of a column need not copy the rest, or fill it with zeros, where a later unit overwrites it before
-//! anything reads it: in `interval(0, 1)` of a recurrence all levels above, in a backward sweep's first level all below.
+//! A unit that writes a part of a column need not copy the rest, or fill it with zeros, where a later unit overwrites
+//! it before anything reads it: in `interval(0, 1)` of a recurrence all levels above, in a backward sweep's first level
+//! all below.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,8 +37,8 @@ fn meet(a: Levels, b: Levels) -> bool {
 }
 
 impl<'s> Lower<'s> {
-    /// Whether the levels of a column are read by a later unit before they are overwritten, or belong to what the group gives
-    /// (`is_result`). Levels that only the run knows are needed.
+    /// Whether the levels of a column are read by a later unit before they are overwritten, or belong to what the group
+    /// gives (`is_result`). Levels that only the run knows are needed.
     pub(crate) fn is_needed(
         &self,
         column: &Column,
@@ -116,7 +117,8 @@ fn old_levels(kind: UnitKind, (start, end): Levels, offset: i32, is_target: bool
     }
 }
 
-/// What the statements of a unit read that they do not write before, each once; but not what is read in a smaller extent.
+/// What the statements of a unit read that they do not write before, each once; but not what is read in a smaller
+/// extent.
 pub(crate) fn unit_reads(unit: &Unit<'_>, narrow: &HashMap<FieldId, Expr>) -> Vec<(FieldId, Offset)> {
     let mut reads = Reads { narrow, all: Vec::new(), seen: HashSet::new(), written: HashSet::new() };
     unit.stmts.iter().for_each(|stmt| reads.stmt(stmt, unit));

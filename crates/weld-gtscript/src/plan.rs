@@ -1,14 +1,15 @@
 //! Which statements one loop over the columns does.
 //!
-//! A group is a loop over I and J whose body does all levels of a column: as long as no statement reads at a horizontal offset
-//! what another one of the group writes, a column needs no other, and temporaries that nobody else reads never are fields in
-//! memory. In a column, a unit is a loop over levels:
+//! A group is a loop over I and J whose body does all levels of a column: as long as no statement reads at a horizontal
+//! offset what another one of the group writes, a column needs no other, and temporaries that nobody else reads never
+//! are fields in memory. In a column, a unit is a loop over levels:
 //!
 //! - `Points`: each level by itself, so that the loop is over slices and becomes vector instructions. Statements of
 //!   `PARALLEL`, and those of `FORWARD` and `BACKWARD` that read no other level of what their block writes.
 //! - `Levels`: one level after the other, with the last values in registers.
 //!
-//! What reads at horizontal *and* vertical offsets what its block writes runs level by level over whole fields (`Stepwise`).
+//! What reads at horizontal *and* vertical offsets what its block writes runs level by level over whole fields
+//! (`Stepwise`).
 
 use std::collections::HashSet;
 
@@ -149,7 +150,8 @@ pub(crate) fn statement_axes(stencil: &Stencil, stmt: &Stmt) -> Result<[bool; 2]
 }
 
 impl Unit<'_> {
-    /// Whether one loop over levels can do another unit's statements after its own: they read at the same point what it writes.
+    /// Whether one loop over levels can do another unit's statements after its own: they read at the same point what it
+    /// writes.
     fn takes(&self, next: &Unit<'_>) -> bool {
         let is_same = |a: &Interval, b: &Interval| (a.start, a.end) == (b.start, b.end);
         let mut takes = self.kind == UnitKind::Points && next.kind == UnitKind::Points;
@@ -180,8 +182,8 @@ fn push<'s>(units: &mut Vec<Unit<'s>>, unit: Unit<'s>) {
     }
 }
 
-/// Adds a unit to the last group, if a column of it needs no other column of the group; to the group's last unit where one
-/// loop can do both.
+/// Adds a unit to the last group, if a column of it needs no other column of the group; to the group's last unit where
+/// one loop can do both.
 fn join<'s>(plans: &mut Vec<Plan<'s>>, unit: Unit<'s>) {
     if let Some(Plan::Group(units)) = plans.last_mut() {
         let is_written = |field: FieldId| units.iter().any(|unit| unit.writes(field));

@@ -1,7 +1,7 @@
 //! Statements and expressions at one point.
 //!
-//! A masked statement chooses between the new value and the old one. What can fail is evaluated only where the mask is set;
-//! all else is evaluated everywhere, which vector instructions can do.
+//! A masked statement chooses between the new value and the old one. What can fail is evaluated only where the mask is
+//! set; all else is evaluated everywhere, which vector instructions can do.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! What a stencil may not do: rule 4 of the language, and the rules of loops and of `PARALLEL`.
 //!
-//! Rule 4: a field of the caller that is written anywhere must not be read with a horizontal offset, neither directly nor
-//! through temporaries whose values flow into the write. So for each field it is followed which fields of the caller its
-//! values come from, and whether an offset was taken on the way. Conditions count as reads.
+//! Rule 4: a field of the caller that is written anywhere must not be read with a horizontal offset, neither directly
+//! nor through temporaries whose values flow into the write. So for each field it is followed which fields of the
+//! caller its values come from, and whether an offset was taken on the way. Conditions count as reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,7 +1,7 @@
 //! A stencil with all names resolved: functions inlined, externals constants, `if` turned into masks.
 //!
-//! An `if` becomes what the language says that it means: a mask field is assigned, then every statement of the branches is
-//! masked. Masks are temporaries like those that the text assigns.
+//! An `if` becomes what the language says that it means: a mask field is assigned, then every statement of the branches
+//! is masked. Masks are temporaries like those that the text assigns.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -319,7 +319,8 @@ pub fn accesses(node: &Ref) -> Vec<Access> {
 }
 
 impl Stmt {
-    /// The reads of the statement itself: guards, value, condition, old value where it is masked; not of a `while`'s body.
+    /// The reads of the statement itself: guards, value, condition, old value where it is masked; not of a `while`'s
+    /// body.
     pub fn reads(&self) -> Vec<Access> {
         let guards = self.guards.iter().map(|(mask, _)| Access { field: *mask, offset: [0; 3], span: self.span });
         let mut reads: Vec<Access> = guards.collect();

@@ -1,5 +1,5 @@
-//! Python, the Numba core language: functions that are generic over the types of their arguments, lists, tuples, closures,
-//! generators, exceptions, classes with a layout.
+//! Python, the Numba core language: functions that are generic over the types of their arguments, lists, tuples,
+//! closures, generators, exceptions, classes with a layout.
 //!
 //! ```
 //! use weld_frontend::{Arg, Args, Language, Library, Options, Request};
@@ -10,8 +10,8 @@
 //! assert_eq!(weld_numba::Python.compile(&request).unwrap().result_type, "Float64");
 //! ```
 //!
-//! [`module`] collects a text's definitions, [`trace`] runs the one that is called on values that stand for those of the run, and
-//! so makes its program. `docs/languages/python.md` says what the language is.
+//! [`module`] collects a text's definitions, [`trace`] runs the one that is called on values that stand for those of
+//! the run, and so makes its program. `docs/languages/python.md` says what the language is.
 #![forbid(unsafe_code)]
 
 mod class;

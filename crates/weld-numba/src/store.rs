@@ -1,7 +1,7 @@
 //! What variables, lists and objects hold at the place that is compiled.
 //!
-//! Each is a cell. A branch or the body of a loop is compiled in a scope: what it changed is taken out when the scope ends, and the
-//! cells hold what they held before, so that the other branch starts from there.
+//! Each is a cell. A branch or the body of a loop is compiled in a scope: what it changed is taken out when the scope
+//! ends, and the cells hold what they held before, so that the other branch starts from there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -125,8 +125,8 @@ impl<'a> Store<'a> {
         reached(&self.originals, cell)
     }
 
-    /// Whether a variable for which `is_read` holds has a value that is, or holds, a list or object for which `is_wanted` does.
-    /// What is held by way of the cell `except` does not count.
+    /// Whether a variable for which `is_read` holds has a value that is, or holds, a list or object for which
+    /// `is_wanted` does. What is held by way of the cell `except` does not count.
     pub(crate) fn is_held(
         &self,
         side: &Changes<'a>,

@@ -1,4 +1,5 @@
-//! What gives values one after the other: generators and the like. They are not run where they stand but where they are consumed.
+//! What gives values one after the other: generators and the like. They are not run where they stand but where they are
+//! consumed.
 
 use std::rc::Rc;
 
@@ -13,7 +14,8 @@ use crate::value::Value;
 #[derive(Debug)]
 pub(crate) struct Stream<'a> {
     pub(crate) source: Source<'a>,
-    /// Its cell: of an iterator the position; else whether it has been consumed, or the list that it became with the position there.
+    /// Its cell: of an iterator the position; else whether it has been consumed, or the list that it became with the
+    /// position there.
     pub(crate) state: CellId,
     pub(crate) span: Span,
 }

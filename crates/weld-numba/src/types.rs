@@ -1,5 +1,5 @@
-//! Types of the language, how their values lie in Weld, and the rules that are built in: which type two unify to, and how far one
-//! is from another.
+//! Types of the language, how their values lie in Weld, and the rules that are built in: which type two unify to, and
+//! how far one is from another.
 
 use std::fmt;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Values as they are known when a program is compiled: what exists only then (functions, types), and what stands for a value of
-//! the run.
+//! Values as they are known when a program is compiled: what exists only then (functions, types), and what stands for a
+//! value of the run.
 
 use std::fmt;
 use std::rc::Rc;
@@ -18,7 +18,8 @@ use crate::types::{ObjectTy, Ty, TyArg};
 /// A value. Lists and objects are cells, so that names share them.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
-    /// A literal, or what is computed of nothing but literals, types and sizes: branches on it are chosen when compiled.
+    /// A literal, or what is computed of nothing but literals, types and sizes: branches on it are chosen when
+    /// compiled.
     Const(Const),
     /// A scalar or a string of the run.
     Data(Expr, Ty),
@@ -45,8 +46,8 @@ pub(crate) enum Value<'a> {
     Nothing,
     /// What a list's cell holds: a vector.
     Elements(Expr, Ty),
-    /// What a list's cell holds in a loop that appends to it and reads it: a vector with room for more, and how many of its
-    /// elements are the list's.
+    /// What a list's cell holds in a loop that appends to it and reads it: a vector with room for more, and how many of
+    /// its elements are the list's.
     Buffer(Expr, Expr, Ty),
     /// What a list's cell holds in a loop that only appends to it, and what a sum is made in: a builder.
     Builder(Expr, Ty),

@@ -10,8 +10,8 @@ use crate::dims::{Clash, Dim, Dims, Extent};
 use crate::shape::{Projection, Shape, aligned};
 use crate::spec::{Axis, Row, Rows, Spec};
 
-/// The shape of the result and the loops, or what is wrong. With a `target` the result is that. `called` are the operands in
-/// messages, the target behind them.
+/// The shape of the result and the loops, or what is wrong. With a `target` the result is that. `called` are the
+/// operands in messages, the target behind them.
 pub(crate) fn project(
     spec: &Spec,
     args: &[Shape],

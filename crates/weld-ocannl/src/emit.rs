@@ -1,7 +1,7 @@
 //! Tensors and steps as Weld: every operation becomes loops ([`weld_tensor`]), every tensor a binding.
 //!
-//! A tensor's value is a flat vector, or a number where it has one cell. A number also stands for a tensor whose cells are
-//! all that number, such as the gradient of a sum.
+//! A tensor's value is a flat vector, or a number where it has one cell. A number also stands for a tensor whose cells
+//! are all that number, such as the gradient of a sum.
 
 use std::collections::HashMap;
 

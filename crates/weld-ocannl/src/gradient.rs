@@ -1,8 +1,8 @@
 //! Gradients, in reverse order of the graph.
 //!
-//! The gradient of a tensor is that of the sum of the root's cells. An operation `out[p] = sum of f(a[q], b[r])` over the
-//! points of its loops gives `a`'s gradient at `q` the sum of `out.grad[p] * df/da` over the same points, so that what was
-//! broadcast is summed and what was reduced is broadcast.
+//! The gradient of a tensor is that of the sum of the root's cells. An operation `out[p] = sum of f(a[q], b[r])` over
+//! the points of its loops gives `a`'s gradient at `q` the sum of `out.grad[p] * df/da` over the same points, so that
+//! what was broadcast is summed and what was reduced is broadcast.
 
 use std::collections::{HashMap, HashSet};
 

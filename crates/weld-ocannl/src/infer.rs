@@ -1,9 +1,9 @@
 //! Shape inference: every tensor's axes, and the loops of every operation.
 //!
-//! Tensors are visited in order, operands first; axes that must be equal become one ([`Dims`]), which spreads labels. Two
-//! things are not known from the operands: how the sizes of an argument that came as a plain list divide into kinds of axes
-//! (decided by the product that it stands in, else they are output axes), and what a tensor declared on a left side must
-//! hold beside its first value (it grows, and the inference starts again).
+//! Tensors are visited in order, operands first; axes that must be equal become one ([`Dims`]), which spreads labels.
+//! Two things are not known from the operands: how the sizes of an argument that came as a plain list divide into kinds
+//! of axes (decided by the product that it stands in, else they are output axes), and what a tensor declared on a left
+//! side must hold beside its first value (it grows, and the inference starts again).
 
 mod logic;
 
@@ -259,7 +259,8 @@ impl Inference<'_> {
                 }
                 Op::Apply(apply) => {
                     let pointwise = matches!(apply.logic, Logic::Pointwise);
-                    // One operand's kinds are those of the other, if it has as many axes; a number says nothing of them.
+                    // One operand's kinds are those of the other, if it has as many axes; a number says nothing of
+                    // them.
                     let dims = &self.inferred.dims;
                     let says = |shape: &&Shape| shape.rows.iter().flatten().any(|dim| !dims.is_one(*dim));
                     let like = apply.args.iter().filter_map(|arg| self.inferred.shape(*arg)).find(says);

@@ -1,8 +1,8 @@
 //! OCANNL's `%cd` and `%op`: tensors with three kinds of axes, einsum, shape inference, gradients.
 //!
-//! `lexer` and `parser` make the tree of a text; `elaborate` resolves names and applies definitions, which gives a `graph` of
-//! tensors and steps; `infer` finds the axes of every tensor and the loops of every operation; `emit` and `gradient` make Weld
-//! of it, with the loops of `weld-tensor`.
+//! `lexer` and `parser` make the tree of a text; `elaborate` resolves names and applies definitions, which gives a
+//! `graph` of tensors and steps; `infer` finds the axes of every tensor and the loops of every operation; `emit` and
+//! `gradient` make Weld of it, with the loops of `weld-tensor`.
 //!
 //! ```
 //! use weld_frontend::{Arg, Args, Known, Language, Library, Options, Request, Sizes};

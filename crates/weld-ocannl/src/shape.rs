@@ -65,8 +65,8 @@ impl Projection {
     }
 }
 
-/// The indices of a row in the axes of the space from `first` on, which are those of `large`: trailing axes go together,
-/// and an axis of 1 that is stretched stays at 0.
+/// The indices of a row in the axes of the space from `first` on, which are those of `large`: trailing axes go
+/// together, and an axis of 1 that is stretched stays at 0.
 pub(crate) fn aligned(row: &[Dim], large: &[Dim], first: usize, dims: &Dims) -> Vec<Index> {
     // Axes of 1 that `large` does not have.
     let more = row.len().saturating_sub(large.len());

@@ -66,8 +66,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// With a colon the left side is filled before the operation reads it. Operands that are tensors of their own are computed
-    /// before that.
+    /// With a colon the left side is filled before the operation reads it. Operands that are tensors of their own are
+    /// computed before that.
     fn fill(&mut self, assignment: &Assignment) -> Result<(), Diagnostic> {
         let target = (assignment.target, assignment.grad);
         let graph = self.graph;

@@ -1,4 +1,5 @@
-//! The tree of a text. Expressions are in one arena, an operand before what uses it, so that no text makes deep recursions.
+//! The tree of a text. Expressions are in one arena, an operand before what uses it, so that no text makes deep
+//! recursions.
 
 use std::sync::Arc;
 
@@ -301,7 +302,8 @@ pub(crate) enum AxisKind {
     Input,
 }
 
-/// A literal of several elements: the kind and size of each level, outermost first, and the numbers in the order written.
+/// A literal of several elements: the kind and size of each level, outermost first, and the numbers in the order
+/// written.
 #[derive(Debug)]
 pub(crate) struct Nested {
     pub(crate) levels: Vec<(AxisKind, usize)>,

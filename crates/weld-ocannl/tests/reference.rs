@@ -174,13 +174,14 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// The largest sums with `m`. One inside of another meets sums of the same terms in another order: where two are the largest, each
-/// has the whole gradient, which is no derivative.
+/// The largest sums with `m`. One inside of another meets sums of the same terms in another order: where two are the
+/// largest, each has the whole gradient, which is no derivative.
 fn largest(inner: String) -> String {
     if inner.contains("@^+") { inner } else { format!("(m @^+ \"j->i; j => i\" (x + {inner}))") }
 }
 
-/// A number from -1 to 1 for each other one (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, 2014).
+/// A number from -1 to 1 for each other one (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*,
+/// 2014).
 fn spread(number: u64) -> f64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -199,8 +200,8 @@ proptest! {
     fn gradients(body in expression(), seed in 0u64..1000) {
         let text = format!("let%op f x m s = {body} + 0 *. (x + \"w\")");
         let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        // Sums of few of them are neither equal nor 0, where the largest and `relu` have no derivative: so they are as good as random,
-        // since sums of evenly spaced numbers meet.
+        // Sums of few of them are neither equal nor 0, where the largest and `relu` have no derivative: so they are as
+        // good as random, since sums of evenly spaced numbers meet.
         let cells = |count: u64, salt: u64| -> Vec<f64> { (0..count).map(|i| spread(seed << 16 | salt << 8 | i)).collect() };
         values.insert("x", cells(3, 1));
         values.insert("m", cells(9, 2));

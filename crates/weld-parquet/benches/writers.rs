@@ -7,11 +7,12 @@
 //!                                                [--repeats 5] [--list] [--instructions]
 //! ```
 //!
-//! The table shows nanoseconds of processor time a row of the file, the least of the repeats, in which the sides alternate;
-//! processor time and minima, because the machine may be doing other things. With `--instructions` it shows instructions
-//! a row instead, counted by Valgrind, each case in a process of its own; Valgrind knows no AVX-512, so both sides run what
-//! they have for AVX2. With a predicate arrow-rs decodes both columns flat, which is all that DataFusion has it do by
-//! default; with its rows filtered too it is the second column. `--list` shows the cases whose ratio is below one only.
+//! The table shows nanoseconds of processor time a row of the file, the least of the repeats, in which the sides
+//! alternate; processor time and minima, because the machine may be doing other things. With `--instructions` it shows
+//! instructions a row instead, counted by Valgrind, each case in a process of its own; Valgrind knows no AVX-512, so
+//! both sides run what they have for AVX2. With a predicate arrow-rs decodes both columns flat, which is all that
+//! DataFusion has it do by default; with its rows filtered too it is the second column. `--list` shows the cases whose
+//! ratio is below one only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

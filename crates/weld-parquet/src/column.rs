@@ -351,7 +351,8 @@ impl ColumnReader {
         filtered
     }
 
-    /// What `predicate` says about each dictionary entry and about null, unless that is more work than to judge the rows.
+    /// What `predicate` says about each dictionary entry and about null, unless that is more work than to judge the
+    /// rows.
     fn verdicts(&mut self, predicate: &mut Predicate<'_>, rows: usize) -> Result<Option<Verdicts>> {
         if !self.any_coded() {
             return Ok(None);
@@ -404,8 +405,8 @@ fn has_codes(data_type: &DataType, entries: usize) -> bool {
     }
 }
 
-/// A dictionary array in another dictionary type. `entries` are its values in that type, which are made once: batches of a chunk share
-/// them.
+/// A dictionary array in another dictionary type. `entries` are its values in that type, which are made once: batches
+/// of a chunk share them.
 fn in_type(array: &ArrayRef, data_type: &DataType, entries: &mut Option<ArrayRef>) -> Result<ArrayRef> {
     let (Some(dictionary), DataType::Dictionary(codes, entry_type)) = (array.as_any_dictionary_opt(), data_type) else {
         return Err(Error::Usage(format!("an array of {} as {data_type}", array.data_type())));
@@ -524,8 +525,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// The offsets of the values of `rows`, where present; also how many values lie between the last of those and the last
-    /// row, for the cursor to pass.
+    /// The offsets of the values of `rows`, where present; also how many values lie between the last of those and the
+    /// last row, for the cursor to pass.
     fn value_offsets(&mut self, rows: &[u32], validity: &mut Validity) -> Result<(Vec<u32>, usize)> {
         let Some(&last) = rows.last() else { return Ok((vec![], 0)) };
         let mut offsets: Vec<u32> = rows.iter().map(|row| row - self.next as u32).collect();

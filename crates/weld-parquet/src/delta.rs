@@ -227,7 +227,8 @@ impl Delta {
     }
 }
 
-/// Writes `last` plus the sum of the differences so far for each of them, every one more than `least`; returns the last sum.
+/// Writes `last` plus the sum of the differences so far for each of them, every one more than `least`; returns the last
+/// sum.
 #[inline(always)]
 fn sum_up<T>(
     mut last: u64,

@@ -79,7 +79,8 @@ impl ArrowColumn {
         self.fields.iter().try_fold(Arc::clone(batch.column(0)), |column, name| field_of(column, name))
     }
 
-    /// Reads these rows next, in the place of those that are left. arrow-rs begins anew, and passes over what is before them.
+    /// Reads these rows next, in the place of those that are left. arrow-rs begins anew, and passes over what is before
+    /// them.
     pub(crate) fn select(&mut self, selection: &Selection) -> Result<()> {
         self.reader = self.group.reader(&self.levels, self.batch_rows, selection)?;
         Ok(())

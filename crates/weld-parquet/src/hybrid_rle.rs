@@ -149,7 +149,8 @@ impl Hybrid {
             let piece = self.next(out.len())?;
             let count = piece.count();
             match piece {
-                // Most runs are short: a fixed number of stores takes less time than a loop. What is too much is overwritten.
+                // Most runs are short: a fixed number of stores takes less time than a loop. What is too much is
+                // overwritten.
                 Piece::Repeat { value, count } if count <= SHORT && out.len() >= SHORT => out[..SHORT].fill(value),
                 Piece::Repeat { value, count } => out[..count].fill(value),
                 Piece::Packed { data, start, count } => bitpack::unpack(data, width, start, &mut out[..count]),

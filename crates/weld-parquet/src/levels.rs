@@ -1,5 +1,5 @@
-//! Definition levels of a column without repetition, which are its validity bitmap in another wrapping: width-1
-//! hybrid runs, whose packed runs are Arrow's bit order already. Levels of a struct's field are wider: a row has a value where
+//! Definition levels of a column without repetition, which are its validity bitmap in another wrapping: width-1 hybrid
+//! runs, whose packed runs are Arrow's bit order already. Levels of a struct's field are wider: a row has a value where
 //! its level is the highest, and packed runs become such bits when they are entered.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Runs are short where nulls are scattered (ten rows with 5 % of nulls, and DuckDB writes a run for each of them), so
-//! nothing but [`Levels::decode`] looks at runs: it makes words of bits, and all else counts bits in words. A batch without
-//! nulls has no bitmap; a run that covers all rows that are asked for takes no pass at all.
+//! nothing but [`Levels::decode`] looks at runs: it makes words of bits, and all else counts bits in words. A batch
+//! without nulls has no bitmap; a run that covers all rows that are asked for takes no pass at all.
 
 use std::ops::Range;
 
@@ -218,8 +218,8 @@ impl Levels {
 }
 
 impl Levels {
-    /// Enters a packed run of `groups` groups of eight levels, each of several bits. Levels that do not exist are not told from
-    /// padding, which is anything.
+    /// Enters a packed run of `groups` groups of eight levels, each of several bits. Levels that do not exist are not
+    /// told from padding, which is anything.
     fn load_wide(&mut self, groups: usize) -> Run {
         let width = (u8::BITS - self.max.leading_zeros()) as usize;
         // As below, the padding may be missing.

@@ -8,14 +8,15 @@
 //!                                                  dictionary arrays, Decimal64, Utf8View, ...
 //! ```
 //!
-//! [`RowGroupScan`] has a worked example; [`ColumnReader`] is one column of it. Flat columns of every
-//! type that Parquet stores directly are decoded here, and fields of structs of such types; repeated columns, whole structs, INT96,
-//! wide decimals and legacy level encodings go to arrow-rs, column by column, and [`RowGroupBatches::declined`] says why.
+//! [`RowGroupScan`] has a worked example; [`ColumnReader`] is one column of it. Flat columns of every type that Parquet
+//! stores directly are decoded here, and fields of structs of such types; repeated columns, whole structs, INT96, wide
+//! decimals and legacy level encodings go to arrow-rs, column by column, and [`RowGroupBatches::declined`] says why.
 //!
-//! Relies on the `parquet` crate for metadata and for codecs other than Snappy. Never trusts a file: a
-//! lying count, length, offset or code is an [`Error`], and memory is bounded by what pages really hold
-//! and by [`ReadOptions::page_bytes_max`]. Unsafe code is confined to `pool` (typed views of blocks),
-//! `bitpack/x86`, `spread`, `levels` (a call), `snappy`, `dictionary` (the gather), `sieve` (the same of verdicts) and `batch` (arrays built without a second check).
+//! Relies on the `parquet` crate for metadata and for codecs other than Snappy. Never trusts a file: a lying count,
+//! length, offset or code is an [`Error`], and memory is bounded by what pages really hold and by
+//! [`ReadOptions::page_bytes_max`]. Unsafe code is confined to `pool` (typed views of blocks), `bitpack/x86`, `spread`,
+//! `levels` (a call), `snappy`, `dictionary` (the gather), `sieve` (the same of verdicts) and `batch` (arrays built
+//! without a second check).
 
 mod batch;
 mod bitmap;

@@ -123,7 +123,8 @@ fn gather<const N: usize>(stored: &[u8], offsets: &[u32], out: &mut [u8]) {
     }
 }
 
-/// Values of `len` bytes at `offsets` from value `from` on, each put together from its streams. `passed` are to be there.
+/// Values of `len` bytes at `offsets` from value `from` on, each put together from its streams. `passed` are to be
+/// there.
 fn pick_split(body: &Bytes, from: usize, passed: usize, len: usize, offsets: &[u32]) -> Result<Vec<u8>> {
     let total = body.len() / len;
     if passed > total || from > total - passed {

@@ -84,8 +84,8 @@ impl ScanColumn {
     }
 }
 
-/// arrow-rs is given the rows that are left if they are at most one in so many: it passes over each stretch of rows apart, and a fifth
-/// of the rows, in the one query that was tried, took longer than all. Chosen, not measured.
+/// arrow-rs is given the rows that are left if they are at most one in so many: it passes over each stretch of rows
+/// apart, and a fifth of the rows, in the one query that was tried, took longer than all. Chosen, not measured.
 const SCATTERED: usize = 8;
 
 /// A scan of one row group, while rows are being ruled out.
@@ -196,8 +196,8 @@ impl RowGroupScan {
         Ok(apart(ranges))
     }
 
-    /// What [`Self::column_ranges`] gives where every page has rows that are left: to fetch ahead, while nothing is known
-    /// about the rows.
+    /// What [`Self::column_ranges`] gives where every page has rows that are left: to fetch ahead, while nothing is
+    /// known about the rows.
     pub fn unfiltered_ranges(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = vec![];
         for column in self.columns.iter().filter(|column| !self.open.contains_key(&column.path)) {
@@ -311,9 +311,9 @@ impl RowGroupScan {
         ColumnReader::open(chunk, self.rows, target, form, ranges, self.locations(leaf), &self.options)
     }
 
-    /// Keeps the rows whose values in the column at `path` satisfy `predicate`. A dictionary's entries are
-    /// judged once. `Error::Unsupported` leaves the rows as they are: filter them later. So does a filter of an Arrow dictionary that drops
-    /// few, where arrow-rs reads it because not all of the chunk is codes.
+    /// Keeps the rows whose values in the column at `path` satisfy `predicate`. A dictionary's entries are judged once.
+    /// `Error::Unsupported` leaves the rows as they are: filter them later. So does a filter of an Arrow dictionary
+    /// that drops few, where arrow-rs reads it because not all of the chunk is codes.
     pub fn filter(&mut self, path: &ColumnPath, ranges: &FileRanges, predicate: &mut Predicate<'_>) -> Result<()> {
         if self.selection.is_empty() {
             return Ok(());
@@ -480,8 +480,8 @@ impl RowGroupBatches {
         self.selection.len().saturating_sub(self.at)
     }
 
-    /// Keeps those of the rows still to be read whose values in the column at `path` satisfy `predicate`: what drops rows may have
-    /// become known meanwhile. A column that is not read, or by arrow-rs, drops none.
+    /// Keeps those of the rows still to be read whose values in the column at `path` satisfy `predicate`: what drops
+    /// rows may have become known meanwhile. A column that is not read, or by arrow-rs, drops none.
     pub fn filter_rest(&mut self, path: &ColumnPath, predicate: &mut Predicate<'_>) -> Result<()> {
         let column = self.paths.iter().position(|column| column.path == *path);
         let Some(Source::Own(reader)) = column.and_then(|column| self.columns.get_mut(column)) else { return Ok(()) };

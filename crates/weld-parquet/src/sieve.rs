@@ -86,8 +86,8 @@ impl Verdicts {
         assert_eq!(validity.len(), codes.len());
         check_codes(&codes[..present], self.absent())?;
         validity.spread(codes, 0, present, self.absent() as u32);
-        // SAFETY: the codes of valid rows were checked, absent rows have the last one of the table; where no row is absent,
-        // all codes were checked.
+        // SAFETY: the codes of valid rows were checked, absent rows have the last one of the table; where no row is
+        // absent, all codes were checked.
         unsafe { self.keep(rows, codes, kept) };
         Ok(())
     }

@@ -398,8 +398,8 @@ unsafe fn copy16(from: *const u8, to: *mut u8) {
 /// The largest multiple of each distance that is at most 16.
 const STRIDES: [u8; 16] = [0, 16, 16, 15, 16, 15, 12, 14, 16, 9, 10, 11, 12, 13, 14, 15];
 
-/// The `offset` bytes at `from`, again and again, as 16 bytes. Doubled rather than picked byte by byte: sixteen remainders took
-/// longer than all else of a page of runs.
+/// The `offset` bytes at `from`, again and again, as 16 bytes. Doubled rather than picked byte by byte: sixteen
+/// remainders took longer than all else of a page of runs.
 ///
 /// # Safety
 /// `offset` bytes are readable at `from`, `0 < offset < 16`.

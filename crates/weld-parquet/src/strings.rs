@@ -238,7 +238,8 @@ impl Strings {
 /// Lengths decoded at a time.
 const CHUNK: usize = 256;
 
-/// Picked values that are so many bytes apart are validated together with the bytes between: a call for each short string costs more.
+/// Picked values that are so many bytes apart are validated together with the bytes between: a call for each short
+/// string costs more.
 const GAP_MAX: usize = 512;
 
 fn for_each_length(lengths: &mut Delta, count: usize, mut f: impl FnMut(u32) -> Result<()>) -> Result<()> {

@@ -204,8 +204,8 @@ fn sign_extended(value: &[u8]) -> u128 {
     }
 }
 
-/// Numbers of `len` bytes, the last of each least. `f` is given the `N` bytes that end with a number, so that all are read as one
-/// word, and by how many bits to shift what is before the number out of it.
+/// Numbers of `len` bytes, the last of each least. `f` is given the `N` bytes that end with a number, so that all are
+/// read as one word, and by how many bits to shift what is before the number out of it.
 fn each_ending<T: Plain, const N: usize>(
     stored: &[u8],
     len: usize,

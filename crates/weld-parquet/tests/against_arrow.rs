@@ -119,8 +119,8 @@ proptest! {
     }
 }
 
-/// Rows beside the borders of pages, of the blocks that are decoded at a time and of long stretches, in columns longer than
-/// any block, with nulls in every kind of run.
+/// Rows beside the borders of pages, of the blocks that are decoded at a time and of long stretches, in columns longer
+/// than any block, with nulls in every kind of run.
 #[test]
 fn borders_of_pages_and_blocks() {
     for (nulls, page_rows, v2) in
@@ -234,7 +234,8 @@ fn dictionaries_of_more_values_than_codes_are_refused() {
     assert!(error.contains("dictionary too large for index type"), "{error}");
 }
 
-/// What becomes an Arrow dictionary is filtered, whether it is stored as codes or not: then arrow-rs reads it, of the rows that are left.
+/// What becomes an Arrow dictionary is filtered, whether it is stored as codes or not: then arrow-rs reads it, of the
+/// rows that are left.
 #[test]
 fn arrow_dictionaries_are_filtered() {
     let texts: Vec<String> = (0..3000).map(|row| format!("text {}", row % 11)).collect();

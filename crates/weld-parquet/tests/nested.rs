@@ -1,4 +1,5 @@
-//! Fields of structs, and what arrow-rs reads beside them: the rows are those of arrow-rs, whatever was selected and dropped.
+//! Fields of structs, and what arrow-rs reads beside them: the rows are those of arrow-rs, whatever was selected and
+//! dropped.
 
 mod common;
 

@@ -1,8 +1,9 @@
 //! The rule that gives equal expressions one name where DataFusion gives each place its own.
 //!
-//! DataFusion computes an expression that an operator has twice in a projection below it, in a column `__common_expr_7` with a
-//! number that no other has. Two uses of a table expression differ in these numbers, so no two of their operators would be
-//! equal ([`CommonSubplans`](crate::CommonSubplans)). Here the number counts expressions, and equal ones have one.
+//! DataFusion computes an expression that an operator has twice in a projection below it, in a column `__common_expr_7`
+//! with a number that no other has. Two uses of a table expression differ in these numbers, so no two of their
+//! operators would be equal ([`CommonSubplans`](crate::CommonSubplans)). Here the number counts expressions, and equal
+//! ones have one.
 
 use std::collections::HashMap;
 

@@ -4,11 +4,12 @@
 //! ca_county   50,000 values in 84 KB of codes and about 21 KB of dictionary (18 KB in the file)
 //!             13.4 bits a code: 11,000 values; the dictionary has room for 4,195           1,846 in truth
 //! ```
-//! Files say how many bytes a column takes, not how many values it has. But a code takes as many bits as the number of entries
-//! needs, and each entry takes its length of four bytes and its text. Of 174 columns of texts of TPC-DS and TPC-H (scale factor 1)
-//! this gives 114 within a factor of two and 141 within three; most of the others are in tables of 5 and 12 rows, where headers of
-//! pages count. Where the dictionary became too large, hardly anything is known: seven such columns have 1.3 to 62 times as many
-//! texts as is taken, nearly as many as rows; others have a few texts in most rows.
+//! Files say how many bytes a column takes, not how many values it has. But a code takes as many bits as the number of
+//! entries needs, and each entry takes its length of four bytes and its text. Of 174 columns of texts of TPC-DS and
+//! TPC-H (scale factor 1) this gives 114 within a factor of two and 141 within three; most of the others are in tables
+//! of 5 and 12 rows, where headers of pages count. Where the dictionary became too large, hardly anything is known:
+//! seven such columns have 1.3 to 62 times as many texts as is taken, nearly as many as rows; others have a few texts
+//! in most rows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +32,12 @@ const REMEMBERED_MAX: usize = 1024;
 const ENTRY_BYTES_MIN: f64 = 5.0;
 const ENTRY_BYTES: f64 = 24.0;
 
-/// Dictionaries are compressed: their size is known as it is in the file, and for the whole column what compression saves.
+/// Dictionaries are compressed: their size is known as it is in the file, and for the whole column what compression
+/// saves.
 const COMPRESSION_MAX: f64 = 4.0;
 
-/// Where so large a part of the values are distinct, each row has one of its own. Of a row group, that is taken for the table.
+/// Where so large a part of the values are distinct, each row has one of its own. Of a row group, that is taken for the
+/// table.
 pub(crate) const UNIQUE_SHARE: f64 = 0.9;
 
 /// The share of rows that are most of them.
@@ -95,8 +98,8 @@ fn in_files(footers: &[Arc<ParquetMetaData>]) -> HashMap<String, f64> {
     found.into_iter().filter_map(|(name, most)| Some((name, most.filter(|most| *most >= 1.0)?))).collect()
 }
 
-/// Whether most rows of a column of texts are in row groups whose dictionaries have them all, and an entry for so many rows at
-/// most.
+/// Whether most rows of a column of texts are in row groups whose dictionaries have them all, and an entry for so many
+/// rows at most.
 pub fn has_few_texts(footers: &[Arc<ParquetMetaData>], column: &str, rows_per_entry: usize) -> bool {
     let groups = footers.iter().flat_map(|footer| footer.row_groups());
     let (mut all, mut few) = (0.0, 0.0);
@@ -149,7 +152,8 @@ fn texts_of(chunk: &ColumnChunkMetaData) -> Option<Texts> {
     Some(Texts { entries, is_whole: true })
 }
 
-/// Whether some pages are known to have values instead of codes: writers go on so when a dictionary has become too large.
+/// Whether some pages are known to have values instead of codes: writers go on so when a dictionary has become too
+/// large.
 fn has_plain_pages(chunk: &ColumnChunkMetaData) -> bool {
     let is_code = |encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     chunk.page_encoding_stats_mask().is_some_and(|pages| pages.encodings().any(|encoding| !is_code(encoding)))

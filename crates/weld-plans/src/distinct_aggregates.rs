@@ -8,11 +8,11 @@
 //! GROUP BY g
 //! ```
 //!
-//! An aggregate with DISTINCT keeps a set a group, in every partition, and merges the sets; groups by the argument as well are
-//! one table, spread over all partitions by its keys. Of integers there is one set for all groups, which is as fast as such a table
-//! and ready at once, so counts of integers stay as they are; and so do those of other numbers without groups. DataFusion has the
-//! same rule for the case that every other aggregate is `sum`, `min` or `max`; this one adds `count` and averages of floats.
-//! Values, names and types are the same, floats up to the order of additions.
+//! An aggregate with DISTINCT keeps a set a group, in every partition, and merges the sets; groups by the argument as
+//! well are one table, spread over all partitions by its keys. Of integers there is one set for all groups, which is as
+//! fast as such a table and ready at once, so counts of integers stay as they are; and so do those of other numbers
+//! without groups. DataFusion has the same rule for the case that every other aggregate is `sum`, `min` or `max`; this
+//! one adds `count` and averages of floats. Values, names and types are the same, floats up to the order of additions.
 
 use std::sync::Arc;
 
@@ -75,7 +75,8 @@ const DISTINCT: &str = "distinct_value";
 
 fn in_two(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
-    // A constant among the keys of the inner aggregate, which have names of their own, would make DataFusion's rule against constants fail.
+    // A constant among the keys of the inner aggregate, which have names of their own, would make DataFusion's rule
+    // against constants fail.
     if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)) || key.column_refs().is_empty()) {
         return Ok(None);
     }
@@ -107,8 +108,8 @@ fn in_two(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     Ok(Some(project(outer, results)?))
 }
 
-/// The argument of all counts of distinct values, if there is one, and other aggregates that DataFusion's own rule would not
-/// take.
+/// The argument of all counts of distinct values, if there is one, and other aggregates that DataFusion's own rule
+/// would not take.
 fn distinct_argument(calls: &[Expr]) -> Option<&Expr> {
     let (mut argument, mut others) = (None, false);
     for call in calls {

@@ -1,7 +1,8 @@
 //! `array_agg(DISTINCT x ORDER BY x)` and `string_agg` over rows in the opposite order.
 //!
-//! DataFusion turns such calls round, so that the rows need not be sorted, and turns what was collected round at the end. But
-//! distinct values are sorted at the end whatever the order of the rows is, in the order of the call that was turned round.
+//! DataFusion turns such calls round, so that the rows need not be sorted, and turns what was collected round at the
+//! end. But distinct values are sorted at the end whatever the order of the rows is, in the order of the call that was
+//! turned round.
 
 use std::sync::Arc;
 

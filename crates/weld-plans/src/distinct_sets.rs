@@ -1,14 +1,16 @@
-//! The rule that makes one aggregate of the two that DataFusion makes of one with DISTINCT, where sets of the values are small.
+//! The rule that makes one aggregate of the two that DataFusion makes of one with DISTINCT, where sets of the values
+//! are small.
 //!
 //! ```text
 //! SELECT g, count(x), sum(s)                                        SELECT g, count(DISTINCT x), sum(y) FROM t GROUP BY g
 //! FROM (SELECT g, x, sum(y) AS s FROM t GROUP BY g, x) GROUP BY g
 //! ```
 //!
-//! Two aggregates group by the values as well, and every pair of a group and a value goes through an exchange. That is faster where
-//! values lie anywhere. Of integers that lie close together, a set takes a few bits a value: it is found without a hash table, or in a
-//! small one. DataFusion decides on logical plans, without statistics (`single_distinct_aggregation_to_group_by`); here the range of
-//! the values and the number of rows are known. Rows, names and types are the same, floats up to the order of additions.
+//! Two aggregates group by the values as well, and every pair of a group and a value goes through an exchange. That is
+//! faster where values lie anywhere. Of integers that lie close together, a set takes a few bits a value: it is found
+//! without a hash table, or in a small one. DataFusion decides on logical plans, without statistics
+//! (`single_distinct_aggregation_to_group_by`); here the range of the values and the number of rows are known. Rows,
+//! names and types are the same, floats up to the order of additions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use crate::PlanOptions;
 use crate::estimate::Estimates;
 use crate::ranges::Ranges;
 
-/// Values are close together if their range holds at most so many times as many as there are rows. Chosen, not measured: it holds for
-/// keys that were counted up, and not for random numbers of 64 bits.
+/// Values are close together if their range holds at most so many times as many as there are rows. Chosen, not
+/// measured: it holds for keys that were counted up, and not for random numbers of 64 bits.
 const RANGE_PER_ROW: f64 = 2.0;
 
 /// Makes one aggregate with DISTINCT of two.
@@ -205,7 +207,8 @@ impl<'a> Two<'a> {
     }
 }
 
-/// A column as one of another type that holds its values: a sum of decimals has more digits, and a sum of sums has more again.
+/// A column as one of another type that holds its values: a sum of decimals has more digits, and a sum of sums has more
+/// again.
 fn widened(column: Arc<dyn PhysicalExpr>, from: &DataType, to: &DataType) -> Option<Arc<dyn PhysicalExpr>> {
     match (from, to) {
         (from, to) if from == to => Some(column),

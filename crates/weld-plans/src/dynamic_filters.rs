@@ -5,9 +5,9 @@
 //! the scan's columns                                x@1, y@2
 //! the filter there                                  CASE WHEN y@1 > 3 THEN y@1 ELSE x@1 END > 9 OR ..
 //! ```
-//! On its way to a scan a filter remembers what its keys become there, and `DynamicFilterPhysicalExpr::current` puts that in the
-//! place of the keys, from the leaves upwards. A key inside of another is replaced first, after which the other is no longer found:
-//! those of its columns that are not keys keep the places that they had above.
+//! On its way to a scan a filter remembers what its keys become there, and `DynamicFilterPhysicalExpr::current` puts
+//! that in the place of the keys, from the leaves upwards. A key inside of another is replaced first, after which the
+//! other is no longer found: those of its columns that are not keys keep the places that they had above.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ pub fn is_found_again(key: &Arc<dyn PhysicalExpr>, keys: &[&Arc<dyn PhysicalExpr
     without_keys.data().is_ok_and(|rest| collect_columns(&rest).is_empty())
 }
 
-/// What a filter says by now of columns of this schema: without the conditions that read a column where the schema has another.
+/// What a filter says by now of columns of this schema: without the conditions that read a column where the schema has
+/// another.
 pub fn current_filter(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let now = snapshot_physical_expr(Arc::clone(filter))?;
     let is_there =

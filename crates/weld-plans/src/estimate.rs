@@ -1,8 +1,8 @@
 //! How many rows an operator gives and how its columns' values are spread, as far as statistics tell.
 //!
-//! Statistics of the sources come from DataFusion (Parquet: rows, least and greatest values); tables in memory have none
-//! but their number of rows, so ranges of their integers are read once and remembered ([`Ranges`]). What nothing is known
-//! of is [`None`], and whoever asks leaves the plan as it was written.
+//! Statistics of the sources come from DataFusion (Parquet: rows, least and greatest values); tables in memory have
+//! none but their number of rows, so ranges of their integers are read once and remembered ([`Ranges`]). What nothing
+//! is known of is [`None`], and whoever asks leaves the plan as it was written.
 
 use std::sync::Arc;
 
@@ -346,8 +346,8 @@ pub(crate) type Member<'a> = (&'a ColumnEstimate, f64);
 
 /// How many values a class of equal columns is over: rows meet with a chance of one in so many.
 ///
-/// If the values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key and
-/// its primary key); otherwise the column with the most possible values decides.
+/// If the values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key
+/// and its primary key); otherwise the column with the most possible values decides.
 pub(crate) fn domain<'a>(members: impl IntoIterator<Item = Member<'a>> + Clone) -> f64 {
     let by_rows = |a: &Member, b: &Member| a.0.table_rows.total_cmp(&b.0.table_rows);
     let Some((smallest, rows)) = members.clone().into_iter().min_by(by_rows) else { return 1.0 };
@@ -367,11 +367,11 @@ pub(crate) fn domain<'a>(members: impl IntoIterator<Item = Member<'a>> + Clone) 
     met_values(smallest, rows, met, values)
 }
 
-/// Of `values` of a primary key, of which `rows` are left, those that foreign keys in a narrower range spread over: a calendar
-/// of two centuries has days before and after all sales.
+/// Of `values` of a primary key, of which `rows` are left, those that foreign keys in a narrower range spread over: a
+/// calendar of two centuries has days before and after all sales.
 ///
-/// Where the days lie that a filter by the year has left is not known. If anywhere, most of them have no sales; if among those
-/// with sales, a few of these are left with many sales each. The estimate is in the middle, by ratio.
+/// Where the days lie that a filter by the year has left is not known. If anywhere, most of them have no sales; if
+/// among those with sales, a few of these are left with many sales each. The estimate is in the middle, by ratio.
 fn met_values(key: &ColumnEstimate, rows: f64, met: (f64, f64), values: f64) -> f64 {
     let met_values = (met.1 - met.0 + 1.0).min(values);
     let is_known = key.range != key.table_range && key.range.is_some_and(|(min, max)| met.0 <= min && max <= met.1);

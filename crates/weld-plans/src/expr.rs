@@ -16,8 +16,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 
-/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before, and rows may
-/// be dropped before it sees them. Of casts and arithmetic that is known only with the schema of the rows.
+/// Whether the expression gives a value for every row: it may be evaluated for rows for which it was not before, and
+/// rows may be dropped before it sees them. Of casts and arithmetic that is known only with the schema of the rows.
 pub fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: Option<&Schema>) -> bool {
     cannot_fail_where(expr, schema, &[])
 }
@@ -113,8 +113,8 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// Arithmetic with results of this type. Integers wrap around; decimals are checked, but have room for every result unless their
-/// precision is all that there is; a divisor may be zero, unless it is known that it `divides`.
+/// Arithmetic with results of this type. Integers wrap around; decimals are checked, but have room for every result
+/// unless their precision is all that there is; a divisor may be zero, unless it is known that it `divides`.
 fn never_fails(op: Operator, result: &DataType, divides: bool) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     let has_room = match result {

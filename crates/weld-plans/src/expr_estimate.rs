@@ -5,8 +5,8 @@
 //! position / 1000000                                          as many as the range of positions has millions
 //! date_trunc('month', sold_at)                                as many as the range of times has months
 //! ```
-//! An expression has at most as many values as there are combinations of those of its columns. It is taken to be deterministic: what is
-//! not has a value a row, which nobody groups by.
+//! An expression has at most as many values as there are combinations of those of its columns. It is taken to be
+//! deterministic: what is not has a value a row, which nobody groups by.
 
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@ use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 
-/// The footers of all Parquet files, or of the first so many, as far as the session has read them to find the schema and the
-/// statistics: a plan is not held up by reading.
+/// The footers of all Parquet files, or of the first so many, as far as the session has read them to find the schema
+/// and the statistics: a plan is not held up by reading.
 pub fn footers(config: &FileScanConfig, files_max: usize) -> Option<Vec<Arc<ParquetMetaData>>> {
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let readers = source.parquet_file_reader_factory()?;

@@ -8,7 +8,8 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// A rule whose errors and panics leave the plan as it was. With debug assertions they are errors, so that tests see them.
+/// A rule whose errors and panics leave the plan as it was. With debug assertions they are errors, so that tests see
+/// them.
 #[derive(Debug)]
 pub(crate) struct Guarded<R>(pub(crate) R);
 

@@ -1,4 +1,5 @@
-//! Rows that were read of a plan already, as a plan of their own: for an operator that goes on where another one has begun to read.
+//! Rows that were read of a plan already, as a plan of their own: for an operator that goes on where another one has
+//! begun to read.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

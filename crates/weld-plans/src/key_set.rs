@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Where the keys are integers that lie close together the set is a bitmap and exact; elsewhere it is a Bloom filter
-//! whose blocks are single words (Putze, Sanders, Singler: *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007), which
-//! lets about one in a hundred other values pass. Texts are known by a hash of their bytes. A null never passes: it equals no
-//! key.
+//! whose blocks are single words (Putze, Sanders, Singler: *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007),
+//! which lets about one in a hundred other values pass. Texts are known by a hash of their bytes. A null never passes:
+//! it equals no key.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -32,8 +32,8 @@ const BITMAP_BITS_MAX: u64 = 1 << 26;
 /// A bitmap with fewer than one key in so many bits would be larger than a Bloom filter of the keys.
 const BITMAP_SPREAD_MAX: u64 = 64;
 
-/// But with so few bits, 512 KiB, it stays in a core's second-level cache, and a look at it takes 0.3 (keys one after the other) to
-/// 0.95 nanoseconds (in random order) where one at a Bloom filter takes 3.6, and is never wrong.
+/// But with so few bits, 512 KiB, it stays in a core's second-level cache, and a look at it takes 0.3 (keys one after
+/// the other) to 0.95 nanoseconds (in random order) where one at a Bloom filter takes 3.6, and is never wrong.
 const BITMAP_BITS_CACHED: u64 = 1 << 22;
 
 /// Bits of a Bloom filter for each key: with four bits set in one word, about one value in a hundred passes wrongly.
@@ -43,7 +43,8 @@ const BLOOM_BITS_PER_KEY: u64 = 16;
 /// join's own.
 const BLOOM_KEYS_MAX: u64 = 1 << 21;
 
-/// `$body` with the array as one of its primitive type and with what makes an integer of its values; `None` if they are none.
+/// `$body` with the array as one of its primitive type and with what makes an integer of its values; `None` if they are
+/// none.
 macro_rules! integers {
     ($array:expr, |$values:ident, $key:ident| $body:expr) => {{
         macro_rules! of {
@@ -288,8 +289,8 @@ fn bits_where<N: Copy>(values: &[N], passes: impl Fn(N) -> bool) -> u64 {
     values.iter().enumerate().fold(0, |word, (index, value)| word | u64::from(passes(*value)) << index)
 }
 
-/// The first of values each of which is one more than the one before, as those of a table's key are that is stored in its order. The
-/// bits of such values lie behind each other in a bitmap, too.
+/// The first of values each of which is one more than the one before, as those of a table's key are that is stored in
+/// its order. The bits of such values lie behind each other in a bitmap, too.
 #[inline]
 fn consecutive_from<N: Copy>(values: &[N], key: impl Fn(N) -> Option<i64>) -> Option<i64> {
     let (first, last) = (key(*values.first()?)?, key(*values.last()?)?);

@@ -1,9 +1,9 @@
 //! Plan rewrites and runtime filters for DataFusion's plans.
 //!
 //! Nothing here knows how operators are run: the rules serve DataFusion's own operators as well as compiled ones.
-//! [`rules`] puts those on physical plans into a list of rules, each at its place; [`DistinctAggregates`] and [`CommonNames`] work
-//! on logical plans, and whoever builds the session adds them. `estimate`, `selectivity`, `distinct`, `ranges` and `footers` say what
-//! is expected of rows; `docs/execution.md` says what each rule is for.
+//! [`rules`] puts those on physical plans into a list of rules, each at its place; [`DistinctAggregates`] and
+//! [`CommonNames`] work on logical plans, and whoever builds the session adds them. `estimate`, `selectivity`,
+//! `distinct`, `ranges` and `footers` say what is expected of rows; `docs/execution.md` says what each rule is for.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-/// What was found of the nodes of plans, as long as this lives: that of one rewrite, say. Nodes do not change, and those asked
-/// for are kept, so that no other comes to the address of one.
+/// What was found of the nodes of plans, as long as this lives: that of one rewrite, say. Nodes do not change, and
+/// those asked for are kept, so that no other comes to the address of one.
 pub struct Memo<T>(RefCell<HashMap<usize, (Arc<dyn ExecutionPlan>, T)>>);
 
 impl<T: Clone> Memo<T> {

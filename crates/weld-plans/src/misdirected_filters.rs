@@ -6,9 +6,10 @@
 //!     HashJoinExec, columns i16, i16       so it belongs to the left side alone
 //!       scan of t: i8, i16                 where it drops rows
 //! ```
-//! DataFusion pushes filters through most operators by the names of columns, and takes one of two with one name. Its scans
-//! use filters for row groups and pages only, unless `pushdown_filters` is set; others drop rows by them. So where two columns
-//! of one name are on the way, operators get new filters, which no scan has, and the conditions of a query stay where they are.
+//! DataFusion pushes filters through most operators by the names of columns, and takes one of two with one name. Its
+//! scans use filters for row groups and pages only, unless `pushdown_filters` is set; others drop rows by them. So
+//! where two columns of one name are on the way, operators get new filters, which no scan has, and the conditions of a
+//! query stay where they are.
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //!     ..
 //!     ProjectionExec: 'a' as kind
 //! ```
-//! DataFusion's joins pass on what is constant in their inputs. Whether rows of a window partition are neighbours then depends on the
-//! order in which a join gives them. Windows over such keys get their rows sorted.
+//! DataFusion's joins pass on what is constant in their inputs. Whether rows of a window partition are neighbours then
+//! depends on the order in which a join gives them. Windows over such keys get their rows sorted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -69,8 +69,8 @@ fn ordering(plan: &Plan) -> Result<Option<LexOrdering>> {
     Ok(is_in_doubt.then_some(ordering))
 }
 
-/// Whether one of the columns is of a side that an outer join below fills with NULL. A filter above such a join that makes a
-/// column constant would have made the join an inner one.
+/// Whether one of the columns is of a side that an outer join below fills with NULL. A filter above such a join that
+/// makes a column constant would have made the join an inner one.
 fn may_be_filled(plan: &Plan, columns: &Columns) -> bool {
     if let Some(join) = Join::of(plan) {
         return join.may_be_filled(columns);

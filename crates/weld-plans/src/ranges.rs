@@ -1,7 +1,8 @@
-//! What statistics do not tell: least and greatest values of columns of tables in memory, which have no statistics of their own,
-//! and how many distinct texts columns of files have.
+//! What statistics do not tell: least and greatest values of columns of tables in memory, which have no statistics of
+//! their own, and how many distinct texts columns of files have.
 //!
-//! Values in memory are read once for each column: two milliseconds for six million values, remembered as long as the table lives.
+//! Values in memory are read once for each column: two milliseconds for six million values, remembered as long as the
+//! table lives.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,8 +30,8 @@ pub(crate) struct Ranges {
     unread: bool,
 }
 
-/// The address of the column's first array and how many batches and rows there are: the same table as long as that array
-/// lives.
+/// The address of the column's first array and how many batches and rows there are: the same table as long as that
+/// array lives.
 type Key = (usize, usize, usize);
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The share of rows that satisfy a predicate.
 //!
-//! Comparisons with constants are judged by the column's range and its number of distinct values, as if values were spread
-//! evenly and columns independent; what cannot be judged gets the shares below, which are DuckDB's and DataFusion's habit
-//! (20 %) or finer where the form of the predicate says more.
+//! Comparisons with constants are judged by the column's range and its number of distinct values, as if values were
+//! spread evenly and columns independent; what cannot be judged gets the shares below, which are DuckDB's and
+//! DataFusion's habit (20 %) or finer where the form of the predicate says more.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::expr_estimate::of_expr;
 const UNKNOWN: f64 = 0.2;
 /// Of an equality with one value of a column whose values are not counted.
 const EQUAL: f64 = 0.1;
-/// Of an equality with one text at least, unless each row has a text of its own: those that are asked for are frequent ones.
+/// Of an equality with one text at least, unless each row has a text of its own: those that are asked for are frequent
+/// ones.
 const EQUAL_TEXT_MIN: f64 = 0.01;
 /// Of an inequality between two columns, or with a value that has no known place in the column's range.
 const LESS: f64 = 1.0 / 3.0;
@@ -130,7 +131,8 @@ fn column_and_value(binary: &BinaryExpr) -> Option<(usize, Operator, &ScalarValu
     Some((column_of(binary.right())?, binary.op().swap()?, value_of(binary.left())?))
 }
 
-/// The same of an expression whose values have a known range: that of a text, say, may have far fewer values than its column.
+/// The same of an expression whose values have a known range: that of a text, say, may have far fewer values than its
+/// column.
 fn calculated_and_value<'b>(
     binary: &'b BinaryExpr,
     input: &Estimate,

@@ -296,8 +296,8 @@ async fn partitions_in_turn_and_alone() {
     }
 }
 
-/// Each partition with a context of its own, as whoever sends partitions to other machines executes them: one execution, of which
-/// each subplan is executed once. Exchanges of DataFusion's panic when they are executed again.
+/// Each partition with a context of its own, as whoever sends partitions to other machines executes them: one
+/// execution, of which each subplan is executed once. Exchanges of DataFusion's panic when they are executed again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn partitions_with_contexts_of_their_own() {
     let both = both(3);

@@ -130,7 +130,8 @@ async fn semi_joins_move_to_the_side_that_they_keep() {
     }
 }
 
-/// Twenty rows that are kept are fewer than a thousand groups, but for their estimate by not enough; the rows that are grouped count.
+/// Twenty rows that are kept are fewer than a thousand groups, but for their estimate by not enough; the rows that are
+/// grouped count.
 #[tokio::test]
 async fn what_is_kept_is_built_where_the_other_side_is_grouped() {
     let both = both(1);

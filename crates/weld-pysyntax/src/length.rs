@@ -1,4 +1,5 @@
-//! How long statements are, before they are parsed: ruff's tree of a chain of operators is as deep as the chain is long.
+//! How long statements are, before they are parsed: ruff's tree of a chain of operators is as deep as the chain is
+//! long.
 
 use weld_core::diag::{Diagnostic, Span};
 

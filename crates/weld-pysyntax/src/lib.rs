@@ -10,9 +10,9 @@
 //! assert_eq!(errors[0].kind.to_string(), "parse");
 //! ```
 //!
-//! The parser is ruff's; this crate alone knows it. It gives all parse errors, places in bytes of the text, and refuses what
-//! would take too much stack or time: a text of more bytes than the limit, nesting beyond the limit, a statement of more
-//! than 50,000 operators.
+//! The parser is ruff's; this crate alone knows it. It gives all parse errors, places in bytes of the text, and refuses
+//! what would take too much stack or time: a text of more bytes than the limit, nesting beyond the limit, a statement
+//! of more than 50,000 operators.
 #![forbid(unsafe_code)]
 
 mod expr;

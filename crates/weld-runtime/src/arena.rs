@@ -25,7 +25,8 @@ pub struct Arena {
     /// The free part of the last block.
     next: usize,
     end: usize,
-    /// Replaceable pieces that are free, by their class: the address of the first of each, which has that of the next in it.
+    /// Replaceable pieces that are free, by their class: the address of the first of each, which has that of the next
+    /// in it.
     free: Vec<*mut u8>,
 }
 
@@ -68,15 +69,17 @@ impl Arena {
         Ok(copy)
     }
 
-    /// A copy of `bytes` in the place of what this function gave before, or null; null if they lie inside their view. The
-    /// memory that pieces take follows from the largest of each place, not from how often they are replaced: they are of a
-    /// few sizes, a large enough one is written over, and one that is too small is given to the next that it fits.
+    /// A copy of `bytes` in the place of what this function gave before, or null; null if they lie inside their view.
+    /// The memory that pieces take follows from the largest of each place, not from how often they are replaced: they
+    /// are of a few sizes, a large enough one is written over, and one that is too small is given to the next that it
+    /// fits.
     ///
     /// # Safety
     /// `old` is null, or came from this arena's or a joined one's `replace` and is used no more.
     pub unsafe fn replace(&mut self, old: *mut u8, bytes: &[u8]) -> Result<*mut u8, OutOfMemory> {
         let class = class_of(bytes.len());
-        // SAFETY: by the caller's promise there is the class before a piece; pieces of a class have room for so many bytes.
+        // SAFETY: by the caller's promise there is the class before a piece; pieces of a class have room for so many
+        // bytes.
         unsafe {
             let old_class = if old.is_null() { 0 } else { old.sub(CLASS_BYTES).cast::<u64>().read() as usize };
             if bytes.len() <= StringView::INLINE_MAX {

@@ -62,8 +62,8 @@ impl State {
 }
 
 impl Appender {
-    /// Makes room in the appender at `state` for what those at `others` hold; false, with a failure noted, if there is no
-    /// memory. Nothing else has changed then.
+    /// Makes room in the appender at `state` for what those at `others` hold; false, with a failure noted, if there is
+    /// no memory. Nothing else has changed then.
     ///
     /// # Safety
     /// All states are valid; the first one's columns are blocks of the run, which owns the region.

@@ -1,4 +1,5 @@
-//! What the host gives to every run: where memory comes from, and the flag that stops the work; and what its runs share.
+//! What the host gives to every run: where memory comes from, and the flag that stops the work; and what its runs
+//! share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -166,7 +166,8 @@ pub unsafe extern "C" fn dict_alloc(run: *mut Run, dict: *mut Dict, bytes: u64, 
     unsafe { or_null(run, memory) }
 }
 
-/// Makes the byte vector at `at`, which is empty or came here before, that of the view `low`, `high`. False after a failure.
+/// Makes the byte vector at `at`, which is empty or came here before, that of the view `low`, `high`. False after a
+/// failure.
 ///
 /// # Safety
 /// `run` and `dict` are valid, `at` is in a row of the dictionary, and the view's bytes are alive.

@@ -6,9 +6,9 @@
 //! rows.grow(1 << 30)?;     // the same 64 bytes, more zeros behind them
 //! ```
 //!
-//! It comes from the process's allocator, which may have pages that were in use before. The system clears those that it gives, which
-//! can take longer than what is done with them: with tables of 32 MiB and more mapped for each run, of a query with a group a row 40 %
-//! of the processor time was that.
+//! It comes from the process's allocator, which may have pages that were in use before. The system clears those that it
+//! gives, which can take longer than what is done with them: with tables of 32 MiB and more mapped for each run, of a
+//! query with a group a row 40 % of the processor time was that.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::fmt;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use crate::memory::{MemoryPool, OutOfMemory};
 
-/// For buffers of this size and more, huge pages are asked for: without them, a random access into a large table misses the TLB as
-/// well as the cache.
+/// For buffers of this size and more, huge pages are asked for: without them, a random access into a large table misses
+/// the TLB as well as the cache.
 const LARGE_MIN: usize = 32 << 20;
 const HUGE_PAGE: usize = 2 << 20;
 /// Enough for a cache line never to be split by the 16-byte values that tables hold.
@@ -73,8 +73,8 @@ impl Buffer {
         self.resize(bytes, true)
     }
 
-    /// The same, but what is new is anything: for what is written before it is read. Pages that are never used are never
-    /// touched.
+    /// The same, but what is new is anything: for what is written before it is read. Pages that are never used are
+    /// never touched.
     pub(crate) fn extend(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         self.resize(bytes, false)
     }
@@ -125,7 +125,8 @@ fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes, ALIGN).ok()
 }
 
-/// Makes `old` bytes at `start` into `new` bytes, the added ones zero if they have to be. `old` is zero for the first allocation.
+/// Makes `old` bytes at `start` into `new` bytes, the added ones zero if they have to be. `old` is zero for the first
+/// allocation.
 fn resize_memory(start: NonNull<u8>, old: usize, new: usize, zero: bool) -> Option<NonNull<u8>> {
     let wanted = layout(new)?;
     if old == 0 {

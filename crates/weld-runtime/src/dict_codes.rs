@@ -4,8 +4,8 @@
 //! rows[c0 * n1 + c1]     the row of the key {column 0's entry c0, column 1's entry c1}; 0: not looked for yet
 //! ```
 //!
-//! A key is hashed and compared once for each combination, not for each row. Dictionaries that their source has numbered are
-//! the same where the numbers are: what is known of their codes is kept from chunk to chunk.
+//! A key is hashed and compared once for each combination, not for each row. Dictionaries that their source has
+//! numbered are the same where the numbers are: what is known of their codes is kept from chunk to chunk.
 
 use crate::dict::Dict;
 use crate::dict_buffer::Buffer;
@@ -32,9 +32,9 @@ impl CodeRows {
 }
 
 impl Dict {
-    /// The row of each of so many combinations of codes, for a chunk of `rows` rows under these dictionaries (and whatever else
-    /// the combinations' meaning depends on): zero where it is not known, to be filled in by the caller. `None` where that
-    /// would not pay. A dictionary of the number 0 is another in each chunk.
+    /// The row of each of so many combinations of codes, for a chunk of `rows` rows under these dictionaries (and
+    /// whatever else the combinations' meaning depends on): zero where it is not known, to be filled in by the caller.
+    /// `None` where that would not pay. A dictionary of the number 0 is another in each chunk.
     pub(crate) fn rows_of_codes(&mut self, dictionaries: &[u64], combinations: u64, rows: u64) -> Option<*mut u32> {
         let known = &mut self.owned.code_rows;
         let same = known.combinations == combinations

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! What would go into the next stretch, where a cluster of slots crosses its end, waits until both steps are done. Rows
-//! are numbered in the same order whichever thread is faster. Keys stay where they are: the table takes the other's arena.
+//! are numbered in the same order whichever thread is faster. Keys stay where they are: the table takes the other's
+//! arena.
 
 use crate::cache::prefetch;
 use crate::dict::{Dict, DictError, RowLayout};
@@ -255,8 +256,8 @@ struct Tables<'a> {
 unsafe impl Sync for Tables<'_> {}
 
 impl Tables<'_> {
-    /// The first step. A new key's slot gets the number that its row has in the other table, counted from behind the rows of
-    /// this one.
+    /// The first step. A new key's slot gets the number that its row has in the other table, counted from behind the
+    /// rows of this one.
     ///
     /// # Safety
     /// The stretch is this thread's.

@@ -4,8 +4,8 @@
 //! keys 7 5 8 5   ->   bits 5, 7, 8   ->   groups 1 0 2 0
 //! ```
 //!
-//! Several threads set bits in bitmaps of their own, which are put together then: next to each other's bits they would wait
-//! for each other's cache lines.
+//! Several threads set bits in bitmaps of their own, which are put together then: next to each other's bits they would
+//! wait for each other's cache lines.
 
 use crate::dict::{Dict, DictError, DictKind, KeyKind};
 use crate::dict_buffer::Buffer;
@@ -88,8 +88,8 @@ struct Seen {
     sorted: bool,
 }
 
-/// Fills in a dense directory, and `starts` unless keys are unique. Gives the places of values, if they are not those of
-/// their rows.
+/// Fills in a dense directory, and `starts` unless keys are unique. Gives the places of values, if they are not those
+/// of their rows.
 pub(crate) fn group_dense(
     dict: &mut Dict,
     builder: &GroupBuilder,

@@ -20,8 +20,8 @@ const ROOMY_MAX: u64 = 1 << 16;
 pub(crate) const ROWS_MAX: u64 = u32::MAX as u64 - 2;
 
 /// A small directory has at most an eighth of its slots in use, so that few of the keys, which recur in no order that a
-/// branch predictor could learn, collide. In a large one it is half: a hit looks at 1.5 slots on average, a miss at 2.5,
-/// in one cache line.
+/// branch predictor could learn, collide. In a large one it is half: a hit looks at 1.5 slots on average, a miss at
+/// 2.5, in one cache line.
 fn capacity_of(slots: u64) -> u64 {
     if slots <= 1024 { slots / 8 } else { slots / 2 }
 }
@@ -118,8 +118,8 @@ impl Dict {
         self.grow_directory(slots)
     }
 
-    /// Makes a grouped table of one whose rows have the numbers of their first values: `values` values in these columns,
-    /// which must live as long as the table.
+    /// Makes a grouped table of one whose rows have the numbers of their first values: `values` values in these
+    /// columns, which must live as long as the table.
     pub fn group(&mut self, values: u64, columns: &[*const u8]) -> Result<(), DictError> {
         if values > ROWS_MAX {
             return Err(DictError::TooManyRows);
@@ -139,8 +139,8 @@ impl Dict {
         &mut self.owned.arena
     }
 
-    /// A larger directory. A middle-sized one grows fourfold if there is memory: writing a new directory, whose pages are
-    /// fresh, is much of what a new key costs.
+    /// A larger directory. A middle-sized one grows fourfold if there is memory: writing a new directory, whose pages
+    /// are fresh, is much of what a new key costs.
     #[cold]
     fn make_room(&mut self) -> Result<(), DictError> {
         let slots = self.mask + 1;

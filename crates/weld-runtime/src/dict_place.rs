@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A counting sort of the rows by their groups. Threads take a share of consecutive rows each and count the groups of
-//! theirs; then each knows where in a group its values begin, behind those of the shares before. So values come to lie as
-//! one thread would have put them.
+//! theirs; then each knows where in a group its values begin, behind those of the shares before. So values come to lie
+//! as one thread would have put them.
 
 use std::ops::Range;
 
@@ -79,7 +79,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// Turns the group of each row into the place of its value. There are `count` groups; `begins` is told where each begins.
+/// Turns the group of each row into the place of its value. There are `count` groups; `begins` is told where each
+/// begins.
 ///
 /// # Safety
 /// There is a group below `count` for every row.
@@ -132,7 +133,8 @@ pub(crate) unsafe fn groups_to_places(
     Ok(())
 }
 
-/// Calls `write` for parts of `0 .. len` with the `total` of those before; `write` gives it with its own. Gives that of all.
+/// Calls `write` for parts of `0 .. len` with the `total` of those before; `write` gives it with its own. Gives that of
+/// all.
 pub(crate) fn running_sums(
     workers: &Workers<'_>,
     len: usize,
@@ -181,8 +183,8 @@ pub(crate) unsafe fn place_values(
         let mut first = share.rows.start;
         for Piece { segment, rows } in &share.pieces {
             let source = segment.columns[column].wrapping_add(rows.start * bytes);
-            // SAFETY: the segment has these values, the column room for all; by the caller's promise each has a place of
-            // its own.
+            // SAFETY: the segment has these values, the column room for all; by the caller's promise each has a place
+            // of its own.
             unsafe {
                 match &places {
                     None => copy(source, target.at(first * bytes), rows.len() * bytes),

@@ -5,8 +5,8 @@
 //! address ► StringView "Books" ► bytes    // in the arena of a shard
 //! ```
 //!
-//! All runs of a [`Context`](crate::Context) share its interner, so that the partitions of a table agree about addresses. It
-//! lives as long as one of these runs, and so as long as every value that they have made.
+//! All runs of a [`Context`](crate::Context) share its interner, so that the partitions of a table agree about
+//! addresses. It lives as long as one of these runs, and so as long as every value that they have made.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -42,7 +42,8 @@ impl Interner {
         Interner { shards: std::array::from_fn(|_| Mutex::new(Shard::new(Arc::clone(pool)))) }
     }
 
-    /// The view that stands for all byte strings that are equal to this one. More bytes than a view has a length for are refused.
+    /// The view that stands for all byte strings that are equal to this one. More bytes than a view has a length for
+    /// are refused.
     pub(crate) fn intern(&self, bytes: &[u8]) -> Result<*const StringView, OutOfMemory> {
         let shard = hash(bytes) >> (u64::BITS - SHARDS.ilog2());
         let mut shard = self.shards[shard as usize].lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 //! Loops of compiled code on several threads.
 //!
 //! A loop's iterations are cut into ranges of at least a grain. The first range fills the loop's own builders, every
-//! other one fills builders of its own in a run of its own; when all are done, these are merged into the loop's builders
-//! in the order of the ranges:
+//! other one fills builders of its own in a run of its own; when all are done, these are merged into the loop's
+//! builders in the order of the ranges:
 //!
 //! ```text
 //! 0 .. 250    body(run, state)
@@ -261,8 +261,8 @@ impl Shared<'_> {
         }
         let mut kept = Vec::with_capacity(parts.len());
         for part in parts {
-            // SAFETY: what the parts have built lives in the loop's region from now on. Both runs' memory is the context's,
-            // so this takes no more of it.
+            // SAFETY: what the parts have built lives in the loop's region from now on. Both runs' memory is the
+            // context's, so this takes no more of it.
             unsafe { run.adopt_into(region, part.run) };
             kept.push(part.state);
         }

@@ -1,5 +1,5 @@
-//! What tables have for the entries of dictionaries: a key that is dictionary-encoded is hashed, looked for and compared once for
-//! each entry, not for each row.
+//! What tables have for the entries of dictionaries: a key that is dictionary-encoded is hashed, looked for and
+//! compared once for each entry, not for each row.
 //!
 //! ```text
 //! words[place] = hash << 32 | row + 1     of the entry at that place of the column's dictionary; each half 0: not known
@@ -7,7 +7,8 @@
 //!
 //! Texts that are interned have their addresses as words, as those of a table at address zero.
 //!
-//! A table that is asked does not change. Dictionaries that their source has numbered are the same where the numbers are.
+//! A table that is asked does not change. Dictionaries that their source has numbered are the same where the numbers
+//! are.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::dict_buffer::Buffer;
 use crate::memory::MemoryPool;
 use crate::run::Run;
 
-/// So many entries are kept of a dictionary that is seen for the first time: the rows of a batch repay them. A batch that has an entry
-/// for each row has more.
+/// So many entries are kept of a dictionary that is seen for the first time: the rows of a batch repay them. A batch
+/// that has an entry for each row has more.
 const FEW: u64 = 4096;
 /// More entries are never kept: their words would take longer to fetch than most keys to look for.
 const KEPT_MAX: u64 = 1 << 20;
@@ -37,8 +38,8 @@ struct Probed {
 }
 
 impl ProbedEntries {
-    /// A word for each place of a column's dictionary, to be filled in by the caller. `None` where that would not pay, or without
-    /// memory. A dictionary of the number 0 is another each time.
+    /// A word for each place of a column's dictionary, to be filled in by the caller. `None` where that would not pay,
+    /// or without memory. A dictionary of the number 0 is another each time.
     fn words(
         &mut self,
         (table, column): (usize, u64),

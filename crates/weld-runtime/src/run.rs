@@ -1,8 +1,8 @@
 //! One run of compiled code: the memory that it allocates and the failure that it reports.
 //!
-//! Memory is allocated in blocks. Every block belongs to a [`Region`] of the run: region 0 lives as long as the run, the
-//! others are scratch memory of loop bodies, emptied after each iteration. A block can grow, be freed on its own, or be
-//! detached and outlive the run. What a run still holds when it is dropped is freed and given back to the pool.
+//! Memory is allocated in blocks. Every block belongs to a [`Region`] of the run: region 0 lives as long as the run,
+//! the others are scratch memory of loop bodies, emptied after each iteration. A block can grow, be freed on its own,
+//! or be detached and outlive the run. What a run still holds when it is dropped is freed and given back to the pool.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::ptr;

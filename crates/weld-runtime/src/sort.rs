@@ -1,4 +1,5 @@
-//! Sorting on several threads: a merge sort of row numbers whose passes compiled code runs, with the comparator inlined.
+//! Sorting on several threads: a merge sort of row numbers whose passes compiled code runs, with the comparator
+//! inlined.
 //!
 //! Runs of rows that are a power of two wide are sorted each by one thread, and so are neighbouring ones merged:
 //!
@@ -91,8 +92,8 @@ const PIECES: u64 = 16;
 /// Sorts and gives the status.
 ///
 /// # Safety
-/// `run` is valid and owns the region; `numbers` and `spare` have room for `count` numbers; `passes` is right for `env`,
-/// writes to nothing but its run and the rows that it is ordered to merge, and may run at the same time.
+/// `run` is valid and owns the region; `numbers` and `spare` have room for `count` numbers; `passes` is right for
+/// `env`, writes to nothing but its run and the rows that it is ordered to merge, and may run at the same time.
 pub unsafe extern "C" fn sort(run: *mut Run, task: *mut Sort) -> u32 {
     // SAFETY: by the caller's promise.
     let (threads, task) = unsafe { ((*run).threads().cloned(), &mut *task) };

@@ -1,7 +1,7 @@
 //! The ways in which a run of compiled code can fail.
 //!
-//! They are those of `weld_core::RuntimeErrorKind`, with the same numbers; this crate does not depend on `weld-core`, so they stand
-//! here again.
+//! They are those of `weld_core::RuntimeErrorKind`, with the same numbers; this crate does not depend on `weld-core`,
+//! so they stand here again.
 
 use std::fmt;
 

@@ -163,8 +163,8 @@ fn with_folded(text: &[u8], matches: impl FnOnce(&[u8]) -> bool) -> bool {
     }
 }
 
-/// Text with lower-case letters for those of ASCII, and for the two other characters whose lower case these are: the Kelvin sign
-/// and the long s.
+/// Text with lower-case letters for those of ASCII, and for the two other characters whose lower case these are: the
+/// Kelvin sign and the long s.
 fn folded(text: &[u8]) -> Vec<u8> {
     const KELVIN: &[u8] = b"\xe2\x84\xaa";
     const LONG_S: &[u8] = b"\xc5\xbf";

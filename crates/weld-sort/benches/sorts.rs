@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p weld-sort [-- ROWS PARTITIONS FILTER]`
 //!
-//! Both run in turn in one process. Printed are medians in milliseconds, the median of the ratios of neighbouring runs, and
-//! what the memory pool was asked for at most, in megabytes.
+//! Both run in turn in one process. Printed are medians in milliseconds, the median of the ratios of neighbouring runs,
+//! and what the memory pool was asked for at most, in megabytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

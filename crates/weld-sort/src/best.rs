@@ -3,10 +3,10 @@
 //! ```text
 //! batch ─► rows whose first sort key may come before the bound's ─► their keys ─► candidates ─► the k best of them
 //! ```
-//! The bound is the last of the k best rows so far. Most batches of most inputs end at the first arrow: one comparison a row.
-//! Candidates are keys and places; whenever there are some more than k of them, the k best are selected, which takes linear
-//! time, and the last of these is the next bound. Rows of which few are kept are taken out of their batches. What is left at
-//! the end is sorted as any other rows are.
+//! The bound is the last of the k best rows so far. Most batches of most inputs end at the first arrow: one comparison
+//! a row. Candidates are keys and places; whenever there are some more than k of them, the k best are selected, which
+//! takes linear time, and the last of these is the next bound. Rows of which few are kept are taken out of their
+//! batches. What is left at the end is sorted as any other rows are.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -242,7 +242,8 @@ impl Best {
         self.shared.offer(bound, &self.keys.order, &held.batch.slice(held.row(last.row) as usize, 1))
     }
 
-    /// Holds the last batch if many of its rows are candidates, else these rows alone. They are among those from `first` on.
+    /// Holds the last batch if many of its rows are candidates, else these rows alone. They are among those from
+    /// `first` on.
     fn settle(&mut self, first: usize) -> Result<()> {
         let Some(mut last) = self.held.pop() else { return Ok(()) };
         let number = self.held.len() as u32;

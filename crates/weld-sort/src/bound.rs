@@ -59,8 +59,8 @@ impl Shared {
         Arc::new(Shared { filter, best: Mutex::new(None), begun, unfinished: AtomicUsize::new(partitions) })
     }
 
-    /// For a partition that begins: `shared`, or new state if this partition has run with it. Rows that the filter dropped
-    /// for an execution that has ended are needed again; one that goes on keeps the filter for itself.
+    /// For a partition that begins: `shared`, or new state if this partition has run with it. Rows that the filter
+    /// dropped for an execution that has ended are needed again; one that goes on keeps the filter for itself.
     pub(crate) fn begin(shared: &Mutex<Arc<Shared>>, partition: usize) -> Result<Arc<Shared>> {
         let mut shared = lock(shared);
         if std::mem::replace(&mut lock(&shared.begun)[partition], true) {
@@ -127,9 +127,9 @@ fn is_before(order: &[PhysicalSortExpr], row: &[ScalarValue], other: &[ScalarVal
     Ok(rows.row(0) < rows.row(1))
 }
 
-/// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The two zeros
-/// of floats have an order, but a comparison takes them for equal: it holds of either. Of keys from the first on that the filter would not
-/// find again nothing is said: rows that are equal up to there may come before.
+/// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The
+/// two zeros of floats have an order, but a comparison takes them for equal: it holds of either. Of keys from the first
+/// on that the filter would not find again nothing is said: rows that are equal up to there may come before.
 fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
     let keys: Vec<&Arc<dyn PhysicalExpr>> = order.iter().map(|key| &key.expr).collect();
     let said = keys.iter().take_while(|key| is_found_again(key, &keys)).count();

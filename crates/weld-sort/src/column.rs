@@ -1,8 +1,9 @@
 //! The values of one sort key as they were read, and their order as unsigned integers.
 //!
 //! A value is one *ordinal* of 64 bits or a few, which compare like the values, the first of them first: `-1_i32` is
-//! `0x7fff_ffff`, a decimal one word or two, a string its bytes in groups of eight (`"ab"` is `0x6162_0000_0000_0000`) and
-//! then its length, which tells apart what ends in zeros. Floats are in the total order that Arrow's kernels sort by.
+//! `0x7fff_ffff`, a decimal one word or two, a string its bytes in groups of eight (`"ab"` is `0x6162_0000_0000_0000`)
+//! and then its length, which tells apart what ends in zeros. Floats are in the total order that Arrow's kernels sort
+//! by.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -227,8 +228,8 @@ impl Values {
         self.chunk.is_text()
     }
 
-    /// A value that is not null as a number of [`Values::code_bits`] bits that compares like it; of a string its first 16
-    /// bytes.
+    /// A value that is not null as a number of [`Values::code_bits`] bits that compares like it; of a string its first
+    /// 16 bytes.
     pub(crate) fn code(&self, row: usize) -> u128 {
         match &self.chunk {
             Chunk::I8(values) => u128::from(values[row] as u8 ^ 1 << 7),

@@ -32,23 +32,23 @@ use crate::bound::Shared;
 use crate::rows::Unsorted;
 use crate::stream::{Input, Sort, State, Stop};
 
-/// A sort by normalised keys, of all rows or with a limit. It promises and requires what the operators do that it stands
-/// for: a sort, or a sort of each partition and their merge.
+/// A sort by normalised keys, of all rows or with a limit. It promises and requires what the operators do that it
+/// stands for: a sort, or a sort of each partition and their merge.
 #[derive(Debug)]
 pub struct KeySortExec {
     /// The merge, if there is one.
     stock: Arc<dyn ExecutionPlan>,
     sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
-    /// Of the execution that began last, if there is a limit: one for all partitions, or one each where they are not merged by
-    /// these keys alone.
+    /// Of the execution that began last, if there is a limit: one for all partitions, or one each where they are not
+    /// merged by these keys alone.
     shared: Vec<Mutex<Arc<Shared>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl KeySortExec {
-    /// Stands for `plan`; `None` if it is no sort of DataFusion's and no merge of sorted partitions, a reason if it is a sort
-    /// that is left to DataFusion.
+    /// Stands for `plan`; `None` if it is no sort of DataFusion's and no merge of sorted partitions, a reason if it is
+    /// a sort that is left to DataFusion.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<KeySortExec, String>> {
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
             return Some(KeySortExec::over(plan, plan, sort));
@@ -124,16 +124,16 @@ impl KeySortExec {
     }
 }
 
-/// Whether rows are sorted by lists, structs or maps. A comparison takes nulls within them for least, wherever the sort puts them: as a
-/// filter it would drop rows that are among the first.
+/// Whether rows are sorted by lists, structs or maps. A comparison takes nulls within them for least, wherever the sort
+/// puts them: as a filter it would drop rows that are among the first.
 fn has_nested_keys(sort: &SortExec) -> bool {
     let is_nested = |key: &PhysicalSortExpr| key.expr.data_type(&sort.schema()).is_ok_and(|key| key.is_nested());
     sort.expr().iter().any(is_nested)
 }
 
-/// Whether something may be constant in each partition without being the same in all. Whoever merges them may do so by that, too,
-/// though no partition is sorted by it: a row that is behind all of another partition's is among the first, then. A union takes
-/// constants of unknown values for the same.
+/// Whether something may be constant in each partition without being the same in all. Whoever merges them may do so by
+/// that, too, though no partition is sorted by it: a row that is behind all of another partition's is among the first,
+/// then. A union takes constants of unknown values for the same.
 fn differs_by_partition(input: &EquivalenceProperties) -> bool {
     let is_same = |constant: &ConstExpr| matches!(constant.across_partitions, AcrossPartitions::Uniform(Some(_)));
     !input.constants().iter().all(is_same)

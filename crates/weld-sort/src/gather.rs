@@ -12,8 +12,8 @@ use crate::column::float_bits;
 use crate::normalised_key::{Key, Whole};
 use crate::place::Place;
 
-/// Every batch that is made refers to all buffers of text where these are no more; else to those of its own rows. An operator that
-/// puts the batches together would have a list of them for each.
+/// Every batch that is made refers to all buffers of text where these are no more; else to those of its own rows. An
+/// operator that puts the batches together would have a list of them for each.
 const TEXT_BUFFERS_MAX: usize = 64;
 
 /// Where the values of a column are.

@@ -3,9 +3,9 @@
 //! ```text
 //! ORDER BY a DESC NULLS FIRST, b       is null? | 17 - a | b's first eight bytes | batch | row
 //! ```
-//! A part of the key takes as many bits as its values need that lie between its smallest and its largest, without low bits
-//! that are the same in all. What does not fit the key is cut off at its low end ([`Layout::resume`]): rows whose keys are
-//! the same are ordered by what is left.
+//! A part of the key takes as many bits as its values need that lie between its smallest and its largest, without low
+//! bits that are the same in all. What does not fit the key is cut off at its low end ([`Layout::resume`]): rows whose
+//! keys are the same are ordered by what is left.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -292,7 +292,8 @@ impl Layout {
         self.bits + self.places.bits()
     }
 
-    /// Makes the keys of a batch, or what of them is above the lowest so many bits. `values` is room that is used again.
+    /// Makes the keys of a batch, or what of them is above the lowest so many bits. `values` is room that is used
+    /// again.
     pub(crate) fn keys_of<K: Key>(
         &self,
         columns: &[Column],
@@ -324,7 +325,8 @@ impl Layout {
         keys
     }
 
-    /// Where the codes of a whole column are whose only ordinal is in the key, so that its values can be had from there.
+    /// Where the codes of a whole column are whose only ordinal is in the key, so that its values can be had from
+    /// there.
     pub(crate) fn whole(&self, columns: &[Column], number: usize) -> Option<Whole> {
         let column = &columns[number];
         if column.ordinals() != 1 || self.resume.is_some_and(|resume| resume.column <= number) {

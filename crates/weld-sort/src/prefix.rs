@@ -1,11 +1,11 @@
-//! Keys of 128 bits for which nothing need be known of other rows' values: what fits of the sort keys, each in all of its
-//! type's bits.
+//! Keys of 128 bits for which nothing need be known of other rows' values: what fits of the sort keys, each in all of
+//! its type's bits.
 //!
 //! ```text
 //! ORDER BY a DESC, s        is a null? | !a | is s null? | s's first seven bytes | s's length, up to eight
 //! ```
-//! A row with the lesser key comes first. Rows with the same key are equal where [`Prefix::is_exact`] says so, else only
-//! the values can tell.
+//! A row with the lesser key comes first. Rows with the same key are equal where [`Prefix::is_exact`] says so, else
+//! only the values can tell.
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;

@@ -1,7 +1,7 @@
 //! Sorts keys by the highest bits in which they differ, again within these, until few are left.
 //!
-//! Keys go to an array aside and back: exchanging them in place takes three times as long. So that this array is small, keys
-//! are made in ranges that fit a processor's cache ([`Digit::highest`]).
+//! Keys go to an array aside and back: exchanging them in place takes three times as long. So that this array is small,
+//! keys are made in ranges that fit a processor's cache ([`Digit::highest`]).
 
 use crate::normalised_key::Key;
 

@@ -1,5 +1,5 @@
-//! Ranks of the values of a part of a key, where these are few: `SHIP 0001` and `SHIP 9999` differ by 64 bits, their ranks by
-//! one.
+//! Ranks of the values of a part of a key, where these are few: `SHIP 0001` and `SHIP 9999` differ by 64 bits, their
+//! ranks by one.
 
 /// So many different values, and half of the slots, at most.
 const VALUES_MAX: usize = 2048;

@@ -111,8 +111,8 @@ impl Unsorted {
         Layout::of(&self.columns, Rows::Batches(&self.counts, threads), places, Start::default(), u128::BITS)
     }
 
-    /// The keys of all rows, in an order of ranges: no key of a range is above one of the next. They are made twice, to count
-    /// how many each range has and to put them there: that takes half as long as exchanging them afterwards.
+    /// The keys of all rows, in an order of ranges: no key of a range is above one of the next. They are made twice, to
+    /// count how many each range has and to put them there: that takes half as long as exchanging them afterwards.
     pub(crate) fn keys<K: Key>(&self, layout: &Layout, threads: usize) -> (Vec<K>, Vec<usize>) {
         let runs = parallel::runs(&self.counts, threads);
         let rows = self.rows();

@@ -1,7 +1,7 @@
 //! Reads rows, sorts them, and gives them in batches.
 //!
-//! One partition is sorted by the task that asks for its rows, which lets others have a turn now and then. Several, which
-//! become one, are read by a task each; as many threads sort, and as many tasks make the batches of the result.
+//! One partition is sorted by the task that asks for its rows, which lets others have a turn now and then. Several,
+//! which become one, are read by a task each; as many threads sort, and as many tasks make the batches of the result.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
-//! Orders rows whose keys are the same because what tells them apart did not fit: by new keys, made of the rest of their
-//! values, in which what these rows have in common takes no room. A few are compared instead.
+//! Orders rows whose keys are the same because what tells them apart did not fit: by new keys, made of the rest of
+//! their values, in which what these rows have in common takes no room. A few are compared instead.
 
 use std::cmp::Ordering;
 

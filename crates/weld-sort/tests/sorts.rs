@@ -71,7 +71,8 @@ async fn many_rows() {
     }
 }
 
-/// Text of many buffers: a batch has those of its rows, not all of them, which the next sort would have once for each batch.
+/// Text of many buffers: a batch has those of its rows, not all of them, which the next sort would have once for each
+/// batch.
 #[tokio::test]
 async fn batches_have_the_text_of_their_rows() {
     let text = |row: usize| format!("a text of more than twelve bytes, number {}", row * 7919 % 300);

@@ -148,8 +148,8 @@ async fn what_stays_with_datafusion() {
     }
 }
 
-/// DataFusion's operator drops rows by comparisons, for which nulls within lists are least wherever the order puts them. Ours
-/// gives what a sort of all rows begins with.
+/// DataFusion's operator drops rows by comparisons, for which nulls within lists are least wherever the order puts
+/// them. Ours gives what a sort of all rows begins with.
 #[tokio::test]
 async fn nested_values_come_in_the_order_of_a_sort() {
     let flat = flat_columns();

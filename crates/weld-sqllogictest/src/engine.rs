@@ -83,8 +83,8 @@ pub(crate) fn prepare(test: &TestContext, setting: Setting, rule: Option<&Arc<We
     Ok(())
 }
 
-/// Puts functions under the names that they had. A session that is built from another registers them in any order, and a
-/// function that was left to its alias takes its name back from the one that had replaced it.
+/// Puts functions under the names that they had. A session that is built from another registers them in any order, and
+/// a function that was left to its alias takes its name back from the one that had replaced it.
 fn register_again(before: &SessionState, after: &mut SessionState) -> Result<()> {
     for _ in 0..ROUNDS_MAX {
         let scalars = others(before.scalar_functions(), after.scalar_functions());

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// One line: the end of a file's path, what is in the record's SQL (`*`: anything), and the reason, with bars between them.
+/// One line: the end of a file's path, what is in the record's SQL (`*`: anything), and the reason, with bars between
+/// them.
 struct Skip {
     file: &'static str,
     sql: &'static str,

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Parts of their paths: files that are quick and were seen to agree, no sample of the suite. Files over TPC-H's tables take
-/// many minutes at three rows a batch.
+/// Parts of their paths: files that are quick and were seen to agree, no sample of the suite. Files over TPC-H's tables
+/// take many minutes at three rows a batch.
 const FILES: [&str; 13] = [
     "/case.slt",
     "distinct_on",

@@ -122,7 +122,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Goes on behind `blocks` of `column`, which have `zones` zones; `dropped` is the block behind them, if there is one.
+    /// Goes on behind `blocks` of `column`, which have `zones` zones; `dropped` is the block behind them, if there is
+    /// one.
     pub(crate) fn reopen(
         column: &Column,
         blocks: Vec<ArrayRef>,

@@ -4,7 +4,8 @@
 //! Decimal128(15, 2)   1.00, 25.50    Int16   100, 2550
 //! Date32              2020-01-01     Int16   18262
 //! ```
-//! The values of dates, times, timestamps and decimals are their integers: what they stand for is for the declared type to say.
+//! The values of dates, times, timestamps and decimals are their integers: what they stand for is for the declared type
+//! to say.
 
 use std::sync::Arc;
 

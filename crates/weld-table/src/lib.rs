@@ -8,12 +8,12 @@
 //! Float64, List, ..   as declared
 //! ```
 //!
-//! A [`WeldTable`] is a table provider like `MemTable`: its plan gives the declared types to whoever executes it. Who can read
-//! the stored types asks its [`TableSource`] for them and spares the decoding. All blocks of a column have one stored type, and
-//! texts share one dictionary, so code compiled for one block is code for all of them.
+//! A [`WeldTable`] is a table provider like `MemTable`: its plan gives the declared types to whoever executes it. Who
+//! can read the stored types asks its [`TableSource`] for them and spares the decoding. All blocks of a column have one
+//! stored type, and texts share one dictionary, so code compiled for one block is code for all of them.
 //!
-//! Every few thousand rows are a zone, of which the least and the greatest value of each column are known. Filters leave out
-//! zones, those that joins make while they run among them; what they leave in has to be filtered still.
+//! Every few thousand rows are a zone, of which the least and the greatest value of each column are known. Filters
+//! leave out zones, those that joins make while they run among them; what they leave in has to be filtered still.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! Casts that keep the order of values: bounds that are cast are bounds of what is cast.
 //!
-//! DataFusion's pruning asks whether a cast is from texts to others, or back, and takes every other cast for one that keeps the
-//! order. `CAST(ts AS TIME)` does not, nor does `CAST(i AS BOOLEAN)`: of -1 and 0 the second is false.
+//! DataFusion's pruning asks whether a cast is from texts to others, or back, and takes every other cast for one that
+//! keeps the order. `CAST(ts AS TIME)` does not, nor does `CAST(i AS BOOLEAN)`: of -1 and 0 the second is false.
 
 use std::sync::Arc;
 

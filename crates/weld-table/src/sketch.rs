@@ -1,7 +1,7 @@
 //! About how many distinct values a column has, by HyperLogLog.
 //!
-//! (Flajolet, Fusy, Gandouet, Meunier: *HyperLogLog*, 2007.) With 4,096 registers the estimate is off by 1.6 % as a rule; few
-//! values are counted by the registers that stay empty.
+//! (Flajolet, Fusy, Gandouet, Meunier: *HyperLogLog*, 2007.) With 4,096 registers the estimate is off by 1.6 % as a
+//! rule; few values are counted by the registers that stay empty.
 
 use std::hash::{BuildHasher, Hasher};
 

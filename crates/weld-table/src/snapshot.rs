@@ -1,6 +1,7 @@
 //! The rows of a table at one moment, and how they are made.
 //!
-//! Rows that are added make a new snapshot, which has the blocks of the one before: whoever reads that one goes on reading it.
+//! Rows that are added make a new snapshot, which has the blocks of the one before: whoever reads that one goes on
+//! reading it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -94,9 +95,9 @@ impl Snapshot {
     }
 }
 
-/// Whether DataFusion fails to estimate filters over a column whose least value it knows to be this: at the least integer one of
-/// `-column`, of dates one of `column - other`, which it takes for a duration, and of times in a zone one of their dates: it expects
-/// more rows than there are.
+/// Whether DataFusion fails to estimate filters over a column whose least value it knows to be this: at the least
+/// integer one of `-column`, of dates one of `column - other`, which it takes for a duration, and of times in a zone
+/// one of their dates: it expects more rows than there are.
 fn defeats_estimates(min: &ScalarValue) -> bool {
     let data_type = min.data_type();
     let is_time = matches!(data_type, DataType::Date32 | DataType::Timestamp(_, Some(_)));
@@ -271,8 +272,8 @@ impl SnapshotBuilder {
     }
 }
 
-/// What makes blocks of batches; `None` where each batch is a block of its own, since dictionaries of several may have too many
-/// entries together.
+/// What makes blocks of batches; `None` where each batch is a block of its own, since dictionaries of several may have
+/// too many entries together.
 fn coalescer(schema: &SchemaRef, zone_rows: usize) -> Option<BatchCoalescer> {
     let can_follow = !schema.fields().iter().any(|field| has_dictionary(field.data_type()));
     can_follow.then(|| BatchCoalescer::new(Arc::clone(schema), zone_rows * BLOCK_ZONES))

@@ -33,7 +33,8 @@ const STORED_BATCHES: usize = 4;
 /// What partitions share in one execution.
 pub type Shared = Arc<dyn Any + Send + Sync>;
 
-/// The source of a [`DataSourceExec`](datafusion::datasource::source::DataSourceExec) over a [`WeldTable`](crate::WeldTable).
+/// The source of a [`DataSourceExec`](datafusion::datasource::source::DataSourceExec) over a
+/// [`WeldTable`](crate::WeldTable).
 #[derive(Clone, Debug)]
 pub struct TableSource {
     snapshot: Arc<Snapshot>,
@@ -96,7 +97,8 @@ impl TableSource {
         Some(self.snapshot.columns.get(*self.columns.get(column)?)?.zones.null_count())
     }
 
-    /// The least and the greatest value of a column of the output, if they are known. DataFusion is not told all of them.
+    /// The least and the greatest value of a column of the output, if they are known. DataFusion is not told all of
+    /// them.
     pub fn bounds(&self, column: usize) -> Option<(ScalarValue, ScalarValue)> {
         let column = self.snapshot.columns.get(*self.columns.get(column)?)?;
         column.zones.whole(&column.declared)

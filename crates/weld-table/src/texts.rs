@@ -14,8 +14,8 @@ use crate::integers;
 /// Codes have two bytes at most.
 const TEXTS_MAX: usize = 1 << 16;
 
-/// Texts that come fewer times than this on average are kept as they are: a view has 16 bytes, a code two and a share of the
-/// view in the dictionary.
+/// Texts that come fewer times than this on average are kept as they are: a view has 16 bytes, a code two and a share
+/// of the view in the dictionary.
 const ROWS_PER_TEXT: usize = 4;
 
 /// Distinct texts, numbered in the order in which they came.

@@ -1,8 +1,8 @@
 //! Zones: the least and the greatest value and the number of nulls of every few thousand rows of a column.
 //!
-//! (Moerkotte: *Small Materialized Aggregates*, 1998.) What is not known, because a zone has a NaN or its texts are long, is
-//! null, as it is where a zone has no value. Zeros of floats are widened to both signs: in Arrow's order one is less than the
-//! other, in SQL's they are equal.
+//! (Moerkotte: *Small Materialized Aggregates*, 1998.) What is not known, because a zone has a NaN or its texts are
+//! long, is null, as it is where a zone has no value. Zeros of floats are widened to both signs: in Arrow's order one
+//! is less than the other, in SQL's they are equal.
 
 use std::sync::Arc;
 

@@ -94,8 +94,8 @@ fn types() -> Vec<DataType> {
     types
 }
 
-/// `rows` rows: `i` counts them, `few` and `all` have values of the type, with nulls in some batches; slices of arrays whose
-/// bitmaps begin within a byte. Values of `few` fit the narrowest width.
+/// `rows` rows: `i` counts them, `few` and `all` have values of the type, with nulls in some batches; slices of arrays
+/// whose bitmaps begin within a byte. Values of `few` fit the narrowest width.
 fn batches(data_type: &DataType, rows: usize, batch_rows: usize) -> Vec<RecordBatch> {
     let values = values(data_type);
     let at = |pick: &dyn Fn(usize) -> usize| UInt32Array::from_iter_values((0..rows).map(|row| pick(row) as u32));
@@ -381,8 +381,8 @@ async fn filters_that_nobody_can_prune_by_leave_out_nothing() {
     check(&context, &format!("SELECT d, x FROM $ t JOIN {other} ON t.d = v.x")).await;
 }
 
-/// Joins whose filter somebody takes ask for the least and the largest key, which DataFusion does not find of every type, and for a
-/// table by the key's value, which it does not make of dictionaries.
+/// Joins whose filter somebody takes ask for the least and the largest key, which DataFusion does not find of every
+/// type, and for a table by the key's value, which it does not make of dictionaries.
 #[tokio::test]
 async fn keys_of_types_without_bounds_are_joined() {
     let context = context(1);
@@ -406,8 +406,8 @@ async fn keys_of_types_without_bounds_are_joined() {
     }
 }
 
-/// DataFusion prunes by what the bounds are cast to, also where a cast does not keep their order: the time of a later day may be
-/// earlier, and 0 alone is false. In Beirut clocks went from midnight to the evening before.
+/// DataFusion prunes by what the bounds are cast to, also where a cast does not keep their order: the time of a later
+/// day may be earlier, and 0 alone is false. In Beirut clocks went from midnight to the evening before.
 #[tokio::test]
 async fn casts_that_keep_no_order_leave_out_nothing() {
     let context = context(1);

@@ -23,7 +23,8 @@ pub type Finish<'a> = &'a mut dyn FnMut(&mut Names, Expr, &[Expr]) -> Expr;
 pub enum Fold<'a> {
     /// By a commutative operation from a start, in any order.
     Merge { op: ReduceOp, start: Expr },
-    /// In order: `step(so far, term)`, from what `start` makes of the elements of views that the inner axes leave alone.
+    /// In order: `step(so far, term)`, from what `start` makes of the elements of views that the inner axes leave
+    /// alone.
     Steps { start: Term<'a>, step: &'a mut dyn FnMut(&mut Names, Expr, Expr) -> Expr },
 }
 

@@ -1,7 +1,7 @@
 //! Loops over dense row-major arrays, as Weld IR.
 //!
-//! An array is a flat `vec[T]` with its sizes. A [`View`] says where in it the element for a point of an iteration space is:
-//! an offset, and a stride for each axis of the space (0 broadcasts). Three operations make loops of views:
+//! An array is a flat `vec[T]` with its sizes. A [`View`] says where in it the element for a point of an iteration
+//! space is: an offset, and a stride for each axis of the space (0 broadcasts). Three operations make loops of views:
 //!
 //! - [`map`]: the array of `f(a[p], b[p], ..)` for every point `p` of a space;
 //! - [`contract`]: the same with axes that are reduced by `+ * min max`, or by any function in order ([`Fold`]);

@@ -23,8 +23,8 @@ impl std::fmt::Debug for Place<'_> {
     }
 }
 
-/// `target.data`, a row-major array, after the term of every point of the space was put into the point's place in it. The
-/// views have a stride for each axis of the space.
+/// `target.data`, a row-major array, after the term of every point of the space was put into the point's place in it.
+/// The views have a stride for each axis of the space.
 pub fn scatter(
     names: &mut Names,
     space: &[Size],

@@ -14,7 +14,8 @@ impl Size {
         Size { known: size, open: Vec::new() }
     }
 
-    /// A size that is known at run time only. The expression is used several times: give a variable, or the length of one.
+    /// A size that is known at run time only. The expression is used several times: give a variable, or the length of
+    /// one.
     pub fn open(size: Expr) -> Size {
         Size { known: 1, open: vec![size] }
     }

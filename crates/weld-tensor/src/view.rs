@@ -38,7 +38,8 @@ pub struct View {
 }
 
 impl View {
-    /// Of a row-major array with these sizes: the element at `indices`, one for each of its axes, in a space of `rank` axes.
+    /// Of a row-major array with these sizes: the element at `indices`, one for each of its axes, in a space of `rank`
+    /// axes.
     pub fn of(data: Expr, sizes: &[Size], indices: &[Index], rank: usize) -> View {
         if data.ty.element().is_none() {
             return View::value(data, rank);

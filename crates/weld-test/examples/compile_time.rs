@@ -1,5 +1,6 @@
-//! What compiling long programs takes, phase by phase: `cargo run --release -p weld-test --example compile_time [NAME]`.
-//! With `--passes`, the time of each optimizer pass as well.
+//! What compiling long programs takes, phase by phase:
+//! `cargo run --release -p weld-test --example compile_time [NAME]`. With `--passes`, the time of each optimizer pass
+//! as well.
 //!
 //! Each shape of program is compiled at several lengths; where a phase grows faster than the program, its ratio does.
 

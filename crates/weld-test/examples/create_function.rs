@@ -1,5 +1,5 @@
-//! How long languages take to compile a text to a typed program, which is what CREATE FUNCTION does, over all programs in
-//! `tests/<language>`: `cargo run -p weld-test --example create_function`.
+//! How long languages take to compile a text to a typed program, which is what CREATE FUNCTION does, over all programs
+//! in `tests/<language>`: `cargo run -p weld-test --example create_function`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

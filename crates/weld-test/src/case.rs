@@ -28,7 +28,8 @@ pub enum Test {
     Run,
     /// Parsed, printed, and compared with golden text.
     Print,
-    /// One optimizer pass (or `all`), printed and compared with golden text; also run as `Run` if there is an expectation.
+    /// One optimizer pass (or `all`), printed and compared with golden text; also run as `Run` if there is an
+    /// expectation.
     Pass(String),
 }
 

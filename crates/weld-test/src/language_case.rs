@@ -1,8 +1,8 @@
 //! Test cases of languages: a program text with the calls that are made of it.
 //!
-//! A file holds cases separated by lines of `---`. Comment lines with a known word are headers; `call` begins a call, the
-//! headers after it belong to it. Without a `call`, the last definition is called without arguments. Comments are those of
-//! the language, `//`, `#` or `(* *)`; a line that begins `//+`, `#+` or `(*+` continues the header before it.
+//! A file holds cases separated by lines of `---`. Comment lines with a known word are headers; `call` begins a call,
+//! the headers after it belong to it. Without a `call`, the last definition is called without arguments. Comments are
+//! those of the language, `//`, `#` or `(* *)`; a line that begins `//+`, `#+` or `(*+` continues the header before it.
 //!
 //! ```text
 //! // call: area [2.5, [1, 2]]         definition (or none: the last) and arguments; or by name: {"w": 2.5, "h": [1, 2]}

@@ -1,7 +1,8 @@
 //! Tests of the language as data: the filetest driver, random programs, and engines side by side.
 //!
-//! `tests/weld/**/*.weld` and `queries/weld/*.weld` are run by `tests/filetests.rs`, `tests/<language>/` by `tests/languages.rs`; `cargo run -p weld-test --release
-//! --bin weld-fuzz -- --minutes 30` generates programs without end.
+//! `tests/weld/**/*.weld` and `queries/weld/*.weld` are run by `tests/filetests.rs`, `tests/<language>/` by
+//! `tests/languages.rs`; `cargo run -p weld-test --release --bin weld-fuzz -- --minutes 30` generates programs without
+//! end.
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,7 +1,7 @@
 //! Tests over random programs, each made from a seed: `WELD_SEEDS=1000` tries more, `WELD_SEED=17` one.
 
-/// Checks the programs of `count` seeds, unless the environment says which. `check` says whether a program gives a value rather than
-/// an error, or what is wrong, which fails the test.
+/// Checks the programs of `count` seeds, unless the environment says which. `check` says whether a program gives a
+/// value rather than an error, or what is wrong, which fails the test.
 pub fn check_each(count: u64, check: impl Fn(u64) -> Result<bool, String>) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("WELD_SEED") {

@@ -1,8 +1,8 @@
 //! Random stencils against an evaluation point by point, as the language's NumPy text has it.
 //!
-//! The reference works on the Python tree: it knows nothing of extents, masks as fields, groups or columns. Temporaries are
-//! evaluated on a domain that is larger than any extent, whose outer points nobody reads; fields of the caller are written on
-//! the compute domain alone.
+//! The reference works on the Python tree: it knows nothing of extents, masks as fields, groups or columns. Temporaries
+//! are evaluated on a domain that is larger than any extent, whose outer points nobody reads; fields of the caller are
+//! written on the compute domain alone.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Runs the examples of `docs/languages/<language>.md`: blocks marked with the language's name, which are cases as those in
-//! `tests/<language>/`.
+//! Runs the examples of `docs/languages/<language>.md`: blocks marked with the language's name, which are cases as
+//! those in `tests/<language>/`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Random well-typed OCANNL programs, tensors with their gradients and codes of assignments: every engine gives what the
-//! interpreter gives for the program as written. `WELD_SEEDS=1000` tries more, `WELD_SEED=17` one.
+//! Random well-typed OCANNL programs, tensors with their gradients and codes of assignments: every engine gives what
+//! the interpreter gives for the program as written. `WELD_SEEDS=1000` tries more, `WELD_SEED=17` one.
 
 use weld_core::interp::{Limits, Value};
 use weld_core::ty::ScalarKind;

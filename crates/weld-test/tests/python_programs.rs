@@ -19,7 +19,8 @@ fn engines_agree() {
     seeds::check_each(30, check);
 }
 
-/// Lists are changed where they lie: a copy for each of these changes would take hundreds of times the memory that there is.
+/// Lists are changed where they lie: a copy for each of these changes would take hundreds of times the memory that
+/// there is.
 #[test]
 fn lists_are_changed_in_place() {
     let appended = "

@@ -1,5 +1,5 @@
-//! Random well-typed programs in the Toy Tensor Language: every engine gives what the interpreter gives for the program as
-//! written, value or error. `WELD_SEEDS=1000` tries more, `WELD_SEED=17` one.
+//! Random well-typed programs in the Toy Tensor Language: every engine gives what the interpreter gives for the program
+//! as written, value or error. `WELD_SEEDS=1000` tries more, `WELD_SEED=17` one.
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
 //! The Toy Tensor Language: text to typed Weld functions.
 //!
-//! `lexer` and `parser` make the tree of a text, `check` resolves names and types, `lower` makes Weld of it. Calls are inlined,
-//! loops and branches carry the variables that they assign; matrices are flat, with their open sizes beside them.
+//! `lexer` and `parser` make the tree of a text, `check` resolves names and types, `lower` makes Weld of it. Calls are
+//! inlined, loops and branches carry the variables that they assign; matrices are flat, with their open sizes beside
+//! them.
 //!
 //! ```
 //! use weld_frontend::{Language, Library, Options, Request};

@@ -1,7 +1,7 @@
 //! From the checked tree to Weld: variables hold values, statements are bindings, calls are inlined.
 //!
-//! `s = s + d{i};` in a loop becomes a binding in the step of an `iterate` that carries `s`. What a program may do wrong at run
-//! time is an error of the IR (index, overflow, division) or an assertion before the place that needs it.
+//! `s = s + d{i};` in a loop becomes a binding in the step of an `iterate` that carries `s`. What a program may do
+//! wrong at run time is an error of the IR (index, overflow, division) or an assertion before the place that needs it.
 
 mod cost;
 mod expr;
@@ -29,8 +29,8 @@ pub(crate) use value::{Value, scalar_kind};
 pub(crate) struct Lower<'a> {
     module: &'a Module,
     flow: Flow,
-    /// What the variables of the function that is inlined hold. In the order of their declaration, so that programs come out the
-    /// same each time.
+    /// What the variables of the function that is inlined hold. In the order of their declaration, so that programs
+    /// come out the same each time.
     vars: BTreeMap<Var, Value>,
     function: &'a Function,
     sources: Sources,

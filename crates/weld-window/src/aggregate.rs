@@ -75,8 +75,9 @@ fn repeated(results: &ArrayRef, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     Ok(take(results, &UInt32Array::from_iter_values(indices), None)?)
 }
 
-/// Whether DataFusion's accumulator of groups gives what its accumulator of one group does, which its window operators have.
-/// For `min` and `max` it does not: of floats, where there is a NaN, and of structs. Statistics are summed up otherwise.
+/// Whether DataFusion's accumulator of groups gives what its accumulator of one group does, which its window operators
+/// have. For `min` and `max` it does not: of floats, where there is a NaN, and of structs. Statistics are summed up
+/// otherwise.
 fn groups_agree(function: &AggregateFunctionExpr) -> bool {
     let kind = function.fun().inner();
     let field = function.field();

@@ -1,7 +1,7 @@
 //! Frames with distances in values: `RANGE BETWEEN INTERVAL '5' MINUTE PRECEDING AND CURRENT ROW`.
 //!
-//! The values at the distance from those of all rows are computed at once. Rows are sorted, so the ends of frames are found
-//! by a cursor that goes over each window partition once.
+//! The values at the distance from those of all rows are computed at once. Rows are sorted, so the ends of frames are
+//! found by a cursor that goes over each window partition once.
 
 use std::cmp::Ordering;
 use std::ops::Range;

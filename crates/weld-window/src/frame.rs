@@ -31,7 +31,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// `None` for distances between values that are not computed here, and where DataFusion's own operators give an error.
+    /// `None` for distances between values that are not computed here, and where DataFusion's own operators give an
+    /// error.
     pub(crate) fn of(frame: &WindowFrame, order: &[PhysicalSortExpr], input: &Schema) -> Option<Frame> {
         if frame.units != WindowFrameUnits::Rows && !ends_after_start(frame) {
             return None;

@@ -117,8 +117,8 @@ fn standard(
     })
 }
 
-/// Whether it is `lead`, or `lag` by less than nothing, and ignores nulls. DataFusion's operator for bounded memory asks its
-/// evaluator row by row, which gives other values for these than the one for whole window partitions.
+/// Whether it is `lead`, or `lag` by less than nothing, and ignores nulls. DataFusion's operator for bounded memory
+/// asks its evaluator row by row, which gives other values for these than the one for whole window partitions.
 fn leads_over_nulls(call: &WindowUDFExpr) -> bool {
     // DataFusion does not give access to IGNORE NULLS, but prints it.
     let ignores_nulls = format!("{call:?}").contains("ignore_nulls: true");

@@ -105,8 +105,8 @@ impl Fold {
     }
 }
 
-/// Goes over the rows of a chunk: `start` where a window partition begins, `add` with each row, `give` with the number of
-/// rows that have the result so far.
+/// Goes over the rows of a chunk: `start` where a window partition begins, `add` with each row, `give` with the number
+/// of rows that have the result so far.
 fn run<S>(
     chunk: &Chunk,
     unit: Unit,

@@ -123,8 +123,8 @@ impl Windows {
         Ok(())
     }
 
-    /// Asks for memory that leaves half of the pool to others: DataFusion's operators ask for none, so a sort below them is not
-    /// refused what it needs to go on.
+    /// Asks for memory that leaves half of the pool to others: DataFusion's operators ask for none, so a sort below
+    /// them is not refused what it needs to go on.
     fn is_granted(&self, bytes: usize) -> bool {
         let pool = self.context.memory_pool();
         let leaves_half = match pool.memory_limit() {
@@ -134,8 +134,8 @@ impl Windows {
         leaves_half && self.pending.reservation.try_grow(bytes).is_ok()
     }
 
-    /// The rest of the rows goes through DataFusion's operator, which asks for no memory. Nothing has been computed of the
-    /// pending window partition.
+    /// The rest of the rows goes through DataFusion's operator, which asks for no memory. Nothing has been computed of
+    /// the pending window partition.
     fn hand_over(&mut self) -> Result<()> {
         let Some(input) = self.input.take() else { return Ok(()) };
         log::debug!("a window partition was refused memory, DataFusion's operator goes on");

@@ -1,8 +1,8 @@
 //! Arrays of text that refer to one buffer.
 //!
-//! A view names a buffer of its array, and arrays that are put together have the buffers of all of them. Parts of one array refer
-//! to all of its buffers, so results of window partitions, one part each, would have as many buffers as there are partitions times
-//! buffers, and whoever puts batches of them together more still.
+//! A view names a buffer of its array, and arrays that are put together have the buffers of all of them. Parts of one
+//! array refer to all of its buffers, so results of window partitions, one part each, would have as many buffers as
+//! there are partitions times buffers, and whoever puts batches of them together more still.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `first_value`, `last_value`, `nth_value`: one of the values of each row's frame.
 //!
-//! A frame is a range of rows, so which of them has the value is found without a look at the frame's rows: the second of 5..9
-//! is row 6. With IGNORE NULLS the ranges are of rows that are not null, counted from the chunk's first one:
+//! A frame is a range of rows, so which of them has the value is found without a look at the frame's rows: the second
+//! of 5..9 is row 6. With IGNORE NULLS the ranges are of rows that are not null, counted from the chunk's first one:
 //!
 //! ```text
 //! values     a  -  -  b  -  c  -

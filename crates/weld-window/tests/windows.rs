@@ -240,7 +240,8 @@ async fn nulls_between_the_values_are_left_out() {
     }
 }
 
-/// Of many partitions in a chunk, with nulls at both ends of them, none but nulls in some, and ties of which all are nulls.
+/// Of many partitions in a chunk, with nulls at both ends of them, none but nulls in some, and ties of which all are
+/// nulls.
 #[tokio::test]
 async fn values_between_nulls_are_filled() {
     let rows = "SELECT value % 61 AS k, value / 61 / 3 AS o, value AS i, \

@@ -8,8 +8,8 @@ use crate::Errors;
 
 /// A definition of a text with what is known of its arguments.
 ///
-/// Arguments that are told about are the program's parameters, in the order in which they are told; without any, the parameters
-/// are those that the text declares.
+/// Arguments that are told about are the program's parameters, in the order in which they are told; without any, the
+/// parameters are those that the text declares.
 #[derive(Clone, Debug)]
 pub struct Definition<'a> {
     language: &'a str,
@@ -75,8 +75,8 @@ impl<'a> Definition<'a> {
         self
     }
 
-    /// With the gradient of a parameter: the program gives a struct of the value and the gradients, in the order in which they
-    /// are asked for.
+    /// With the gradient of a parameter: the program gives a struct of the value and the gradients, in the order in
+    /// which they are asked for.
     pub fn gradient(mut self, name: &str) -> Definition<'a> {
         self.options.wrt.push(name.to_owned());
         self

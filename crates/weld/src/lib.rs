@@ -48,8 +48,8 @@
 //! Scalars go in as `Value::from(1.5f32)` and come out by [`Value::get`]; a struct's fields come out by
 //! [`Value::field`], a dictionary by `tovec` in the program.
 //!
-//! Errors are values: [`Errors`] prints as a person reads it, with the lines of the text, and a [`RuntimeError`] has the
-//! place that raised it.
+//! Errors are values: [`Errors`] prints as a person reads it, with the lines of the text, and a [`RuntimeError`] has
+//! the place that raised it.
 //!
 //! ```
 //! use weld::{Context, Options, Program, Value};
@@ -71,9 +71,9 @@
 //!
 //! # Functions of other languages
 //!
-//! A [`Definition`] is a function of a text in one of the languages of `docs/functions.md`; [`Definition::check`] makes a
-//! program of it. Matrices, fields and tensors are flat and row-major; a [`Shape`] says how each argument and the result lie.
-//! The Toy Tensor Language, whose types say everything:
+//! A [`Definition`] is a function of a text in one of the languages of `docs/functions.md`; [`Definition::check`] makes
+//! a program of it. Matrices, fields and tensors are flat and row-major; a [`Shape`] says how each argument and the
+//! result lie. The Toy Tensor Language, whose types say everything:
 //!
 //! ```
 //! use weld::{Definition, Options, Program, Value};

@@ -1,8 +1,8 @@
 //! A table like ClickBench's `hits` as a Parquet file, and the benchmark's 43 questions.
 //!
-//! Ten million rows at scale factor 1, a tenth of the public table, and the columns that the questions name, in the types of
-//! the public file: no nulls, texts as strings, the date as a date and the time as a timestamp, as views over that file make
-//! them. Each row group is sorted by counter, day and user, as parts of the original table are.
+//! Ten million rows at scale factor 1, a tenth of the public table, and the columns that the questions name, in the
+//! types of the public file: no nulls, texts as strings, the date as a date and the time as a timestamp, as views over
+//! that file make them. Each row group is sorted by counter, day and user, as parts of the original table are.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! First runs: each query on each engine in a process of its own, as most people meet an engine.
 //!
-//! A process registers the tables, runs the query once and says how long that took; its own start is not in the time. The
-//! engines take turns, so that both find the machine in the same state.
+//! A process registers the tables, runs the query once and says how long that took; its own start is not in the time.
+//! The engines take turns, so that both find the machine in the same state.
 
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 //! The tables of a benchmark as Parquet files, made when they are absent.
 //!
-//! Files are written in a folder beside the target, which takes the target's name when it is complete: an interrupted run
-//! leaves no half table. What it leaves of that folder the next run removes.
+//! Files are written in a folder beside the target, which takes the target's name when it is complete: an interrupted
+//! run leaves no half table. What it leaves of that folder the next run removes.
 
 use std::fs;
 use std::io;

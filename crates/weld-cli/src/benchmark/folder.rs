@@ -1,7 +1,7 @@
 //! `weld bench DATA --queries DIR`: anybody's files and queries as a suite.
 //!
-//! Tables are what `weld sql DATA` registers. Each `.sql` file of the other folder is a query: one statement, named by its
-//! file. A file that cannot be run is an error of its query, not of the run.
+//! Tables are what `weld sql DATA` registers. Each `.sql` file of the other folder is a query: one statement, named by
+//! its file. A file that cannot be run is an error of its query, not of the run.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,9 @@
 //! The tables of H2O.ai's db-benchmark as Parquet files, and its questions: ten on grouping, five on joins.
 //!
-//! `x` has ten million rows at scale factor 1 and the cardinalities of `K = 100`: groups of two, of a hundred, of as many
-//! as rows. `lhs` has as many rows and is joined with `small`, `medium` and `big`, a millionth, a thousandth and all of that;
-//! a tenth of the keys of either side is not in the other. Numbers are drawn by this project's own generator, not by R's.
+//! `x` has ten million rows at scale factor 1 and the cardinalities of `K = 100`: groups of two, of a hundred, of as
+//! many as rows. `lhs` has as many rows and is joined with `small`, `medium` and `big`, a millionth, a thousandth and
+//! all of that; a tenth of the keys of either side is not in the other. Numbers are drawn by this project's own
+//! generator, not by R's.
 
 use std::iter;
 use std::ops::Range;

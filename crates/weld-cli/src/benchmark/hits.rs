@@ -1,7 +1,7 @@
 //! The rows of ClickBench's table `hits`: page views, as a web counter records them, made from random numbers.
 //!
-//! Skews are like those of the public data, by its published counts and answers: a few counters have most rows (number 62
-//! has 0.7 %), seven rows of eight have no search phrase, a user has six rows and the busiest one some thousands.
+//! Skews are like those of the public data, by its published counts and answers: a few counters have most rows (number
+//! 62 has 0.7 %), seven rows of eight have no search phrase, a user has six rows and the busiest one some thousands.
 //!
 //! A hit belongs to a visit, which is of a counter, a user and a day; what they decide is drawn by their number.
 

@@ -1,8 +1,8 @@
 //! `weld tpch`, `tpcds`, `h2o` and `clickbench` are benchmarks; `weld bench` makes one of anybody's queries.
 //!
-//! `weld tpch run` makes the data when it is absent, runs the queries on DataFusion and on DataFusion with Weld in turn,
-//! compares every answer and reports the times; `weld bench` does so for a folder of files and one of queries. With
-//! `--cold` each run is the first of a process of its own.
+//! `weld tpch run` makes the data when it is absent, runs the queries on DataFusion and on DataFusion with Weld in
+//! turn, compares every answer and reports the times; `weld bench` does so for a folder of files and one of queries.
+//! With `--cold` each run is the first of a process of its own.
 
 mod clickbench;
 mod cold;

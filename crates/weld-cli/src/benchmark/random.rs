@@ -1,4 +1,5 @@
-//! Random numbers by their place: number `index` of a sequence is a function of the sequence's name and the index alone.
+//! Random numbers by their place: number `index` of a sequence is a function of the sequence's name and the index
+//! alone.
 //!
 //! So rows can be made in any order and by any thread, and data is the same whoever makes it.
 

@@ -1,6 +1,7 @@
 //! Writes a table as Parquet, its row groups made and encoded on all cores, a few at a time, and appended in order.
 //!
-//! The files are those of parquet's `ArrowWriter` with its defaults and Snappy; which rows a row group has, the caller says.
+//! The files are those of parquet's `ArrowWriter` with its defaults and Snappy; which rows a row group has, the caller
+//! says.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,7 +1,7 @@
 //! The TPC-DS tables as Parquet files, and the 99 queries.
 //!
-//! One file a table, Snappy, the writer's defaults but for the row groups, which are DuckDB's: most columns may be null,
-//! and a table has few row groups.
+//! One file a table, Snappy, the writer's defaults but for the row groups, which are DuckDB's: most columns may be
+//! null, and a table has few row groups.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Which vectors of its state a step of an `iterate` may change in place, seen from the step alone. Whether the first step may
-//! change the initial ones, or must copy them, is decided in `reuse.rs`.
+//! Which vectors of its state a step of an `iterate` may change in place, seen from the step alone. Whether the first
+//! step may change the initial ones, or must copy them, is decided in `reuse.rs`.
 
 use weld_core::ir::counted::is_counter as is_part;
 use weld_core::ir::{Expr, ExprKind, Func, Iter, Sym, deep};

@@ -70,8 +70,8 @@ pub(crate) fn merges(body: &Expr) -> Merges {
     }
 }
 
-/// Whether everything that a loop merges into vecmergers goes to an index that no other iteration has: the loop's own, or
-/// its element if that is one of a range.
+/// Whether everything that a loop merges into vecmergers goes to an index that no other iteration has: the loop's own,
+/// or its element if that is one of a range.
 pub(crate) fn merges_in_place(func: &Func, range: bool) -> bool {
     let [_, (index, _), (element, _)] = &func.params[..] else { return false };
     let is_own = |e: &Expr| matches!(e.kind, ExprKind::Var(sym) if sym == *index || (range && sym == *element));

@@ -1,6 +1,7 @@
 //! Facts about a program that emission asks for: which parts of a value are read, how often a loop's body merges, which
-//! vectors may be changed in place, what becomes a function of its own, what may be evaluated without need; and how each loop runs, which is decided here
-//! ([`loop_plan`]). Functions of the IR, of layouts and of the machine: nothing here knows LLVM.
+//! vectors may be changed in place, what becomes a function of its own, what may be evaluated without need; and how
+//! each loop runs, which is decided here ([`loop_plan`]). Functions of the IR, of layouts and of the machine: nothing
+//! here knows LLVM.
 
 mod demand;
 mod iterate_reuse;

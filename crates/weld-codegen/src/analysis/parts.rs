@@ -4,9 +4,10 @@
 //! let b = for(v, appender[f64], ..); let t = result(b);  let u = result(for(t, appender[f64], ..));  t, u are read below
 //! ^ one function, which gives t                          ^ another one, or the same if both are small
 //! ```
-//! Register allocation looks at every value that lives across a loop, for each loop of the function: two hundred loops in one
-//! function take as long as two thousand in functions of their own. A part is a run of bindings with a loop among them,
-//! which no builder enters or leaves; of runs inside one another the outer one, as long as it is not too large itself.
+//! Register allocation looks at every value that lives across a loop, for each loop of the function: two hundred loops
+//! in one function take as long as two thousand in functions of their own. A part is a run of bindings with a loop
+//! among them, which no builder enters or leaves; of runs inside one another the outer one, as long as it is not too
+//! large itself.
 //!
 //! Bindings are known by their addresses: the answer is for these very trees, as long as they are not changed.
 

@@ -3,17 +3,19 @@
 //! ```weld
 //! let w = iterate({v, 0L}, |s| let a = lookup(s.$0, s.$1); let u = update(s.$0, s.$1, a * 2L); {{u, s.$1 + 1L}, s.$1 + 1L < n});
 //! ```
-//! Each step changes the vector that it got: `v` is copied before the first one, unless it was made here and is not read again.
+//! Each step changes the vector that it got: `v` is copied before the first one, unless it was made here and is not
+//! read again.
 //!
-//! A vector is *owned* by a name (or a field of one) if no other refers to its memory: it is the result of a builder, an
-//! `update`, a vector literal, or was moved from an owned name at the last use of that. A use that keeps it, such as a second
-//! name or a place in a struct, is a move if it is the last use; else neither name owns it from there on. Reading elements or
-//! the length is no such use. Evaluation is in the order of the text: what follows a use is what may be evaluated after it.
-//! In the body of a loop everything from outside is used later, in the next iteration. A vector in the state of an `iterate` is
-//! owned in its step if each step gives it an owned one; what the first one gets is moved or copied.
+//! A vector is *owned* by a name (or a field of one) if no other refers to its memory: it is the result of a builder,
+//! an `update`, a vector literal, or was moved from an owned name at the last use of that. A use that keeps it, such as
+//! a second name or a place in a struct, is a move if it is the last use; else neither name owns it from there on.
+//! Reading elements or the length is no such use. Evaluation is in the order of the text: what follows a use is what
+//! may be evaluated after it. In the body of a loop everything from outside is used later, in the next iteration. A
+//! vector in the state of an `iterate` is owned in its step if each step gives it an owned one; what the first one gets
+//! is moved or copied.
 //!
-//! Nodes are known by their addresses: the answer is for this very tree, as long as it is not changed. Vectors of vectors are
-//! left alone, for their elements may be shared, and so are strings.
+//! Nodes are known by their addresses: the answer is for this very tree, as long as it is not changed. Vectors of
+//! vectors are left alone, for their elements may be shared, and so are strings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,8 +28,8 @@ use super::{any, places};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reuse {
     updates: HashSet<usize>,
-    /// For the initial value of an `iterate` the vectors of its state that steps own (`None`: the state is one), and whether
-    /// they are copied before the first step.
+    /// For the initial value of an `iterate` the vectors of its state that steps own (`None`: the state is one), and
+    /// whether they are copied before the first step.
     states: HashMap<usize, Vec<(Option<u32>, bool)>>,
 }
 
@@ -100,7 +102,8 @@ const WHOLE: u32 = u32::MAX;
 /// Some part of it.
 const ANY: u32 = u32::MAX - 1;
 
-/// The last of a node's parts in which each path is used. A path is a name with one of its fields, [`WHOLE`] or [`ANY`].
+/// The last of a node's parts in which each path is used. A path is a name with one of its fields, [`WHOLE`] or
+/// [`ANY`].
 type Uses = HashMap<(Sym, u32), usize>;
 
 /// Later than every part: in the next iteration.
@@ -261,8 +264,8 @@ impl Analysis {
         owned
     }
 
-    /// The fields of a struct. Names are taken last: what the other fields read of a vector does not keep it, and none of them
-    /// changes a vector that is still to be taken.
+    /// The fields of a struct. Names are taken last: what the other fields read of a vector does not keep it, and none
+    /// of them changes a vector that is still to be taken.
     fn fields(&mut self, fields: &[Expr], later: &Later<'_>) -> Vec<Owned> {
         let (names, others): (Vec<usize>, Vec<usize>) =
             (0..fields.len()).partition(|at| path_of(&fields[*at]).is_some());
@@ -407,8 +410,8 @@ impl Analysis {
         owned
     }
 
-    /// The next state that a step gives, in the order in which it is compiled: where it changes `placed` vectors of the state in
-    /// place, these come last.
+    /// The next state that a step gives, in the order in which it is compiled: where it changes `placed` vectors of the
+    /// state in place, these come last.
     fn step(&mut self, body: &Expr, placed: &[Option<u32>], later: &Later<'_>) -> Owned {
         let (bindings, result) = match &body.kind {
             ExprKind::Let { bindings, body } if !placed.is_empty() => (&bindings[..], &**body),

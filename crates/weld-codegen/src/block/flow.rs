@@ -1,7 +1,7 @@
 //! Control flow that any layer fills: loops of generated code, and conditions.
 //!
-//! The bodies get the layer that they were asked of, so a loop that is begun by expressions can hold expressions, and one
-//! that is begun by values cannot.
+//! The bodies get the layer that they were asked of, so a loop that is begun by expressions can hold expressions, and
+//! one that is begun by values cannot.
 
 use inkwell::IntPredicate;
 use inkwell::values::{InstructionValue, IntValue};

@@ -1,5 +1,5 @@
-//! Blocks of LLVM IR, memory and traps: what the code of any program is made of. Nothing here knows expressions, values or
-//! builders.
+//! Blocks of LLVM IR, memory and traps: what the code of any program is made of. Nothing here knows expressions, values
+//! or builders.
 //!
 //! A [`Unit`] is one LLVM module, a [`Code`] fills one function of it at a current position. Every function returns a
 //! status: 0, or one plus the number of the [`Site`] that trapped.

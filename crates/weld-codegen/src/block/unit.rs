@@ -213,8 +213,8 @@ impl<'c> Unit<'c> {
         Ok(function)
     }
 
-    /// A function that calls a runtime function and keeps the caller's registers: what a loop holds stays in them, where
-    /// the call would have it stored on every iteration.
+    /// A function that calls a runtime function and keeps the caller's registers: what a loop holds stays in them,
+    /// where the call would have it stored on every iteration.
     pub(super) fn register_keeping(&self, name: &str) -> Res<FunctionValue<'c>> {
         let own_name = format!("keeping.{name}");
         if let Some(function) = self.module.get_function(&own_name) {

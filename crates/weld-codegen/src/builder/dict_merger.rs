@@ -78,8 +78,8 @@ impl<'c> Builders<'c, '_> {
         self.entry_number(&memory, types, &key, hash, span)
     }
 
-    /// Merges a value into one in row form, in a row of `table`. Without a table it takes byte vectors as they are: those of
-    /// another table, whose memory this one takes over.
+    /// Merges a value into one in row form, in a row of `table`. Without a table it takes byte vectors as they are:
+    /// those of another table, whose memory this one takes over.
     pub(crate) fn merge_at(
         &mut self,
         ty: &Type,

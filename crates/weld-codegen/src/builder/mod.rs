@@ -187,8 +187,8 @@ impl<'c> Builders<'c, '_> {
         }
     }
 
-    /// Copies the states of builders to the stack, so that LLVM keeps them in registers; [`Builders::off_stack`] copies them
-    /// back. With it comes the builder, or struct of builders, of this type.
+    /// Copies the states of builders to the stack, so that LLVM keeps them in registers; [`Builders::off_stack`] copies
+    /// them back. With it comes the builder, or struct of builders, of this type.
     pub(crate) fn onto_stack(&mut self, ty: &Type, handles: Vec<Handle<'c>>) -> Res<(OnStack<'c>, Val<'c>)> {
         let mut copies = Vec::with_capacity(handles.len());
         let mut states = Vec::with_capacity(handles.len());

@@ -1,7 +1,7 @@
 //! Numberers: a dictmerger that also appends a row for each merge, with the number of its key.
 //!
-//! State: that of the dictmerger, then that of the appender. A key's number is the place of its row in the table, which is its
-//! place in `tovec`: rows are made in the order in which their keys come, and stay where they are.
+//! State: that of the dictmerger, then that of the appender. A key's number is the place of its row in the table, which
+//! is its place in `tovec`: rows are made in the order in which their keys come, and stay where they are.
 
 use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;

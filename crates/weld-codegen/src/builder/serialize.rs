@@ -1,8 +1,8 @@
 //! `serialize` and `deserialize`, emitted for the type: the format is that of `weld_core::interp::serialize`.
 //!
-//! Writing appends to a byte appender; vectors of scalars go in one piece. Reading keeps a position and checks each piece
-//! against what is left, so that bytes which say too much are an error and ask for no memory: a vector of `n` elements
-//! is refused unless there are at least `n` times the smallest size of an element.
+//! Writing appends to a byte appender; vectors of scalars go in one piece. Reading keeps a position and checks each
+//! piece against what is left, so that bytes which say too much are an error and ask for no memory: a vector of `n`
+//! elements is refused unless there are at least `n` times the smallest size of an element.
 
 use std::rc::Rc;
 

@@ -57,8 +57,8 @@ impl<'c> Builders<'c, '_> {
         Ok(Val::structure(vec![Val::int(there), value]))
     }
 
-    /// Merges a byte vector into one in a table's row. The bytes of one that wins are copied, so that they outlive where
-    /// they came from; they take the place of those before if there is room.
+    /// Merges a byte vector into one in a table's row. The bytes of one that wins are copied, so that they outlive
+    /// where they came from; they take the place of those before if there is room.
     pub(crate) fn merge_extreme_at(
         &mut self,
         op: StructOp,
@@ -82,8 +82,8 @@ impl<'c> Builders<'c, '_> {
         self.store_row(present, self.offset(at, offsets[0])?, &Val::int(there))
     }
 
-    /// Merges a struct into one in a table's row, which it replaces or leaves: as a rule one of both for long, so a branch is
-    /// predicted, and nothing but the key of the other one is read.
+    /// Merges a struct into one in a table's row, which it replaces or leaves: as a rule one of both for long, so a
+    /// branch is predicted, and nothing but the key of the other one is read.
     pub(crate) fn merge_choice_at(
         &mut self,
         choice: Choice,

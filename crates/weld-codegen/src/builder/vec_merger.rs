@@ -1,7 +1,7 @@
 //! Vecmergers: a vector whose elements are combined with merged values at their index.
 //!
-//! State: length, then a pointer for each column. Merging happens in place, in a copy of the initial vector unless that is
-//! a temporary.
+//! State: length, then a pointer for each column. Merging happens in place, in a copy of the initial vector unless that
+//! is a temporary.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};

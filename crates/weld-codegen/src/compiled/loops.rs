@@ -14,16 +14,16 @@ use crate::options::Options;
 use crate::target;
 use crate::values::stream::nullable;
 
-/// How the loops of a program run: a line for each loop, in the order in which they are emitted, under the name of the function
-/// that it is in, and indented as deep as it is in other loops.
+/// How the loops of a program run: a line for each loop, in the order in which they are emitted, under the name of the
+/// function that it is in, and indented as deep as it is in other loops.
 ///
 /// ```text
 /// process:
 ///   appender[i32]  selection: 1 condition by strips of 4096, indices compressed 16 at a time
 /// ```
 ///
-/// The loop over a stream is that for chunks of `layouts`; if there are none, for columns that are stored as their types say, with
-/// a validity if they may have nulls. Only emits, and does not generate code.
+/// The loop over a stream is that for chunks of `layouts`; if there are none, for columns that are stored as their
+/// types say, with a validity if they may have nulls. Only emits, and does not generate code.
 pub fn loop_plans(
     program: &Program,
     options: &Options,

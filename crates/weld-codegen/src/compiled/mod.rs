@@ -93,9 +93,9 @@ pub fn compile_keeping(
     Ok(Arc::new(compiled))
 }
 
-/// The level at which LLVM is done in less than a second: with so many nodes in all, of which so many are in no part. What is
-/// cut takes 0.15 ms a node at O2, 0.09 at O1, 0.01 at O0; for one function the time grows with the square of its size (500
-/// small loops, 7,000 nodes: 15 s at O2, 6 s at O1, 0.6 s at O0). Queries have a few hundred nodes.
+/// The level at which LLVM is done in less than a second: with so many nodes in all, of which so many are in no part.
+/// What is cut takes 0.15 ms a node at O2, 0.09 at O1, 0.01 at O0; for one function the time grows with the square of
+/// its size (500 small loops, 7,000 nodes: 15 s at O2, 6 s at O1, 0.6 s at O0). Queries have a few hundred nodes.
 fn affordable(nodes: usize, uncut: usize) -> OptLevel {
     match (nodes, uncut) {
         (0..=5_000, 0..=3_000) => OptLevel::O2,

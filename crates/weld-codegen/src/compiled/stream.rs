@@ -90,8 +90,8 @@ impl Compiled {
 }
 
 impl Stream {
-    /// Runs the loop over a chunk. The layouts may differ from chunk to chunk: each combination is compiled once, and of
-    /// those that differ only in which columns have nulls not more than three.
+    /// Runs the loop over a chunk. The layouts may differ from chunk to chunk: each combination is compiled once, and
+    /// of those that differ only in which columns have nulls not more than three.
     ///
     /// Strings that the stream's builders keep are copied, except in [`Stream::rows`].
     pub fn process(&mut self, chunk: &Chunk<'_>) -> Result<(), RuntimeError> {
@@ -159,7 +159,8 @@ impl Stream {
                 if self.ones.len() < bytes {
                     self.ones.resize(bytes, u8::MAX);
                 }
-                // The bitmap is not moved before the next chunk: it is as long as this one needs from the first column on.
+                // The bitmap is not moved before the next chunk: it is as long as this one needs from the first column
+                // on.
                 (column.validity, column.validity_offset) = (self.ones.as_ptr(), 0);
             }
         }
@@ -212,10 +213,10 @@ impl Stream {
         result
     }
 
-    /// Rows appended since the last call, for a program whose body is `result` of an appender loop over the stream, or a struct that
-    /// ends with the rows of a numberer that such a loop fills; its result has only the rows that were not taken. `None` for other
-    /// programs. Long strings point into the chunks since then, or into arguments. The run's pool does not
-    /// count them any more.
+    /// Rows appended since the last call, for a program whose body is `result` of an appender loop over the stream, or
+    /// a struct that ends with the rows of a numberer that such a loop fills; its result has only the rows that were
+    /// not taken. `None` for other programs. Long strings point into the chunks since then, or into arguments. The
+    /// run's pool does not count them any more.
     pub fn rows(&mut self) -> Option<Rows> {
         let compiled = self.compiled.clone();
         let (element, offset) = compiled.stream.as_ref()?.rows()?;
@@ -286,8 +287,8 @@ impl Stream {
         self.keep(&ends);
         let kernel = self.last_ends();
         type Entry = unsafe extern "C" fn(*mut Run, *const u64, *mut u64, *mut u64) -> u32;
-        // SAFETY: `combine` was emitted with this signature; both states were made by `init` of the same program, and all
-        // code of a program has one layout of the state.
+        // SAFETY: `combine` was emitted with this signature; both states were made by `init` of the same program, and
+        // all code of a program has one layout of the state.
         let status = unsafe {
             let entry: Entry = std::mem::transmute(kernel.code.address(COMBINE));
             entry(&mut *self.run, self.words.as_ptr(), self.state.as_mut_ptr(), state.as_mut_ptr())

@@ -24,8 +24,8 @@ impl Compiled {
         self.prepare_ends()
     }
 
-    /// Makes optimised code right away, for runs that do not wait for it: of the loop for chunks of these layouts, if they are
-    /// known, and of the rest.
+    /// Makes optimised code right away, for runs that do not wait for it: of the loop for chunks of these layouts, if
+    /// they are known, and of the rest.
     pub fn prepare_optimised(&self, layouts: Option<&[ColumnLayout]>) -> Result<(), CompileError> {
         if let Some(layouts) = layouts {
             let variant = self.variant(layouts);
@@ -50,8 +50,8 @@ impl Compiled {
         self.ends().map(drop)
     }
 
-    /// Whether optimised code would repay what it takes to make, if so many rows are still to come: only then is it worth
-    /// calling [`Compiled::improve`], and only for the one caller who is told so.
+    /// Whether optimised code would repay what it takes to make, if so many rows are still to come: only then is it
+    /// worth calling [`Compiled::improve`], and only for the one caller who is told so.
     pub fn improvement_pays(&self, rows_left: Option<u64>) -> bool {
         self.options.tiers == Tiers::CheapFirst
             && self.progress.repays(self.cheap_time(), rows_left)
@@ -145,14 +145,14 @@ impl Compiled {
         }
     }
 
-    /// The variant that reads chunks of these layouts, and the layouts that it is made for: they have a validity where the
-    /// chunk's have one, and perhaps where those have none.
+    /// The variant that reads chunks of these layouts, and the layouts that it is made for: they have a validity where
+    /// the chunk's have one, and perhaps where those have none.
     ///
     /// Which columns have nulls differs from chunk to chunk, and there are more combinations than can be compiled. So
-    /// there are three variants at most of columns that differ in nothing but that: one for the first combination that comes
-    /// or is expected, for what that does not cover one where every column that may have nulls has a validity, and one
-    /// without any. That comes first where nulls are not expected; otherwise it is made of optimised code, if most rows
-    /// turn out to be in chunks without nulls.
+    /// there are three variants at most of columns that differ in nothing but that: one for the first combination that
+    /// comes or is expected, for what that does not cover one where every column that may have nulls has a validity,
+    /// and one without any. That comes first where nulls are not expected; otherwise it is made of optimised code, if
+    /// most rows turn out to be in chunks without nulls.
     pub(super) fn variant_for(&self, layouts: &[ColumnLayout]) -> (Vec<ColumnLayout>, Arc<Tiered>) {
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
         let covers = |known: &[ColumnLayout]| {

@@ -23,8 +23,8 @@ use crate::analysis::loop_plan::{FewGroups, MergedField};
 use crate::block::Flow;
 
 impl<'c> Emitter<'c, '_> {
-    /// Computes the values of a strip of `rows` rows, of at most `rows_max`; whether they fit 64 bits and so do their sums,
-    /// and how many rows have a group.
+    /// Computes the values of a strip of `rows` rows, of at most `rows_max`; whether they fit 64 bits and so do their
+    /// sums, and how many rows have a group.
     pub(super) fn few_values(
         &mut self,
         few: &FewGroups<'_>,
@@ -71,8 +71,8 @@ impl<'c> Emitter<'c, '_> {
         Ok((exact, self.to_i64(found)?, kept))
     }
 
-    /// Merges what [`Emitter::few_values`] has computed: row `j` into group `numbers[j]`, for the groups from 1 to `groups`.
-    /// `at` gives the address of a group's value.
+    /// Merges what [`Emitter::few_values`] has computed: row `j` into group `numbers[j]`, for the groups from 1 to
+    /// `groups`. `at` gives the address of a group's value.
     #[expect(clippy::too_many_arguments, reason = "a strip and a table")]
     pub(super) fn merge_few(
         &mut self,

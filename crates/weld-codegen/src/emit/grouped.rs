@@ -6,9 +6,10 @@
 //!
 //! runs in two steps a strip: the keys of all rows are looked for, and the numbers of their rows kept; then the values
 //! are computed and merged. One loop for both would take more registers than there are, and a processor that looks some
-//! hundred instructions ahead would see two rows at a time instead of six: where a key's row is only known after a chain
-//! of hash, slot and comparison, it would wait. With calls that keep registers (`call_seldom`), TPC-H Q1 in memory at SF1 on
-//! two threads takes 46 ms instead of 49.5. Asking for the values' columns while keys are looked for made it slower.
+//! hundred instructions ahead would see two rows at a time instead of six: where a key's row is only known after a
+//! chain of hash, slot and comparison, it would wait. With calls that keep registers (`call_seldom`), TPC-H Q1 in
+//! memory at SF1 on two threads takes 46 ms instead of 49.5. Asking for the values' columns while keys are looked for
+//! made it slower.
 
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
@@ -282,8 +283,8 @@ impl<'c> Emitter<'c, '_> {
         Ok((self.key_codes(used, row.0, (table, site.source.count))?, *base))
     }
 
-    /// Prepares the groups of all rows of a chunk, zero for those that are not selected. They are kept if the chunk fits a
-    /// strip and enough of it is selected that computing all of its values costs less than picking some.
+    /// Prepares the groups of all rows of a chunk, zero for those that are not selected. They are kept if the chunk
+    /// fits a strip and enough of it is selected that computing all of its values costs less than picking some.
     fn start_spread(
         &mut self,
         grouped: &Grouped<'_, 'c>,

@@ -104,7 +104,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Makes room for all that a loop may merge into an appender, if its hint says as much: once, whichever way the loop runs.
+    /// Makes room for all that a loop may merge into an appender, if its hint says as much: once, whichever way the
+    /// loop runs.
     fn make_room(&mut self, plan: &LoopPlan<'_>, source: &Source<'c>, builders: &Val<'c>, span: Span) -> Res<bool> {
         let Val::Builder(handle) = builders else { return Ok(false) };
         if plan.merges_most() != Some(1) || handle.hint != Some(source.count) {
@@ -272,8 +273,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The vecmerger into which every iteration merges at its own index: that all of them lie in it is checked here, and not
-    /// again.
+    /// The vecmerger into which every iteration merges at its own index: that all of them lie in it is checked here,
+    /// and not again.
     fn checked_vec_merger<'b>(&mut self, plan: &Plain<'_>, site: &LoopSite<'b, 'c>) -> Res<Option<&'b Handle<'c>>> {
         let (Some(span), Val::Builder(handle)) = (plan.checked_index, site.builders) else { return Ok(None) };
         let count = site.source.count;

@@ -4,9 +4,9 @@
 //! for(v, merger[{i128,i128},|], |b, i, x| merge(b, {magnitude(x.$0), magnitude(x.$1)}))
 //! ```
 //!
-//! over columns of a chunk, which narrow arithmetic asks for before it starts. LLVM does not vectorise 128-bit integers,
-//! so columns of those are read as vectors of 64-bit halves; columns that are stored narrower are bounded at the width
-//! that they are stored at, in a loop that LLVM vectorises.
+//! over columns of a chunk, which narrow arithmetic asks for before it starts. LLVM does not vectorise 128-bit
+//! integers, so columns of those are read as vectors of 64-bit halves; columns that are stored narrower are bounded at
+//! the width that they are stored at, in a loop that LLVM vectorises.
 
 use inkwell::types::VectorType;
 use inkwell::values::{IntValue, PointerValue, VectorValue};

@@ -4,8 +4,9 @@
 //! expression gives a [`Val`]: SSA values, or the handle of a builder whose state lies in memory (LLVM promotes it to
 //! registers where it can).
 //!
-//! The layers below have what needs no expression: [`Builders`], [`Tables`](crate::tables), [`Values`](crate::values). What
-//! is here emits expressions, or is asked for by what does: the body of a loop is an expression, and a loop is one.
+//! The layers below have what needs no expression: [`Builders`], [`Tables`](crate::tables), [`Values`](crate::values).
+//! What is here emits expressions, or is asked for by what does: the body of a loop is an expression, and a loop is
+//! one.
 //!
 //! | file | emits |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Decimals of a strip in 64 bits: 128-bit expressions over the rows of a strip are computed in 64 bits without a check a
-//! row, and the largest magnitudes of what they are made of are kept on the way:
+//! Decimals of a strip in 64 bits: 128-bit expressions over the rows of a strip are computed in 64 bits without a check
+//! a row, and the largest magnitudes of what they are made of are kept on the way:
 //!
 //! ```text
 //! checked_mul(a, checked_sub(100, b))
@@ -8,8 +8,8 @@
 //! per strip:  all of it is exact if (m0 + 1) * (100 + (m1 + 1)) and what stands below it are small
 //! ```
 //!
-//! Where they are not small, the strip is computed again, in full width. So nothing that a file, a type or statistics say
-//! of the values is trusted.
+//! Where they are not small, the strip is computed again, in full width. So nothing that a file, a type or statistics
+//! say of the values is trusted.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
@@ -176,8 +176,8 @@ impl<'c> Evaluate<usize> for InRegisters<'_, '_, 'c, '_, '_> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Runs a loop over the rows of a strip whose body computes narrowed; whether all of them are exact, and at most `limit`
-    /// large.
+    /// Runs a loop over the rows of a strip whose body computes narrowed; whether all of them are exact, and at most
+    /// `limit` large.
     pub(super) fn narrow_loop<'e>(
         &mut self,
         rows: IntValue<'c>,

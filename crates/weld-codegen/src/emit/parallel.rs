@@ -9,9 +9,9 @@
 //!   combine(state, other)      merges those of the next range into those of the ranges before
 //! ```
 //!
-//! What the functions use of the values around goes through an environment (`capture`). How the ranges fill each builder, and
-//! whether the loop has ranges at all, is its [`Sharing`]. There is nothing to combine where each range has its own place in
-//! what all of them fill.
+//! What the functions use of the values around goes through an environment (`capture`). How the ranges fill each
+//! builder, and whether the loop has ranges at all, is its [`Sharing`]. There is nothing to combine where each range
+//! has its own place in what all of them fill.
 
 use std::rc::Rc;
 
@@ -128,7 +128,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(true)
     }
 
-    /// The builders of a loop that several threads are to share, and how each is filled; none if it is to run on this one.
+    /// The builders of a loop that several threads are to share, and how each is filled; none if it is to run on this
+    /// one.
     fn shared_slots(
         &self,
         parallel: Parallel,

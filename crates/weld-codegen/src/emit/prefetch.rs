@@ -1,7 +1,7 @@
 //! Fetching ahead: a loop that looks up a key in each iteration asks for the memory of later iterations' keys early.
 //!
-//! A lookup in a table that outgrows the caches waits for its slot, then for its row. The processor overlaps the waits of
-//! a few iterations by itself, and of many if told which addresses will be needed:
+//! A lookup in a table that outgrows the caches waits for its slot, then for its row. The processor overlaps the waits
+//! of a few iterations by itself, and of many if told which addresses will be needed:
 //!
 //! ```text
 //! for(sel, b, |b,_,j| let m = optlookup(t, lookup(c, j)); ..)
@@ -9,11 +9,12 @@
 //!                       prefetch the row (or the group's values) of the key of iteration i + 12, whose slot is there
 //! ```
 //!
-//! Where the hash is known already (`find_row(t, x.$1, ..)`), slot and row are found by it; where the row is (`row_value(t, x.$1)`), the
-//! values of its group are asked for.
+//! Where the hash is known already (`find_row(t, x.$1, ..)`), slot and row are found by it; where the row is
+//! (`row_value(t, x.$1)`), the values of its group are asked for.
 //!
-//! Only if the table is large, which is looked at once a loop. On 1.5 million hashed keys that takes a fifth off a probe (75 to
-//! 60 ns, `benches/dict.rs`, with the caches shared with other work); a dense table is probed in half the time without it.
+//! Only if the table is large, which is looked at once a loop. On 1.5 million hashed keys that takes a fifth off a
+//! probe (75 to 60 ns, `benches/dict.rs`, with the caches shared with other work); a dense table is probed in half the
+//! time without it.
 
 use std::collections::HashMap;
 

@@ -8,8 +8,8 @@
 //! Several threads sort runs of their own and merge neighbouring ones, in the same order of comparisons; see
 //! `weld_runtime::sort`.
 //!
-//! Both runs are bounded whatever the comparator says, so one that is no order gives some permutation. A comparator that
-//! traps ends the run as anything else does.
+//! Both runs are bounded whatever the comparator says, so one that is no order gives some permutation. A comparator
+//! that traps ends the run as anything else does.
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue, PhiValue, PointerValue};
@@ -118,8 +118,8 @@ impl<'c> Emitter<'c, '_> {
         self.merge_runs(vec, element, arrays, &passes, compare, span)
     }
 
-    /// Sorts on several threads, with the passes in a function that [`weld_runtime::sort`] calls; none if the sort is to
-    /// stay on this one.
+    /// Sorts on several threads, with the passes in a function that [`weld_runtime::sort`] calls; none if the sort is
+    /// to stay on this one.
     fn sort_shared(
         &mut self,
         parallel: Option<Parallel>,

@@ -1,4 +1,5 @@
-//! How much work an iteration of a loop is: the iterations of the loops inside, as far as they are known before it runs.
+//! How much work an iteration of a loop is: the iterations of the loops inside, as far as they are known before it
+//! runs.
 //!
 //! ```text
 //! for(rangeiter(0L, m, 1L), b, |b, i, x| for(v, b, |b, j, y| ..))    len(v)

@@ -3,8 +3,8 @@
 //! ```text
 //! magic, three lengths, checksum | description | notes: names, costs, places of errors | object
 //! ```
-//! The description says all that the code depends on. It is compared byte by byte, so no two programs are taken for each
-//! other whatever their numbers are. The checksum covers everything, the file's name and the user too.
+//! The description says all that the code depends on. It is compared byte by byte, so no two programs are taken for
+//! each other whatever their numbers are. The checksum covers everything, the file's name and the user too.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
@@ -38,7 +38,8 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The object for the linker, its functions renamed: names are unique in a process. `None` if the names are not ours.
+    /// The object for the linker, its functions renamed: names are unique in a process. `None` if the names are not
+    /// ours.
     pub(crate) fn object_with(&self, prefix: &str) -> Option<MemoryBuffer<'static>> {
         let (old, new) = (self.prefix.as_bytes(), prefix.as_bytes());
         if old.len() != new.len() {

@@ -1,8 +1,8 @@
 //! The folder of the code on disk: a cache of files that several processes of one user read, write and delete at once.
 //!
-//! Only its owner may write there. Nothing here fails: what cannot be read is not there, and what cannot be written is not kept.
-//! Every operation opens the folder anew and checks whose it is; files are then opened relative to what was checked, and links
-//! are not followed.
+//! Only its owner may write there. Nothing here fails: what cannot be read is not there, and what cannot be written is
+//! not kept. Every operation opens the folder anew and checks whose it is; files are then opened relative to what was
+//! checked, and links are not followed.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 const ENDING: &str = ".weld";
 const UNFINISHED: &str = ".part";
 
-/// Group and others may not write into the folder, and have nothing to do with its files: what other programs of the user are
-/// made to write, with the usual permissions, is not taken for code.
+/// Group and others may not write into the folder, and have nothing to do with its files: what other programs of the
+/// user are made to write, with the usual permissions, is not taken for code.
 const FOLDER_FORBIDS: u32 = 0o022;
 const FILE_FORBIDS: u32 = 0o077;
 

@@ -2,8 +2,8 @@
 //!
 //! An entry is found by the number of a program, which its host knows before it is optimised, and by the number of the
 //! [description](describe) of all that the code depends on: this build, LLVM, the processor, the options, the optimised
-//! program, the layout of its state, the layouts of its columns. `folder` says who may have written it, `entry` whether it is
-//! whole and of that description.
+//! program, the layout of its state, the layouts of its columns. `folder` says who may have written it, `entry` whether
+//! it is whole and of that description.
 
 mod entry;
 mod folder;
@@ -30,8 +30,8 @@ const BUILD: &str = env!("WELD_BUILD_ID");
 
 /// A folder of code on disk, which processes may share.
 ///
-/// Code from there is executed: the folder must belong to the user, and nobody else may write into it. What is not so, or
-/// cannot be read, or is damaged, counts as not there. Nothing fails for it.
+/// Code from there is executed: the folder must belong to the user, and nobody else may write into it. What is not so,
+/// or cannot be read, or is damaged, counts as not there. Nothing fails for it.
 #[derive(Debug)]
 pub struct CodeFolder {
     folder: Folder,
@@ -153,8 +153,8 @@ fn of_this_build(program: u128) -> u128 {
     WideHasher::hash_one((program, BUILD))
 }
 
-/// All that the code of a program depends on but its parts' own; `None` if it is not to be kept, for it knows addresses of
-/// this process.
+/// All that the code of a program depends on but its parts' own; `None` if it is not to be kept, for it knows addresses
+/// of this process.
 pub(crate) fn describe(program: &Program, stream: &StreamProgram, options: &Options) -> Option<Description> {
     if options.sanitize || !options.cudfs.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! Groups of codes: where a key is made of dictionary-encoded columns alone, its group is looked for once for each combination
-//! of codes, if there are few enough of them (see `weld_runtime`'s `dict_codes.rs`):
+//! Groups of codes: where a key is made of dictionary-encoded columns alone, its group is looked for once for each
+//! combination of codes, if there are few enough of them (see `weld_runtime`'s `dict_codes.rs`):
 //!
 //! ```text
 //! merge(b, {{x.$0, x.$1}, ..})        x.$0 and x.$1 are codes c0 of n0 entries, c1 of n1 entries
@@ -39,8 +39,8 @@ pub(crate) struct AskedGroup<'c> {
 }
 
 impl<'c> Tables<'c, '_> {
-    /// The codes that a key is made of; its columns all have them. What `table` knows of them is kept for chunks of `rows`
-    /// rows; `key` is a number that no other key of the program has.
+    /// The codes that a key is made of; its columns all have them. What `table` knows of them is kept for chunks of
+    /// `rows` rows; `key` is a number that no other key of the program has.
     pub(crate) fn key_codes(
         &mut self,
         columns: Vec<StreamColumn<'c>>,
@@ -74,8 +74,8 @@ impl<'c> Tables<'c, '_> {
         Ok(Codes { columns, numbers, unread: self.offset(unkept, 4)?, are_few: self.b.build_not(none, "")? })
     }
 
-    /// Asks for the group of the key in a row of the chunk. What follows looks for a group that is not known yet and ends with
-    /// [`Tables::keep_group`].
+    /// Asks for the group of the key in a row of the chunk. What follows looks for a group that is not known yet and
+    /// ends with [`Tables::keep_group`].
     pub(crate) fn ask_group(&mut self, codes: &Codes<'c>, row: IntValue<'c>) -> Res<AskedGroup<'c>> {
         let i32 = self.unit.ll.i32_type();
         let mut combination = self.i64(0);

@@ -1,7 +1,7 @@
 //! Reading dictionaries: `lookup`, `optlookup`, `keyexists`, `may_contain`, `first_row`, `tovec`.
 //!
-//! A finished table does not change. If it is no temporary of an iteration, everything is loaded as invariant: LLVM takes
-//! the table's header out of loops.
+//! A finished table does not change. If it is no temporary of an iteration, everything is loaded as invariant: LLVM
+//! takes the table's header out of loops.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
@@ -276,8 +276,8 @@ impl<'c> Tables<'c, '_> {
 
     // ---- the header of a finished table ----
 
-    /// A finished table of this type that was made in this region. It is lasting if all that lies in it is: a table that
-    /// cannot leave an iteration may have been kept for the sake of its groups alone.
+    /// A finished table of this type that was made in this region. It is lasting if all that lies in it is: a table
+    /// that cannot leave an iteration may have been kept for the sake of its groups alone.
     pub(crate) fn new_dict(&self, address: PointerValue<'c>, region: PointerValue<'c>, ty: &Type) -> DictVal<'c> {
         DictVal { address, lasting: region == self.region && self.leaves_all(ty) }
     }

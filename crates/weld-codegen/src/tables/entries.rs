@@ -1,5 +1,5 @@
-//! Probes by code: where a key is a text of a chunk's dictionary, a table that does not change is asked once for each entry
-//! (see `weld_runtime`'s `probed_entries.rs`):
+//! Probes by code: where a key is a text of a chunk's dictionary, a table that does not change is asked once for each
+//! entry (see `weld_runtime`'s `probed_entries.rs`):
 //!
 //! ```text
 //! find_row(t, hash_key(t, x.$0), x.$0)        x.$0 is the entry at place p

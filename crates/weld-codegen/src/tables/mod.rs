@@ -1,5 +1,5 @@
-//! Tables: dictionaries as they are read, and as they are filled. Nothing here knows what is merged into one, or of what
-//! expression a key is the value.
+//! Tables: dictionaries as they are read, and as they are filled. Nothing here knows what is merged into one, or of
+//! what expression a key is the value.
 //!
 //! | file | has |
 //! |---|---|

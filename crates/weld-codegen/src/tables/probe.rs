@@ -1,7 +1,7 @@
 //! Finding a key in a table.
 //!
-//! The layout is that of `weld_runtime::Dict`. Probing is inlined for the type of the key; which kind of table it is, is
-//! looked at before each probe, where it costs a branch that always goes the same way:
+//! The layout is that of `weld_runtime::Dict`. Probing is inlined for the type of the key; which kind of table it is,
+//! is looked at before each probe, where it costs a branch that always goes the same way:
 //!
 //! ```text
 //! hashed:  at = hash >> shift; loop { slot = directory[at]; if slot.hash == hash and row.key == key: found;
@@ -85,7 +85,8 @@ impl<'c> Tables<'c, '_> {
         Ok(Found { found, place, count })
     }
 
-    /// Walks the slots from the key's home on. The row is 0 if there is none. A table that is not finished is not `lasting`.
+    /// Walks the slots from the key's home on. The row is 0 if there is none. A table that is not finished is not
+    /// `lasting`.
     pub(crate) fn find_row(
         &mut self,
         table: DictVal<'c>,

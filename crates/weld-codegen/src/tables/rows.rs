@@ -1,5 +1,5 @@
-//! Rows of tables by number: `hash_key`, `may_contain_hashed`, `find_row`, `row_value`. The tables find keys by hash: their types
-//! allow of no dense ones. Row zero stands for a key that is not there.
+//! Rows of tables by number: `hash_key`, `may_contain_hashed`, `find_row`, `row_value`. The tables find keys by hash:
+//! their types allow of no dense ones. Row zero stands for a key that is not there.
 
 use inkwell::values::IntValue;
 use weld_core::ty::Type;

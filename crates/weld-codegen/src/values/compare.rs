@@ -84,8 +84,8 @@ impl<'c> Values<'c, '_> {
         Ok(phi.as_basic_value().into_int_value())
     }
 
-    /// Appends words that are all zero only if the keys are equal. Whether there are strings in the keys; `None` if there
-    /// are parts that have no such words.
+    /// Appends words that are all zero only if the keys are equal. Whether there are strings in the keys; `None` if
+    /// there are parts that have no such words.
     fn differing_words(&self, ty: &Type, a: &Val<'c>, b: &Val<'c>, out: &mut Vec<IntValue<'c>>) -> Res<Option<bool>> {
         Ok(match (ty, a, b) {
             (Type::Scalar(kind), a, b) if kind.bits() <= 64 => {

@@ -1,7 +1,8 @@
-//! `exp` of 32-bit floats as instructions, to the bit what the GNU C library gives on processors with fused multiply-add.
+//! `exp` of 32-bit floats as instructions, to the bit what the GNU C library gives on processors with fused
+//! multiply-add.
 //!
-//! A call for each element keeps a loop's values in memory and costs as much again as the function. In 64 bits, with 32 steps
-//! to a power of two:
+//! A call for each element keeps a loop's values in memory and costs as much again as the function. In 64 bits, with 32
+//! steps to a power of two:
 //!
 //! ```text
 //! exp(x) = 2^(k/32) * exp(r)    k = round(32 x / ln 2)    exp(r) by a cubic, since |r| <= ln 2 / 64

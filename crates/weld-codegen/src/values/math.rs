@@ -1,5 +1,5 @@
-//! Math functions: LLVM intrinsics, which become instructions or calls of the C library; `erf` is the runtime's, `exp` of
-//! 32-bit floats our own.
+//! Math functions: LLVM intrinsics, which become instructions or calls of the C library; `erf` is the runtime's, `exp`
+//! of 32-bit floats our own.
 
 use inkwell::values::BasicValueEnum;
 use weld_core::op::{BinaryOp, UnaryOp};

@@ -1,5 +1,5 @@
-//! Values of Weld's types: how they lie in registers and in memory, and what is done to them that needs no table, no builder
-//! and no expression.
+//! Values of Weld's types: how they lie in registers and in memory, and what is done to them that needs no table, no
+//! builder and no expression.
 //!
 //! | file | has |
 //! |---|---|

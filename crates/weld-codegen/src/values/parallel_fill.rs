@@ -1,12 +1,13 @@
-//! Loops of generated code that fill an array, in parallel where that pays: each iteration writes to a place of its own, which is
-//! there before the loop. They have no builders; those of programs that have are in `emit/parallel.rs`.
+//! Loops of generated code that fill an array, in parallel where that pays: each iteration writes to a place of its
+//! own, which is there before the loop. They have no builders; those of programs that have are in `emit/parallel.rs`.
 //!
 //! ```text
 //! for i in 0 .. n: result[i] = v[order[i]]      the end of a sort
 //! for i in 0 .. n: result[i] = rows[i + 1]      the entries of a dictionary
 //! ```
 //!
-//! Where loops may be parallel the body becomes a function for [`weld_runtime::parallel`]; elsewhere it stays where it is.
+//! Where loops may be parallel the body becomes a function for [`weld_runtime::parallel`]; elsewhere it stays where it
+//! is.
 
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, IntValue};
@@ -50,8 +51,8 @@ where
     /// Another function of the unit, for a part of what this one does. Its first parameters are the run and a region.
     fn outlined(&self, what: &str, params: &[BasicTypeEnum<'c>]) -> Res<Self>;
 
-    /// Emits `body` for ranges of `0 .. count`: it gets where the range begins and how long it is. `take` maps the registers
-    /// of what the body uses, always in the same order.
+    /// Emits `body` for ranges of `0 .. count`: it gets where the range begins and how long it is. `take` maps the
+    /// registers of what the body uses, always in the same order.
     fn in_ranges<T>(
         &mut self,
         count: IntValue<'c>,

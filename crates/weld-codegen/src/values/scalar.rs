@@ -79,8 +79,9 @@ impl<'c> Values<'c, '_> {
         }
     }
 
-    /// `fmod`. Of a power of two LLVM computes it without a call, and gives the NaN of an infinity that infinity's sign; `fmod`
-    /// gives the NaN that the processor makes of an invalid operation. An order by the sign of NaNs tells them apart.
+    /// `fmod`. Of a power of two LLVM computes it without a call, and gives the NaN of an infinity that infinity's
+    /// sign; `fmod` gives the NaN that the processor makes of an invalid operation. An order by the sign of NaNs tells
+    /// them apart.
     fn float_remainder(&self, a: BasicValueEnum<'c>, b: BasicValueEnum<'c>) -> Res<BasicValueEnum<'c>> {
         use InstructionOpcode as Op;
         let remainder = self.b.build_binop(Op::FRem, a, b, "")?;

@@ -351,7 +351,8 @@ impl<'c> Values<'c, '_> {
         Ok([half(first)?, half(self.add_nw(first, self.i64(1))?)?])
     }
 
-    /// The code of a dictionary-encoded column in a row; where there may be nulls, zero for those and one more for the rest.
+    /// The code of a dictionary-encoded column in a row; where there may be nulls, zero for those and one more for the
+    /// rest.
     pub(crate) fn load_code(&self, column: &StreamColumn<'c>, row: IntValue<'c>) -> Res<IntValue<'c>> {
         let Layout::Dictionary { codes, .. } = column.layout else { return Err(internal("a code of plain values")) };
         let ptr = self.element_ptr(self.memory_type(codes), column.values, row)?;

@@ -1,7 +1,7 @@
 //! String search: `starts_with`, `ends_with`, `contains`, `like`.
 //!
-//! Constant patterns are taken apart when the program is compiled: `x LIKE 'PROMO%'` becomes a comparison of five bytes.
-//! Searches are prepared once a call of the compiled function and go to the runtime.
+//! Constant patterns are taken apart when the program is compiled: `x LIKE 'PROMO%'` becomes a comparison of five
+//! bytes. Searches are prepared once a call of the compiled function and go to the runtime.
 
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};

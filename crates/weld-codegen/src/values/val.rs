@@ -56,8 +56,8 @@ impl VecVal<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictVal<'c> {
     pub(crate) address: PointerValue<'c>,
-    /// Whether it is sure to stay until the code ends. Where a temporary of an iteration may have been, another is made in
-    /// the next one, so that loads must not be taken for those of memory that does not change.
+    /// Whether it is sure to stay until the code ends. Where a temporary of an iteration may have been, another is made
+    /// in the next one, so that loads must not be taken for those of memory that does not change.
     pub(crate) lasting: bool,
 }
 

@@ -42,8 +42,8 @@ impl<'c> Values<'c, '_> {
         }
     }
 
-    /// The demanded parts of an element. If `defer`, parts that are simply loaded from a chunk are loaded where they are
-    /// used.
+    /// The demanded parts of an element. If `defer`, parts that are simply loaded from a chunk are loaded where they
+    /// are used.
     #[expect(clippy::too_many_arguments, reason = "they are what a lookup is made of")]
     pub(crate) fn lookup(
         &mut self,

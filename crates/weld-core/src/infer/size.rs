@@ -5,9 +5,9 @@
 //! f(f(f(1)))
 //! ```
 //!
-//! The size of a macro's expansion is that of its own text and, for each parameter, how often that occurs times the size
-//! of the argument. So each text is looked at once. Macros that expand themselves are somebody else's concern, and count
-//! nothing here: the size is never more than what expanding would give.
+//! The size of a macro's expansion is that of its own text and, for each parameter, how often that occurs times the
+//! size of the argument. So each text is looked at once. Macros that expand themselves are somebody else's concern, and
+//! count nothing here: the size is never more than what expanding would give.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Operators on scalars: `binary`, `unary` and `cast` over literals. Also what constant folding uses.
 //!
-//! Integers wrap; `/` and `%` by zero are errors, as is MIN / -1 (MIN % -1 is 0). Floats follow IEEE 754; `%` is `fmod`;
-//! `min` and `max` return the other operand of a NaN and order -0.0 below 0.0.
+//! Integers wrap; `/` and `%` by zero are errors, as is MIN / -1 (MIN % -1 is 0). Floats follow IEEE 754; `%` is
+//! `fmod`; `min` and `max` return the other operand of a NaN and order -0.0 below 0.0.
 
 use std::cmp::Ordering;
 

@@ -35,7 +35,8 @@ const STRUCT: u8 = 0x22;
 
 const BAD: Failure = (RuntimeErrorKind::BadSerialization, [0, 0]);
 
-/// The version and the tag of a type, with which its values' bytes begin. `None` for SIMD values and builders, which cannot be stored.
+/// The version and the tag of a type, with which its values' bytes begin. `None` for SIMD values and builders, which
+/// cannot be stored.
 pub fn header(ty: &Type) -> Option<Vec<u8>> {
     let mut bytes = vec![b'W', VERSION];
     tag(ty, &mut bytes)?;

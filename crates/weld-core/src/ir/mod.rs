@@ -286,7 +286,8 @@ pub enum Iter {
     Simd(Expr),
     /// `fringeiter(data)`: what `simditer` leaves over.
     Fringe(Expr),
-    /// `nditer(data, start, end, stride, shape, strides)`: a view of dense data, with a vector of an `i64` for each axis.
+    /// `nditer(data, start, end, stride, shape, strides)`: a view of dense data, with a vector of an `i64` for each
+    /// axis.
     Nd { data: Expr, start: Expr, end: Expr, stride: Expr, shape: Expr, strides: Expr },
     /// `chunkiter(data, size)`: consecutive slices of at most `size` elements; the element is a `vec[T]`. What the
     /// stage-splitting pass puts between a stream and its stages.
@@ -325,8 +326,8 @@ pub enum ExprKind {
     Vector(Vec<Expr>),
     /// The `i64` number of elements of a vector or of keys of a dictionary.
     Len(Box<Expr>),
-    /// Element of the vector `data`, or value of the dictionary, by `key`. `checked: false` when a pass has proved the index
-    /// in range.
+    /// Element of the vector `data`, or value of the dictionary, by `key`. `checked: false` when a pass has proved the
+    /// index in range.
     Lookup { data: Box<Expr>, key: Box<Expr>, checked: bool },
     /// `{bool, V}` of a dictionary; a miss gives `{false, zero}`.
     OptLookup { data: Box<Expr>, key: Box<Expr> },

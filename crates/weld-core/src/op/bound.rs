@@ -9,13 +9,14 @@
 //! |-x|                           =  |x|
 //! ```
 //!
-//! How large the values of columns are is known when they are there. Until then they are leaves `L`, of which [`Evaluate`] says
-//! what they are: `opt` makes an expression in floats of a bound, which is tested before a loop; `weld-codegen`
-//! makes instructions over 64 bits of it, which are executed after a strip of rows. Either must not come out smaller than the exact
-//! bound: sums and products saturate or are rounded without falling below the limits that they are compared with.
+//! How large the values of columns are is known when they are there. Until then they are leaves `L`, of which
+//! [`Evaluate`] says what they are: `opt` makes an expression in floats of a bound, which is tested before a loop;
+//! `weld-codegen` makes instructions over 64 bits of it, which are executed after a strip of rows. Either must not come
+//! out smaller than the exact bound: sums and products saturate or are rounded without falling below the limits that
+//! they are compared with.
 //!
-//! What is measured of a leaf is `magnitude(x)`, the bits of `x` or, if it is negative, of `-x - 1`. Magnitudes are combined by
-//! OR; a magnitude `m` promises `|x| <= m + 1`.
+//! What is measured of a leaf is `magnitude(x)`, the bits of `x` or, if it is negative, of `-x - 1`. Magnitudes are
+//! combined by OR; a magnitude `m` promises `|x| <= m + 1`.
 
 use std::rc::Rc;
 

@@ -27,20 +27,22 @@ pub enum Intrinsic {
     /// `(dict[K,V], K) -> bool`: false only if the key is absent. May be true for an absent key; the interpreter
     /// answers exactly. A prefilter (Bloom filter, bitmap) before a lookup.
     MayContain,
-    /// `(dict[K,vec[V]], vec[V]) -> i64`: where a group that a lookup in the dictionary gave begins, if the values of all
-    /// groups are counted, one group after the other. In which order the groups come is left to the engine; a program may
-    /// only rely on the numbers being different. Zero for the empty group of a missed `optlookup`, and any number for
-    /// vectors from elsewhere.
+    /// `(dict[K,vec[V]], vec[V]) -> i64`: where a group that a lookup in the dictionary gave begins, if the values of
+    /// all groups are counted, one group after the other. In which order the groups come is left to the engine; a
+    /// program may only rely on the numbers being different. Zero for the empty group of a missed `optlookup`, and any
+    /// number for vectors from elsewhere.
     FirstRow,
-    /// `(dict[K,V], K) -> u32`: the hash by which the table looks for the key, the same for equal keys. This and what follows from
-    /// it is for tables that look for keys by hash alone, of which [`may_be_dense`] is false.
+    /// `(dict[K,V], K) -> u32`: the hash by which the table looks for the key, the same for equal keys. This and what
+    /// follows from it is for tables that look for keys by hash alone, of which [`may_be_dense`] is false.
     HashKey,
     /// `(dict[K,V], u32) -> bool`: false only if no key of the table has this hash.
     MayContainHashed,
-    /// `(dict[K,V], u32, K) -> u32`: the row of a key that has this hash, zero if there is none. Which numbers rows have is left to
-    /// the engine. Programs cannot call this or [`Intrinsic::RowValue`] by name: any other number may lead anywhere.
+    /// `(dict[K,V], u32, K) -> u32`: the row of a key that has this hash, zero if there is none. Which numbers rows
+    /// have is left to the engine. Programs cannot call this or [`Intrinsic::RowValue`] by name: any other number may
+    /// lead anywhere.
     FindRow,
-    /// `(dict[K,V], u32) -> V`: the value in a row that [`Intrinsic::FindRow`] has found in the table. There is none in row zero.
+    /// `(dict[K,V], u32) -> V`: the value in a row that [`Intrinsic::FindRow`] has found in the table. There is none in
+    /// row zero.
     RowValue,
     /// `(vec[i8|u8], same) -> bool`: whether the first starts with the second.
     StartsWith,
@@ -50,26 +52,27 @@ pub enum Intrinsic {
     Contains,
     /// `(vec[i8|u8], same) -> bool`: SQL LIKE over UTF-8 text; `%`, `_` (one character) and `\` as the escape.
     Like,
-    /// `(vec[i8|u8], same) -> bool`: SQL ILIKE with a pattern of ASCII characters: LIKE of what is left of text and pattern when
-    /// letters of ASCII are lower-case ones, the Kelvin sign is `k` and the long s is `s`.
+    /// `(vec[i8|u8], same) -> bool`: SQL ILIKE with a pattern of ASCII characters: LIKE of what is left of text and
+    /// pattern when letters of ASCII are lower-case ones, the Kelvin sign is `k` and the long s is `s`.
     Ilike,
-    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the second occurs first in the first, not before that byte; -1 if it
-    /// does not.
+    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the second occurs first in the first, not before that byte;
+    /// -1 if it does not.
     Find,
-    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the field of that number, counted from 1, begins in text whose fields
-    /// are separated by the second; -1 if it has fewer, or if the second is empty.
+    /// `(vec[i8|u8], same, i64) -> i64`: the byte at which the field of that number, counted from 1, begins in text
+    /// whose fields are separated by the second; -1 if it has fewer, or if the second is empty.
     FieldStart,
-    /// `(vec[i8|u8], same) -> i64`: the byte at which the first character of UTF-8 text begins that is not one of those of the
-    /// second; the length of the text if there is none.
+    /// `(vec[i8|u8], same) -> i64`: the byte at which the first character of UTF-8 text begins that is not one of those
+    /// of the second; the length of the text if there is none.
     TrimStart,
-    /// `(vec[i8|u8], same) -> i64`: the byte after the last character that is not one of those of the second; 0 if there is none.
+    /// `(vec[i8|u8], same) -> i64`: the byte after the last character that is not one of those of the second; 0 if
+    /// there is none.
     TrimEnd,
     /// `(vec[i8|u8]) -> bool`: whether the bytes are UTF-8.
     IsUtf8,
     /// `(vec[i8|u8]) -> i64`: how many characters UTF-8 text has: its bytes but those that continue a character.
     CharLength,
-    /// `(vec[i8|u8], i64) -> i64`: the byte at which a character begins, counted from 0; the length of the text if it has no
-    /// more characters, 0 below 0.
+    /// `(vec[i8|u8], i64) -> i64`: the byte at which a character begins, counted from 0; the length of the text if it
+    /// has no more characters, 0 below 0.
     CharOffset,
     /// `(i32) -> i32`: the year of a number of days since 1970-01-01 in the proleptic Gregorian calendar.
     Year,
@@ -77,11 +80,13 @@ pub enum Intrinsic {
     Month,
     /// `(i32) -> i32`: the day of the month, 1 to 31.
     Day,
-    /// `(i64, vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]) -> i64`: how many elements an `nditer` gives over data of
-    /// that length with those starts, ends, strides, shape and strides in the data, or the runtime error BadIterator.
+    /// `(i64, vec[i64], vec[i64], vec[i64], vec[i64], vec[i64]) -> i64`: how many elements an `nditer` gives over data
+    /// of that length with those starts, ends, strides, shape and strides in the data, or the runtime error
+    /// BadIterator.
     NdCount,
-    /// `(vec[u8]) -> {u64}`: what stands for all bytes that are equal to these, and is compared and hashed without a look at
-    /// them. It is an address in compiled code, so programs cannot call this or [`Intrinsic::Interned`] by name.
+    /// `(vec[u8]) -> {u64}`: what stands for all bytes that are equal to these, and is compared and hashed without a
+    /// look at them. It is an address in compiled code, so programs cannot call this or [`Intrinsic::Interned`] by
+    /// name.
     Intern,
     /// `({u64}) -> vec[u8]`: the bytes that were interned; none for zero.
     Interned,

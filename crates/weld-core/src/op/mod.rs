@@ -234,17 +234,17 @@ pub enum StructOp {
     Least,
     /// The greater one; floats are merged from the least finite number on.
     Greatest,
-    /// `{count, mean, m2}`, or `{count, mean of x, m2 of x, mean of y, m2 of y, c}`, all `f64`: the statistics of the rows of
-    /// both, by the method of Welford and Chan, which does not cancel. `m2` is the sum of the squares of the distances
-    /// from the mean, `c` that of their products. One row is `{1, x, 0}`, or `{1, x, 0, y, 0, 0}`.
+    /// `{count, mean, m2}`, or `{count, mean of x, m2 of x, mean of y, m2 of y, c}`, all `f64`: the statistics of the
+    /// rows of both, by the method of Welford and Chan, which does not cancel. `m2` is the sum of the squares of the
+    /// distances from the mean, `c` that of their products. One row is `{1, x, 0}`, or `{1, x, 0, y, 0, 0}`.
     Moments,
-    /// `{bool, A, ..}`: of the structs whose first field holds the first one that is merged, as it is. Fields are scalars, structs
-    /// and, in dictmergers, byte vectors.
+    /// `{bool, A, ..}`: of the structs whose first field holds the first one that is merged, as it is. Fields are
+    /// scalars, structs and, in dictmergers, byte vectors.
     First,
     /// The last one.
     Last,
-    /// `{bool, K, ..}`: the one with the least second field, the first of equal ones. One with a NaN there, which has no order,
-    /// is taken only where there is none before it.
+    /// `{bool, K, ..}`: the one with the least second field, the first of equal ones. One with a NaN there, which has
+    /// no order, is taken only where there is none before it.
     LeastBy,
     /// The one with the greatest second field, the first of equal ones.
     GreatestBy,

@@ -11,8 +11,8 @@
 //!     |b, i, x| merge(b, if(k > 0L, 0.0 + lookup(v, i), 0.0))))
 //! ```
 //!
-//! Law: a place that gets `y` holds `start + y` in the end, another one `start`. The loop may end earlier than the vector
-//! does if it is `select(g, n, 0L)` times: then `g` is tested for each place.
+//! Law: a place that gets `y` holds `start + y` in the end, another one `start`. The loop may end earlier than the
+//! vector does if it is `select(g, n, 0L)` times: then `g` is tested for each place.
 //!
 //! The vector of starts is neither filled nor read, and what reads the result can be fused with the loop.
 

@@ -1,4 +1,5 @@
-//! Takes checks out of loops: whether one of them would fail is asked of all elements first, by a loop that cannot fail.
+//! Takes checks out of loops: whether one of them would fail is asked of all elements first, by a loop that cannot
+//! fail.
 //!
 //! ```weld
 //! for(v, B, |b, i, x| merge(b, checked_add(x, 1L)))
@@ -8,21 +9,25 @@
 //!   for(v, B, |b, i, x| merge(b, x + 1L)))
 //! ```
 //!
-//! Law: where no check fails for any element, the loop is the same with wrapping arithmetic and without assertions. Otherwise
-//! it runs as written, so that the error and its place are those of the first check that fails. Both the conditions and the
-//! loop without checks have one way through, which compilers vectorise; with a way out at each operation they do not.
+//! Law: where no check fails for any element, the loop is the same with wrapping arithmetic and without assertions.
+//! Otherwise it runs as written, so that the error and its place are those of the first check that fails. Both the
+//! conditions and the loop without checks have one way through, which compilers vectorise; with a way out at each
+//! operation they do not.
 //!
-//! That a sum overflows is seen by signs, that a product does by as many more bits, and of 64 bits by a product of floats: it
-//! is off by less than 2^13 from one that fits, and by more than 2^63 from what is left of one that does not.
+//! That a sum overflows is seen by signs, that a product does by as many more bits, and of 64 bits by a product of
+//! floats: it is off by less than 2^13 from one that fits, and by more than 2^63 from what is left of one that does
+//! not.
 //!
-//! Only for loops that compilers vectorise then: over scalars of 64 bits at most, into mergers and appenders, with nothing else that
-//! may fail. Only for outermost loops over vectors. Streams are left alone: code that is made without effort, on which queries
-//! start, has two loops then where neither is vectorised; and so are loops in loops, which go over the short vectors of a row.
+//! Only for loops that compilers vectorise then: over scalars of 64 bits at most, into mergers and appenders, with
+//! nothing else that may fail. Only for outermost loops over vectors. Streams are left alone: code that is made without
+//! effort, on which queries start, has two loops then where neither is vectorised; and so are loops in loops, which go
+//! over the short vectors of a row.
 //!
-//! Measured (100,000 elements, one thread, AVX-512, us, as written and deferred; `weld-test/examples/checked_loops.rs`): sums of 64 bits
-//! 65 and 53, products and sums of 64 bits 74 and 57, of 32 bits 62 and 39; quotients of floats that are not to be by zero 139 and 61.
-//! In code that is made without effort both loops cost what a loop costs, 175 and 413 for the first. Sums of 128 bits are not vectorised
-//! without checks either: they are left as they are.
+//! Measured (100,000 elements, one thread, AVX-512, us, as written and deferred;
+//! `weld-test/examples/checked_loops.rs`): sums of 64 bits 65 and 53, products and sums of 64 bits 74 and 57, of 32
+//! bits 62 and 39; quotients of floats that are not to be by zero 139 and 61. In code that is made without effort both
+//! loops cost what a loop costs, 175 and 413 for the first. Sums of 128 bits are not vectorised without checks either:
+//! they are left as they are.
 
 use super::Config;
 use super::facts::{can_fail, is_path, is_trivial, join_blocks, node_cost};
@@ -115,8 +120,8 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// An update of `merger[bool,|]` that merges whether the function would fail. Nothing where it cannot, or where more than
-    /// its checks keeps its loop from being vectorised.
+    /// An update of `merger[bool,|]` that merges whether the function would fail. Nothing where it cannot, or where
+    /// more than its checks keeps its loop from being vectorised.
     fn of(func: &Func, names: &mut Names) -> Option<Func> {
         let [(_, builders), ..] = &func.params[..] else { return None };
         if !is_flat(builders) || !can_fail(&func.body) || func.body.size() > NODES_MAX {
@@ -133,8 +138,8 @@ impl Checks<'_> {
         Some(copy)
     }
 
-    /// The value of an expression if its checks hold, else any; what its checks ask counts `when` that holds. Of builders
-    /// nothing is left.
+    /// The value of an expression if its checks hold, else any; what its checks ask counts `when` that holds. Of
+    /// builders nothing is left.
     fn value(&mut self, e: &Expr, when: Option<&Expr>) -> Option<Expr> {
         deep(|| self.value_here(e, when))
     }

@@ -9,10 +9,11 @@
 //!   lookup(d, k).$0 / f64(lookup(d, k).$1)
 //! ```
 //!
-//! Law: builders combine structs field by field and no field sees another, so the fields that are left are what they were.
-//! It holds for the values of a `merger`, a `dictmerger` and a `groupbuilder` and for the elements of an `appender`, if
-//! every use of the result ends in one of their fields. What a dropped field was computed by is still evaluated if it can
-//! fail. Where all fields are dropped the first one stays: keys and lengths are still there to be read.
+//! Law: builders combine structs field by field and no field sees another, so the fields that are left are what they
+//! were. It holds for the values of a `merger`, a `dictmerger` and a `groupbuilder` and for the elements of an
+//! `appender`, if every use of the result ends in one of their fields. What a dropped field was computed by is still
+//! evaluated if it can fail. Where all fields are dropped the first one stays: keys and lengths are still there to be
+//! read.
 //!
 //! Never worse: less is computed, merged and kept, and what is read costs what it did.
 

@@ -4,9 +4,9 @@
 //! for(if(c, v, []), b, f)                    =>    if(c, for(v, b, f), b)
 //! for(result(if(c, a, appender[T])), b, f)    =>    if(c, for(result(a), b, f), b)
 //! ```
-//! Law: a loop over an empty vector gives its builder. SQL's functions make such lists, empty for NULL; their loops fuse with
-//! those that read them. Never worse: the builder's expression is copied, which is variables, fields and new builders, and one
-//! of both is evaluated.
+//! Law: a loop over an empty vector gives its builder. SQL's functions make such lists, empty for NULL; their loops
+//! fuse with those that read them. Never worse: the builder's expression is copied, which is variables, fields and new
+//! builders, and one of both is evaluated.
 
 use crate::ir::{Expr, ExprKind, Iter, build};
 use crate::ty::{BuilderType, Type};

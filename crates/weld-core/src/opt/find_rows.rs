@@ -11,16 +11,18 @@
 //! for(rows, b, |b, i, x| let r = lookup(c, i64(x.$0)); merge(b, row_value(t, x.$1)))
 //! ```
 //!
-//! Law: `optlookup(t, k)` is `{n != 0, row_value(t, n)}` of `n = find_row(t, hash_key(t, k), k)`, and `keyexists(t, k)` is `n != 0`.
-//! What a stage drops merges nothing, and what comes before its probe cannot fail.
+//! Law: `optlookup(t, k)` is `{n != 0, row_value(t, n)}` of `n = find_row(t, hash_key(t, k), k)`, and `keyexists(t, k)`
+//! is `n != 0`. What a stage drops merges nothing, and what comes before its probe cannot fail.
 //!
-//! The loops of [`super::split_stages`] over a chunk have their probes in one loop with all that is done with what they find: a
-//! key is hashed for the prefilter, to fetch ahead, and in the probe, and what a row leads to is not known before. In loops of
-//! their own, hashes and rows are columns beside the selection, and what each loop will touch is known some iterations before.
+//! The loops of [`super::split_stages`] over a chunk have their probes in one loop with all that is done with what they
+//! find: a key is hashed for the prefilter, to fetch ahead, and in the probe, and what a row leads to is not known
+//! before. In loops of their own, hashes and rows are columns beside the selection, and what each loop will touch is
+//! known some iterations before.
 //!
-//! Only for tables that are the same for all rows, of which [`may_be_dense`] is false, and keys that are made of the row. A dense table
-//! is asked by key: there is no hash to keep, a second loop costs 1 ns of the 7 that a probe takes, and which kind a table will be
-//! nobody knows here. Keys of several columns, of texts, and tables without groups are never dense. docs/execution.md has figures.
+//! Only for tables that are the same for all rows, of which [`may_be_dense`] is false, and keys that are made of the
+//! row. A dense table is asked by key: there is no hash to keep, a second loop costs 1 ns of the 7 that a probe takes,
+//! and which kind a table will be nobody knows here. Keys of several columns, of texts, and tables without groups are
+//! never dense. docs/execution.md has figures.
 
 use std::collections::HashSet;
 
@@ -129,7 +131,8 @@ fn fetched(body: &Expr, position: Sym, chunk: Sym) -> Option<Sym> {
     (is_var(data, chunk) && is_var(of, position)).then_some(binding.sym)
 }
 
-/// Of a loop that keeps the positions at which a table may contain a key: what it is over, the table, and the key of `row`.
+/// Of a loop that keeps the positions at which a table may contain a key: what it is over, the table, and the key of
+/// `row`.
 fn prefilter(value: &Expr, chunk: &(Sym, Type), row: Sym, names: &mut Names) -> Option<(Sym, Expr, Expr)> {
     let ExprKind::Result(loop_) = &value.kind else { return None };
     let ExprKind::For { iter, func, .. } = &loop_.kind else { return None };
@@ -209,7 +212,8 @@ impl Search<'_> {
         deep(|| self.visit(body, builder));
     }
 
-    /// The table and the key when the condition is whether there is a match, and the variable that is bound to what was found.
+    /// The table and the key when the condition is whether there is a match, and the variable that is bound to what was
+    /// found.
     fn lookup_of(&self, cond: &Expr) -> Option<(Option<Sym>, Expr, Expr)> {
         let cond = self.named(cond);
         match cond.kind {

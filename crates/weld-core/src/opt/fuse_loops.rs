@@ -13,8 +13,9 @@
 //! the producer's if the producer merges exactly once an element; a consumer that uses its index needs that.
 //!
 //! In `for(zip(result(for(V, appender, P)), W), B, C)` with a `P` that merges exactly once an element, `V` takes the
-//! place of the inner loop: `for(zip(V, W), B, C')`, and lengths are compared as before. A vector that stands in a zip twice is
-//! read once, so that one which was made for `v * v` alone has one reader, and fuses; a zip of one is that one.
+//! place of the inner loop: `for(zip(V, W), B, C')`, and lengths are compared as before. A vector that stands in a zip
+//! twice is read once, so that one which was made for `v * v` alone has one reader, and fuses; a zip of one is that
+//! one.
 //!
 //! A list that is empty unless a condition holds is looped over where it does, see `empty_branches`.
 //!
@@ -217,7 +218,8 @@ fn same_part(a: &Iter, b: &Iter) -> bool {
     }
 }
 
-/// Gives the stand-ins for fields of the new row their place and the row its type; without places the row is its only field.
+/// Gives the stand-ins for fields of the new row their place and the row its type; without places the row is its only
+/// field.
 fn place_fields(e: &mut Expr, row: Sym, element: &Type, places: Option<&Vec<usize>>) {
     if let ExprKind::Field(of, index) = &mut e.kind
         && is_var(of, row)

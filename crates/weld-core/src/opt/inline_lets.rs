@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Laws:
-//! - `let x = v; E` is `E[x := v]` when `x` occurs once and is evaluated exactly once whenever `E` is, or when it occurs
-//!   in a branch and `v` cannot fail (it is evaluated less often then). Never into the body of a function, which would
-//!   evaluate it more often, except for variables, constants and fields of variables: these go everywhere;
-//!   Where `v` reads an element of a vector and an `update` stands between, it stays: in its place, the vector may be changed
+//! - `let x = v; E` is `E[x := v]` when `x` occurs once and is evaluated exactly once whenever `E` is, or when it
+//!   occurs in a branch and `v` cannot fail (it is evaluated less often then). Never into the body of a function, which
+//!   would evaluate it more often, except for variables, constants and fields of variables: these go everywhere; Where
+//!   `v` reads an element of a vector and an `update` stands between, it stays: in its place, the vector may be changed
 //!   where it lies;
 //! - `let x = v; E` is `E` when `x` does not occur and `v` cannot fail;
 //! - `f(a, let x = v; b)` is `let x = v; f(a, b)` where `b` is evaluated whenever `f` is. Symbols are bound once, so
@@ -155,8 +155,8 @@ impl Inliner {
         })
     }
 
-    /// Keeps the binding, which `later` ones follow, flattened, or remembers its value for its uses. Returns the height of what is
-    /// kept.
+    /// Keeps the binding, which `later` ones follow, flattened, or remembers its value for its uses. Returns the height
+    /// of what is kept.
     fn bind(&mut self, mut binding: Binding, later: &[Binding], kept: &mut Vec<Binding>) -> u32 {
         let mut depth = self.visit(&mut binding.value);
         if let ExprKind::Let { bindings, body } = &mut binding.value.kind {

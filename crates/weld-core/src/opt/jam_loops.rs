@@ -10,12 +10,13 @@
 //!   merge(merge(merge(merge(b, result(ms.$0)), result(ms.$1)), result(ms.$2)), result(ms.$3))))
 //! ```
 //!
-//! Law: an iteration's reduction reads no builder of the loop, so those of four iterations can be done together, before these
-//! iterations merge in their order. Each still merges its own elements in their order. `x` is read once for four, and what a
-//! reduction costs beside its elements (its checks, and adding up the lanes of a vector register) overlaps.
+//! Law: an iteration's reduction reads no builder of the loop, so those of four iterations can be done together, before
+//! these iterations merge in their order. Each still merges its own elements in their order. `x` is read once for four,
+//! and what a reduction costs beside its elements (its checks, and adding up the lanes of a vector register) overlaps.
 //!
-//! Where the number of iterations is a literal, the elements beside the `rangeiter` are those of vectors, and the reduction is a
-//! scalar merger over a zip of slices of at least [`LENGTH_MIN`] elements with at least one vector from outside of the loop.
+//! Where the number of iterations is a literal, the elements beside the `rangeiter` are those of vectors, and the
+//! reduction is a scalar merger over a zip of slices of at least [`LENGTH_MIN`] elements with at least one vector from
+//! outside of the loop.
 
 use std::collections::HashSet;
 

@@ -10,18 +10,18 @@
 //! This is the one place for the rule. A constant becomes a parameter if
 //! - whoever made the program has said that it is the query's own ([`of_query`]): what a lowering puts in on its own
 //!   account (bounds of types, powers of ten, patterns) is the same for all queries, or decides about the code; and
-//! - it is a number or a string that is compared with something that is no constant: `==`, `!=`, `<`, `<=`, `>`, `>=`, of
-//!   floats through `order_key`.
+//! - it is a number or a string that is compared with something that is no constant: `==`, `!=`, `<`, `<=`, `>`, `>=`,
+//!   of floats through `order_key`.
 //!
-//! All others stay, since the code is better for knowing them: factors, addends and divisors (narrow arithmetic bounds what
-//! they make, division by a constant is a multiplication), patterns of LIKE, scales, booleans, nulls, what a CASE gives, the
-//! names of parts of dates. So do the members of lists of more than [`INTEGERS_MAX`] integers, which LLVM makes ranges and
-//! tests of bits of.
+//! All others stay, since the code is better for knowing them: factors, addends and divisors (narrow arithmetic bounds
+//! what they make, division by a constant is a multiplication), patterns of LIKE, scales, booleans, nulls, what a CASE
+//! gives, the names of parts of dates. So do the members of lists of more than [`INTEGERS_MAX`] integers, which LLVM
+//! makes ranges and tests of bits of.
 //!
-//! What the code knew of a constant and would miss stays known of the parameter, see [`Known`]: that a decimal fits 64 bits,
-//! for then it is compared in 64 bits with columns that do, and the length of a string that fits a string view, for then
-//! it is compared word by word. Programs that differ in this differ. A constant that is compared with the same thing
-//! twice is one parameter, so that equal conditions stay equal.
+//! What the code knew of a constant and would miss stays known of the parameter, see [`Known`]: that a decimal fits 64
+//! bits, for then it is compared in 64 bits with columns that do, and the length of a string that fits a string view,
+//! for then it is compared word by word. Programs that differ in this differ. A constant that is compared with the same
+//! thing twice is one parameter, so that equal conditions stay equal.
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,12 +8,13 @@
 //!   if(len(v) > 0L, merge(b, {i, result(for(v, merger[f64,+], |b2, j, y| merge(b2, x * y)))}), b)))
 //! ```
 //!
-//! Law: `(p op x) op y` is `p op (x op y)`. It holds for integers, and for `+` and `*` of floats that may be reassociated;
-//! not for `min` and `max` of floats, which skip NaN. A loop of no iterations merges nothing, and makes no key.
+//! Law: `(p op x) op y` is `p op (x op y)`. It holds for integers, and for `+` and `*` of floats that may be
+//! reassociated; not for `min` and `max` of floats, which skip NaN. A loop of no iterations merges nothing, and makes
+//! no key.
 //!
-//! Finding the place once and keeping the sum in a register is not worse for more than one iteration, and LLVM vectorises
-//! what is left. Into dictionaries only loops over ranges merge locally: those over vectors are mostly over the groups of
-//! a join, which are mostly of one.
+//! Finding the place once and keeping the sum in a register is not worse for more than one iteration, and LLVM
+//! vectorises what is left. Into dictionaries only loops over ranges merge locally: those over vectors are mostly over
+//! the groups of a join, which are mostly of one.
 
 use super::Config;
 use super::facts::{can_fail, cost};

@@ -5,9 +5,9 @@
 //!
 //! What every pass keeps:
 //! - types, and the invariants that [`crate::ir`] lists;
-//! - the result. An error stays an error; which one is raised, when several would be, may change, and [`Optimized`] asks
-//!   the program as it was written. What may fail is never evaluated where it was not evaluated before, and never dropped
-//!   where it was;
+//! - the result. An error stays an error; which one is raised, when several would be, may change, and [`Optimized`]
+//!   asks the program as it was written. What may fail is never evaluated where it was not evaluated before, and never
+//!   dropped where it was;
 //! - floats to the bit, except that a loop without `strict` may reassociate the `+` and `*` of its builders.
 
 mod append_rows;

@@ -1,4 +1,5 @@
-//! The columns that a loop over a chunk's rows reads, for [`super::narrow_integers`]: where they are, how large they get.
+//! The columns that a loop over a chunk's rows reads, for [`super::narrow_integers`]: where they are, how large they
+//! get.
 //!
 //! In `for(sel, B, |b, i, j| let r = lookup(c, i64(j)); E)` over the chunk `c` the columns are `r.$0`, `r.$1.$0` ..;
 //! in `for(c, B, |b, i, r| E)` likewise.

@@ -10,11 +10,11 @@
 //!   for(c, B, |b, i, r| merge(b, checked_mul(r.$0, r.$1))))
 //! ```
 //!
-//! Law: the `|` of the magnitudes of a column bounds every value of it in these rows by `m + 1`. Bounds of sums are sums
-//! of bounds, bounds of products products; each factor is at least 1, so the bound of a whole expression bounds its
-//! parts, and bound times rows bounds the sum. Where all stay below 2^62, half of what 64 bits hold (a margin far above
-//! the rounding of `f64`), 64-bit arithmetic gives the same values, and no check can fire. Otherwise the original loop
-//! runs.
+//! Law: the `|` of the magnitudes of a column bounds every value of it in these rows by `m + 1`. Bounds of sums are
+//! sums of bounds, bounds of products products; each factor is at least 1, so the bound of a whole expression bounds
+//! its parts, and bound times rows bounds the sum. Where all stay below 2^62, half of what 64 bits hold (a margin far
+//! above the rounding of `f64`), 64-bit arithmetic gives the same values, and no check can fire. Otherwise the original
+//! loop runs.
 //!
 //! Columns are fields of the chunk's rows: in `for(c, .., |b, i, r| ..)` of `r`, in
 //! `for(sel, .., |b, i, j| let r = lookup(c, i64(j)); ..)` of `r`. Their magnitudes are taken over the same rows, so a

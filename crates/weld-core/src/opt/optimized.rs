@@ -49,8 +49,8 @@ impl Optimized {
         &self.report
     }
 
-    /// Runs the optimised program with `run`. Errors are those of the program as it was written, but for those of the run
-    /// itself, such as that memory or time is up.
+    /// Runs the optimised program with `run`. Errors are those of the program as it was written, but for those of the
+    /// run itself, such as that memory or time is up.
     pub fn run<V>(&self, mut run: impl FnMut(&Program) -> Result<V, RuntimeError>) -> Result<V, RuntimeError> {
         let error = match run(&self.program) {
             Err(error) if error.kind.is_of_the_program() => error,

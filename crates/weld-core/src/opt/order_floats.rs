@@ -10,9 +10,9 @@
 //!   {{s.$0 + 1L, select(x * x < s.$1, x * x, s.$1)}, s.$0 < n})
 //! ```
 //!
-//! Laws: `min(a, b)` is the other operand when one is NaN, and -0.0 is less than 0.0. `select(a < b, a, b)` differs only
-//! if `b` is NaN, or `a` is -0.0 and `b` is 0.0; `select(a > b, a, b)` from `max(a, b)` only if `b` is NaN or -0.0.
-//! A state of an `iterate` is what its start is and all that its step makes of it.
+//! Laws: `min(a, b)` is the other operand when one is NaN, and -0.0 is less than 0.0. `select(a < b, a, b)` differs
+//! only if `b` is NaN, or `a` is -0.0 and `b` is 0.0; `select(a > b, a, b)` from `max(a, b)` only if `b` is NaN or
+//! -0.0. A state of an `iterate` is what its start is and all that its step makes of it.
 //!
 //! Processors have the comparison as one instruction, and the whole of `min` as six.
 

@@ -14,8 +14,9 @@
 //!
 //! Laws: the index of a loop over `v` (or over a zip that has `v` in it: lengths are equal then) is an index of `v`; so
 //! is the element of a loop over `rangeiter(a, len(v), s)` or `rangeiter(a, n, s)` with `let n = len(v)`, for literals
-//! `a >= 0` and `s > 0`; below `min(len(v), len(w))` it is an index of both. The counter of an `iterate` that goes on while it is below `len(v)` is in range but in the first
-//! step; a lookup that every step makes is made in front of the first to see. Vectors are variables: they do not change.
+//! `a >= 0` and `s > 0`; below `min(len(v), len(w))` it is an index of both. The counter of an `iterate` that goes on
+//! while it is below `len(v)` is in range but in the first step; a lookup that every step makes is made in front of the
+//! first to see. Vectors are variables: they do not change.
 
 use std::collections::{HashMap, HashSet};
 

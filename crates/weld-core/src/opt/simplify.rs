@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Laws, children first, until none applies: operators on literals are what the interpreter says, unless it says error;
-//! units and zeros of integers (`x + 0`, `x * 1`, `x * 0` when `x` cannot fail); of floats only `x * 1.0`, `x / 1.0` and
-//! `x - 0.0`, because `x + 0.0` changes -0.0 and `x * 0.0` is not 0.0 for NaN; signs out of quotients of floats and of
-//! odd functions, so that `erf(-x / y)` and `erf(x / y)` share their call; the algebra of `&& || ! &  |`, short
+//! units and zeros of integers (`x + 0`, `x * 1`, `x * 0` when `x` cannot fail); of floats only `x * 1.0`, `x / 1.0`
+//! and `x - 0.0`, because `x + 0.0` changes -0.0 and `x * 0.0` is not 0.0 for NaN; signs out of quotients of floats and
+//! of odd functions, so that `erf(-x / y)` and `erf(x / y)` share their call; the algebra of `&& || ! &  |`, short
 //! circuits respected; `if` and `select` on constants and with equal arms; fields of struct literals; casts of casts.
 //! Nullable logic is `{bool, bool}` taken apart by `split-structs`: with constant null flags it folds away here.
 //!

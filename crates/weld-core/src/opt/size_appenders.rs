@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Law: a size hint never changes a result. A loop that merges once in every iteration fills its appender with as many
-//! elements as the vector has that it iterates over. Streams have no length before their end, and get no hint; neither do
-//! loops that filter, which would reserve memory that stays unused.
+//! elements as the vector has that it iterates over. Streams have no length before their end, and get no hint; neither
+//! do loops that filter, which would reserve memory that stays unused.
 
 use super::Config;
 use super::fuse_loops::merges_once;

@@ -15,17 +15,17 @@
 //! `may_contain` is false only for rows whose `optlookup` misses.
 //!
 //! A boundary stands
-//! - after a filter: cheap conditions that cannot fail make branch-free stages, those over narrow columns first, then one
-//!   for each wide column; the others (strings, anything that may fail) the next one, in their order. Not when the branch
-//!   says `branch_selectivity` above [`UNSELECTIVE`], nor when all that follows is a cheap merge of narrow columns into a
-//!   merger: `predicate` makes that one loop;
+//! - after a filter: cheap conditions that cannot fail make branch-free stages, those over narrow columns first, then
+//!   one for each wide column; the others (strings, anything that may fail) the next one, in their order. Not when the
+//!   branch says `branch_selectivity` above [`UNSELECTIVE`], nor when all that follows is a cheap merge of narrow
+//!   columns into a merger: `predicate` makes that one loop;
 //! - before a probe whose key comes from the row: the table's prefilter first, then the walk.
 //!
 //! Only loops over streams are cut, and only those that do not use the index of the loop.
 //!
-//! Loops over what a loop over a stream appends, which were not fused with it, run chunk by chunk with it: appending rows of
-//! chunks one after the other is appending the rows of the stream. So the rows between two loops are those of a chunk, which
-//! stay in the cache, and not all.
+//! Loops over what a loop over a stream appends, which were not fused with it, run chunk by chunk with it: appending
+//! rows of chunks one after the other is appending the rows of the stream. So the rows between two loops are those of a
+//! chunk, which stay in the cache, and not all.
 //!
 //! ```weld
 //! for(result(for(s, appender, P)), B, C)
@@ -50,8 +50,8 @@ const UNSELECTIVE: f64 = 0.85;
 const CHEAP: u32 = 12;
 /// Up to this cost a merge into a merger is left to `predicate`.
 const MERGE_CHEAP: u32 = 16;
-/// Wider columns are read only at the rows that narrower ones leave. TPC-H Q6 over tables in memory (three `i128` columns
-/// and a date) is bound by memory traffic: 12 ms instead of 19 at SF1 on two threads.
+/// Wider columns are read only at the rows that narrower ones leave. TPC-H Q6 over tables in memory (three `i128`
+/// columns and a date) is bound by memory traffic: 12 ms instead of 19 at SF1 on two threads.
 const NARROW_BYTES: usize = 8;
 
 pub(super) fn run(program: &mut Program, config: &Config) {
@@ -77,8 +77,8 @@ pub(super) fn over_stream(e: &Expr, streams: &[Sym]) -> bool {
     }
 }
 
-/// Whether the expression is a loop over what another one appends, which is over what a third appends, and so on down to a
-/// loop over a stream, and none of them uses its index.
+/// Whether the expression is a loop over what another one appends, which is over what a third appends, and so on down
+/// to a loop over a stream, and none of them uses its index.
 fn over_appended(e: &Expr, streams: &[Sym]) -> bool {
     let ExprKind::For { iter, func, .. } = &e.kind else { return false };
     let Iter::Vector(data) = &**iter else { return false };
@@ -161,8 +161,8 @@ impl Splitter<'_> {
         iterate_chunks(e, stream, (inner, chunk), build::let_in(bindings, last), self.chunk_rows, self.names);
     }
 
-    /// Binds what each of the loops appends that [`over_appended`] has found, over a chunk of the stream; the first one gets its
-    /// stages. Gives the stream and what the last one appends.
+    /// Binds what each of the loops appends that [`over_appended`] has found, over a chunk of the stream; the first one
+    /// gets its stages. Gives the stream and what the last one appends.
     fn over_chunk(&mut self, rows: Expr, chunk: Sym, bindings: &mut Vec<Binding>) -> Option<(Expr, Expr)> {
         let (rows_ty, ExprKind::Result(loop_)) = (rows.ty, rows.kind) else { return None };
         let ExprKind::For { iter, func, .. } = loop_.kind else { return None };
@@ -352,8 +352,8 @@ impl Plan {
         bindings
     }
 
-    /// Adds a prefilter stage for every probe that each row which merges something into `builder` has to pass, and whose key comes
-    /// from the row.
+    /// Adds a prefilter stage for every probe that each row which merges something into `builder` has to pass, and
+    /// whose key comes from the row.
     fn probes(&mut self, rest: &Expr, builder: Sym) {
         let (bindings, tail) = block(rest);
         let scope: Vec<Binding> = self.seen.iter().chain(bindings).cloned().collect();

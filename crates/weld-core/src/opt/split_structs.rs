@@ -7,11 +7,12 @@
 //! ```
 //!
 //! Laws: `let s = {a, b}; E` is `let s0 = a; let s1 = b; E[s.$0 := s0, s.$1 := s1, s := {s0, s1}]`;
-//! `if(c, {a, b}, {x, y})` is `{if(c, a, x), if(c, b, y)}` with `c` evaluated once, and so for `select`. An arm may be a
-//! variable or a field of one (its fields are taken) or a block of bindings that at most one field needs.
+//! `if(c, {a, b}, {x, y})` is `{if(c, a, x), if(c, b, y)}` with `c` evaluated once, and so for `select`. An arm may be
+//! a variable or a field of one (its fields are taken) or a block of bindings that at most one field needs.
 //!
 //! Never worse: structs live in registers, so taking them apart and putting them together costs nothing; the condition
-//! that is tested once a field is one test after compilation. Structs of builders stay whole: loops pass them on as one.
+//! that is tested once a field is one test after compilation. Structs of builders stay whole: loops pass them on as
+//! one.
 
 use super::Config;
 use super::facts::{can_drop, is_path};

@@ -8,9 +8,10 @@
 //! let n = len(v); result(for(f, appender[f32](n), |b, i, y| merge(b, y + 1.0f)))
 //! ```
 //!
-//! Law: a loop that merges once in every iteration makes a vector as long as what it iterates over; that of a zip is as long
-//! as each of its parts. `if(assert(c), v, e)` is `v`, or there is no result; where `c` is `len(v) == 3L`, that is its length. So a vector that is read by one loop is named by
-//! that loop alone, and the two fuse. Never worse: a length costs nothing, whosever it is.
+//! Law: a loop that merges once in every iteration makes a vector as long as what it iterates over; that of a zip is as
+//! long as each of its parts. `if(assert(c), v, e)` is `v`, or there is no result; where `c` is `len(v) == 3L`, that is
+//! its length. So a vector that is read by one loop is named by that loop alone, and the two fuse. Never worse: a
+//! length costs nothing, whosever it is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,8 +27,8 @@ pub(super) fn run(program: &mut Program, _: &Config) {
     tracer.visit(&mut program.body);
 }
 
-/// Those vectors that loops of the trees go over of which a check says how long they are, by the addresses of their expressions:
-/// `v` and `if(assert(len(v) == 3L), v, e)`, and what loops make of them.
+/// Those vectors that loops of the trees go over of which a check says how long they are, by the addresses of their
+/// expressions: `v` and `if(assert(len(v) == 3L), v, e)`, and what loops make of them.
 pub fn known_lengths<'a>(trees: impl IntoIterator<Item = &'a Expr>) -> HashMap<*const Expr, u64> {
     let mut known = HashMap::new();
     for tree in trees {

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Law: `for([a, b], B, f)` is `f(f(B, 0, a), 1, b)`, with `a` and `b` evaluated first; likewise over a `rangeiter` of
-//! literals. Up to [`ITERATIONS_MAX`] iterations and [`SIZE_MAX`] nodes in all. Loops into a `vecmerger` or a dictionary are left
-//! alone, where unrolling gains nothing.
+//! literals. Up to [`ITERATIONS_MAX`] iterations and [`SIZE_MAX`] nodes in all. Loops into a `vecmerger` or a
+//! dictionary are left alone, where unrolling gains nothing.
 //!
-//! A loop over one element of a vector, `iter(v, k, k + 1L, 1L)`, or over one of several, is its iteration, whatever it builds.
+//! A loop over one element of a vector, `iter(v, k, k + 1L, 1L)`, or over one of several, is its iteration, whatever it
+//! builds.
 
 use super::Config;
 use super::facts::join_blocks;

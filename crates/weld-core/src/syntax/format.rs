@@ -5,9 +5,9 @@
 //! assert_eq!(text, "|v: vec[i64]|\n  let n = len(v);\n  n + 1L # one more\n");
 //! ```
 //!
-//! Numbers, strings and types are copied from the source; parentheses stand where they are needed. A comment goes before
-//! the expression that follows it, or after the comma or semicolon that it shared a line with. A single blank line between
-//! definitions or bindings stays.
+//! Numbers, strings and types are copied from the source; parentheses stand where they are needed. A comment goes
+//! before the expression that follows it, or after the comma or semicolon that it shared a line with. A single blank
+//! line between definitions or bindings stays.
 
 use super::precedence::{self as level, infix_level};
 use super::tree::{Expr, ExprKind, Let, Module, Param, TypeExpr};

@@ -42,8 +42,8 @@ impl Bits {
         self.words.resize(groups * self.words_each, 0);
     }
 
-    /// Gives bits to all values within the span, which has those so far, for so many groups. If `bytes_max` allow, to twice as
-    /// many: spans that have become larger become so again.
+    /// Gives bits to all values within the span, which has those so far, for so many groups. If `bytes_max` allow, to
+    /// twice as many: spans that have become larger become so again.
     pub(super) fn widen(&mut self, span: Span, groups: usize, bytes_max: usize) {
         let wider = span.widened(span.width());
         let span = if Bits::bytes_of(wider, groups) <= bytes_max { wider } else { span };

@@ -95,8 +95,8 @@ impl Codes {
         self.of_all(values.map(|value| Sought { value, long: &[], hash: 0 }), to);
     }
 
-    /// Appends the numbers of texts: of each its view, of which the length and the first bytes count, and all of its bytes if the view
-    /// does not hold them.
+    /// Appends the numbers of texts: of each its view, of which the length and the first bytes count, and all of its
+    /// bytes if the view does not hold them.
     pub(super) fn of_texts<'b>(&mut self, texts: impl Iterator<Item = (u128, &'b [u8])>, to: &mut Vec<u64>) {
         let sought = |(view, bytes): (u128, &'b [u8])| match view as u32 <= INLINE_BYTES {
             true => Sought { value: view, long: &[], hash: 0 },
@@ -105,8 +105,8 @@ impl Codes {
         self.of_all(texts.map(sought), to);
     }
 
-    /// In a large table nearly every access is a miss of the cache. So all that is needed next is asked for, of many values at a time,
-    /// before any of it is used: bytes, slots, the values that these lead to, and their bytes.
+    /// In a large table nearly every access is a miss of the cache. So all that is needed next is asked for, of many
+    /// values at a time, before any of it is used: bytes, slots, the values that these lead to, and their bytes.
     fn of_all<'b>(&mut self, mut all: impl Iterator<Item = Sought<'b>>, to: &mut Vec<u64>) {
         let mut together = Vec::with_capacity(TOGETHER);
         loop {

@@ -1,8 +1,9 @@
 //! Aggregates of distinct values beside compiled groups: `count(DISTINCT x)`, `sum(DISTINCT x)` and `avg(DISTINCT x)`.
 //!
-//! DataFusion has a set for each group, or one hash table of groups and integers. Here values are integers that sets hold as bits
-//! where they lie close together ([`sets`]), and texts are integers after each different one has got a number ([`codes`]).
-//! States are DataFusion's: a list of values for each group, so that either engine may make or merge them.
+//! DataFusion has a set for each group, or one hash table of groups and integers. Here values are integers that sets
+//! hold as bits where they lie close together ([`sets`]), and texts are integers after each different one has got a
+//! number ([`codes`]). States are DataFusion's: a list of values for each group, so that either engine may make or
+//! merge them.
 
 mod bits;
 mod codes;

@@ -5,8 +5,8 @@
 //! narrow    {group | value - base}              one word
 //! wide      {group, value}                      two words, where one has not enough bits
 //! ```
-//! Which it is follows from the values and groups that have come: bits become a table where it is smaller, and a table becomes
-//! bits before it outgrows them.
+//! Which it is follows from the values and groups that have come: bits become a table where it is smaller, and a table
+//! becomes bits before it outgrows them.
 
 use super::bits::Bits;
 use super::table::Table;

@@ -1,13 +1,13 @@
 //! Sets of integers anywhere: a hash table of keys.
 //!
-//! A partial aggregate need not find all equal keys, since whoever merges its states does. Where most keys are new, they are only kept:
-//! each would be a miss of the cache.
+//! A partial aggregate need not find all equal keys, since whoever merges its states does. Where most keys are new,
+//! they are only kept: each would be a miss of the cache.
 
 use hashbrown::HashTable;
 use weld_runtime::hash::hash_words;
 
-/// When so many keys are in a table, and such a part of those that came were new, those that come are kept without being looked for:
-/// but for one in some, by its hash, which tell when others have come again too often.
+/// When so many keys are in a table, and such a part of those that came were new, those that come are kept without
+/// being looked for: but for one in some, by its hash, which tell when others have come again too often.
 const KEPT_KEYS_MIN: usize = 16 << 10;
 const NEW_SHARE_MIN: f64 = 0.75;
 const KEYS_PER_SAMPLE: u64 = 16;
@@ -78,8 +78,8 @@ impl<K: Key> Table<K> {
 
     fn place(&mut self, keys: &[K]) {
         self.keys += keys.len();
-        // A partial aggregate gives keys in the order of its table. They must not have the same order here, where they would fill one
-        // end of a table that grows: each has its place by the other half of its hash.
+        // A partial aggregate gives keys in the order of its table. They must not have the same order here, where they
+        // would fill one end of a table that grows: each has its place by the other half of its hash.
         let turn = if self.may_repeat { 0 } else { u64::BITS / 2 };
         let hash = |key: &K| key.hash().rotate_left(turn);
         for key in keys {

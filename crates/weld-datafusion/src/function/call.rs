@@ -192,7 +192,8 @@ pub(super) struct RowKernel {
     /// Of the arguments; one column at least, for a stream needs it to carry the number of rows.
     pub(super) schema: Schema,
     pub(super) source: Arc<Source>,
-    /// The columns of the result, in the order of the row's fields; then the row's validity, if an argument may be null.
+    /// The columns of the result, in the order of the row's fields; then the row's validity, if an argument may be
+    /// null.
     pub(super) leaves: Vec<DataType>,
     pub(super) nullable: bool,
 }

@@ -1,9 +1,10 @@
-//! Calls outside compiled pipelines: in sorts, in windows, where expressions are folded, and with `weld.enabled = false`.
+//! Calls outside compiled pipelines: in sorts, in windows, where expressions are folded, and with
+//! `weld.enabled = false`.
 //!
-//! The same lowering as in a pipeline, compiled once for each combination of types and nullable arguments, over the arguments as a
-//! batch of columns. A call of constants, which the planner evaluates, is stopped after some seconds: an endless function
-//! does not hold it up. What a call allocates is asked of the memory pool of the session that made the function, since a call
-//! is not told its query.
+//! The same lowering as in a pipeline, compiled once for each combination of types and nullable arguments, over the
+//! arguments as a batch of columns. A call of constants, which the planner evaluates, is stopped after some seconds: an
+//! endless function does not hold it up. What a call allocates is asked of the memory pool of the session that made the
+//! function, since a call is not told its query.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +34,8 @@ const CONSTANT_SECONDS: u64 = 5;
 /// So many calls of constants that took too long are remembered.
 const STOPPED_MAX: usize = 100;
 
-/// The code of a function for calls outside pipelines. Dropped with the function, it has the session's cache let go of code of
-/// pipelines that call the function.
+/// The code of a function for calls outside pipelines. Dropped with the function, it has the session's cache let go of
+/// code of pipelines that call the function.
 #[derive(Debug)]
 pub(super) struct Codes {
     source: Arc<Source>,

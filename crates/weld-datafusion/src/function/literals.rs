@@ -1,5 +1,5 @@
-//! Lists of constants and fields of structs in SQL, `f([1, 2], x)['value']`, where DataFusion is built without its nested
-//! expressions, whose planner comes first where there is one.
+//! Lists of constants and fields of structs in SQL, `f([1, 2], x)['value']`, where DataFusion is built without its
+//! nested expressions, whose planner comes first where there is one.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};

@@ -5,9 +5,9 @@
 //! SELECT count(*) FROM events WHERE sigmoid(score) >= 0.5;
 //! ```
 //!
-//! [`factory`] compiles the text and registers a [`WeldFunction`]. In a compiled pipeline its program becomes part of the row's
-//! expressions ([`call`]); anywhere else, and with `weld.enabled = false`, [`invoke`] runs the same lowering as a projection
-//! of the arguments. A NULL argument gives NULL, without evaluating the function.
+//! [`factory`] compiles the text and registers a [`WeldFunction`]. In a compiled pipeline its program becomes part of
+//! the row's expressions ([`call`]); anywhere else, and with `weld.enabled = false`, [`invoke`] runs the same lowering
+//! as a projection of the arguments. A NULL argument gives NULL, without evaluating the function.
 
 pub(crate) mod aggregate;
 pub(crate) mod call;

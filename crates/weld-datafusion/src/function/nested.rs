@@ -1,5 +1,5 @@
-//! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat vector. A struct
-//! is passed as a column for each of its fields, those of structs in it too.
+//! Lists and structs at the edge of a function: a list of scalars is a vector, nested lists of fixed sizes are one flat
+//! vector. A struct is passed as a column for each of its fields, those of structs in it too.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub(super) fn column_types(ty: &DataType) -> Vec<DataType> {
     }
 }
 
-/// A struct with its fields, by their places, of the declared types; they are null where it is. Anything else has its type already.
+/// A struct with its fields, by their places, of the declared types; they are null where it is. Anything else has its
+/// type already.
 pub(super) fn converted(array: &ArrayRef, declared: &DataType) -> QueryResult<ArrayRef> {
     let (Some(rows), DataType::Struct(fields)) = (array.as_struct_opt(), declared) else {
         return Ok(Arc::clone(array));

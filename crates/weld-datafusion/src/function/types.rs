@@ -7,8 +7,8 @@ use weld_arrow::types::{fixed_kind, is_string};
 use weld_core::ty::ScalarKind;
 use weld_frontend::DataType;
 
-/// The type as languages see it. Dates, times and decimals are the integers behind them, which only Weld's own language is
-/// shown (`temporal`).
+/// The type as languages see it. Dates, times and decimals are the integers behind them, which only Weld's own language
+/// is shown (`temporal`).
 pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
     let is_temporal = matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..) | Arrow::Decimal128(..));
     let is_shown = ty.is_integer() || ty.is_floating() || (temporal && is_temporal);
@@ -31,8 +31,9 @@ pub(crate) fn shown(ty: &Arrow, temporal: bool) -> Result<DataType, String> {
     }
 }
 
-/// Whether an argument of a type is converted to the declared one without being asked: numbers to numbers, strings to strings,
-/// lists to lists, structs to those whose fields have the same names in the same order or none, NULL to anything.
+/// Whether an argument of a type is converted to the declared one without being asked: numbers to numbers, strings to
+/// strings, lists to lists, structs to those whose fields have the same names in the same order or none, NULL to
+/// anything.
 pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
     let is_time = |ty: &Arrow| matches!(ty, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..));
     match (found, declared) {
@@ -59,9 +60,10 @@ pub(crate) fn coerces(found: &Arrow, declared: &Arrow) -> bool {
     }
 }
 
-/// The type that an argument is converted to. Structs are passed as they are, and their fields converted with the call, by their places:
-/// Arrow's cast goes by their names. Lists of any length are passed to a parameter of a fixed size as they are, and checked
-/// row by row: Arrow's cast takes the values of a sliced array of lists from its child's beginning.
+/// The type that an argument is converted to. Structs are passed as they are, and their fields converted with the call,
+/// by their places: Arrow's cast goes by their names. Lists of any length are passed to a parameter of a fixed size as
+/// they are, and checked row by row: Arrow's cast takes the values of a sliced array of lists from its child's
+/// beginning.
 pub(crate) fn passed(found: &Arrow, declared: &Arrow) -> Arrow {
     match (found, declared) {
         (Arrow::List(_), Arrow::FixedSizeList(item, _)) => Arrow::List(Arc::clone(item)),

@@ -1,5 +1,5 @@
-//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the pipeline
-//! finds the group of every row.
+//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the
+//! pipeline finds the group of every row.
 //!
 //! `SELECT k, median(v), sum(w) .. GROUP BY k` becomes
 //! ```weld
@@ -7,8 +7,9 @@
 //! let states = result(for(tovec(numbered.$0), appender[..], |b, i, e| merge(b, {e.$0, e.$1.$0})));
 //! {states, numbered.$1}
 //! ```
-//! An accumulator is given the rows of each chunk as they come, its arguments beside the numbers of their groups; at the end its
-//! results stand beside the groups. What only passes through to it is taken from the input's arrays, so that it may be of any type.
+//! An accumulator is given the rows of each chunk as they come, its arguments beside the numbers of their groups; at
+//! the end its results stand beside the groups. What only passes through to it is taken from the input's arrays, so
+//! that it may be of any type.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -147,7 +148,8 @@ impl Arguments {
         self.exprs.iter().enumerate().map(column).collect()
     }
 
-    /// What is known of them when the pipeline runs. `moved` says of each column of the input which of the source's it is.
+    /// What is known of them when the pipeline runs. `moved` says of each column of the input which of the source's it
+    /// is.
     pub(super) fn accumulated(
         &self,
         calls: &[AccumulatedCall],

@@ -5,9 +5,9 @@
 //! let groups = result(for(input, dictmerger[i64,{i64,i64},{+,+}], |b, i, r| merge(b, {r.$0, {r.$1, 1L}})));
 //! let states = result(for(tovec(groups), appender[..], |b, i, e| merge(b, {e.$0, e.$1.$0, e.$1.$1})));
 //! ```
-//! Calls share states: `sum(x)`, `sum(x + 1)`, `avg(x)` and `count(*)` need one sum and one count between them. A partial aggregate
-//! gives the states that DataFusion's own final aggregate expects. Calls without a lowering are left to DataFusion's accumulators,
-//! see [`super::accumulated`].
+//! Calls share states: `sum(x)`, `sum(x + 1)`, `avg(x)` and `count(*)` need one sum and one count between them. A
+//! partial aggregate gives the states that DataFusion's own final aggregate expects. Calls without a lowering are left
+//! to DataFusion's accumulators, see [`super::accumulated`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,7 +105,8 @@ impl Aggregate {
         check(&accumulating).map(|()| accumulating)
     }
 
-    /// The aggregate, of which the calls are compiled that have a lowering by their shape and for which `compiles` holds.
+    /// The aggregate, of which the calls are compiled that have a lowering by their shape and for which `compiles`
+    /// holds.
     fn with(exec: &AggregateExec, compiles: impl Fn(&Aggregate, &Call) -> bool) -> Result<Aggregate> {
         let no = |why: &str| Err(Unsupported::new("AggregateExec", why));
         let (merges, partial) = match exec.mode() {
@@ -212,8 +213,8 @@ impl Aggregate {
         lowered.is_ok()
     }
 
-    /// For each column that accumulators are given the source's column that it is, if it only passes through. `moved` says so of
-    /// the input's columns.
+    /// For each column that accumulators are given the source's column that it is, if it only passes through. `moved`
+    /// says so of the input's columns.
     pub(crate) fn moved(&self, moved: &[Option<usize>]) -> Result<Vec<Option<usize>>> {
         Ok(Arguments::of(&self.accumulated, &self.input)?.moved(moved).collect())
     }
@@ -402,8 +403,8 @@ impl Aggregate {
         keys.filter_map(|key| Some(key.downcast_ref::<Column>()?.index())).collect()
     }
 
-    /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups; dictionaries with few codes would be
-    /// made anew for every batch of rows.
+    /// Whether a row may be passed on as a group of its own. In grouping sets, some have few groups; dictionaries with
+    /// few codes would be made anew for every batch of rows.
     pub(crate) fn may_be_ungrouped(&self) -> bool {
         let has_few_codes = || self.output.fields().iter().any(|field| has_few_codes(field.data_type()));
         let convert = self.accumulated.iter().all(|call| call.converts);
@@ -534,8 +535,8 @@ fn key_type(data_type: &DataType) -> Result<Type> {
     })
 }
 
-/// A group's keys as they are in a dictionary: one alone is not in a struct. Text that is interned is compared by what stands for
-/// it.
+/// A group's keys as they are in a dictionary: one alone is not in a struct. Text that is interned is compared by what
+/// stands for it.
 fn stored_key(group: Vec<Sql>) -> Expr {
     let mut keys: Vec<Expr> = group.into_iter().map(|key| key.interned().stored()).collect();
     match keys.len() {

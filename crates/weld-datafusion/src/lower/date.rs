@@ -230,7 +230,8 @@ fn epoch(date: Sql, of: &DataType, what: &str) -> Result<Sql> {
     Ok(Sql { value, valid: date.valid })
 }
 
-/// The day on which a month begins, both as 64-bit integers (Hinnant's `days_from_civil`, for years above -400 * 15000).
+/// The day on which a month begins, both as 64-bit integers (Hinnant's `days_from_civil`, for years above -400 *
+/// 15000).
 pub(super) fn first_of(year: Expr, month: Expr) -> Expr {
     const CYCLES: i64 = 15_000;
     let n = |value: i64| ir::i64(value);

@@ -259,8 +259,8 @@ fn divides_always(divisor: &Expr) -> bool {
     matches!(&divisor.kind, ExprKind::Literal(literal) if !matches!(literal.bits(), 0 | -1))
 }
 
-/// Whether an integer result that does not fit its type is an error. The flag has no getter: an expression without it equals
-/// this one only if this one has none either.
+/// Whether an integer result that does not fit its type is an error. The flag has no getter: an expression without it
+/// equals this one only if this one has none either.
 pub(super) fn checks_overflow(expr: &BinaryExpr) -> bool {
     BinaryExpr::new(expr.left().clone(), *expr.op(), expr.right().clone()) != *expr
 }

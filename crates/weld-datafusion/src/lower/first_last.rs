@@ -1,12 +1,13 @@
-//! `first_value` and `last_value`: a state that is the row which comes first, whole: its key, and what calls take of it.
+//! `first_value` and `last_value`: a state that is the row which comes first, whole: its key, and what calls take of
+//! it.
 //!
 //! ```weld
 //! # first_value(v ORDER BY k), first_value(w ORDER BY k)
 //! for(input, dictmerger[i64,{{bool,i64,f64,f64}},{least_by}], |b, i, r| merge(b, {r.$0, {{true, r.$1, r.$2, r.$3}}}))
 //! ```
-//! Calls of one order share the state. Keys are made such that the least, or else the greatest, is the row's in the order that
-//! was asked: integers are complemented where they descend, floats are integers in IEEE 754's total order, and NULLs have a flag
-//! before them. What is a key of the group itself is in no state.
+//! Calls of one order share the state. Keys are made such that the least, or else the greatest, is the row's in the
+//! order that was asked: integers are complemented where they descend, floats are integers in IEEE 754's total order,
+//! and NULLs have a flag before them. What is a key of the group itself is in no state.
 
 use std::sync::Arc;
 
@@ -90,8 +91,8 @@ impl FirstLast {
         !self.order.is_empty()
     }
 
-    /// Notes what it shares states by: its filter, and which of its arguments are keys of the group. Of floats a group has both
-    /// zeros.
+    /// Notes what it shares states by: its filter, and which of its arguments are keys of the group. Of floats a group
+    /// has both zeros.
     pub(super) fn note(
         &mut self,
         filter: Option<&Arc<dyn PhysicalExpr>>,
@@ -131,8 +132,8 @@ impl FirstLast {
         self.order.iter().map(|key| if self.is_last { !key.options } else { key.options })
     }
 
-    /// What a row merges that counts where `counts` holds, without its values. `whole` if there are no groups: of rows with the
-    /// same keys, DataFusion's accumulator of groups takes the first one, the other one the last of a batch.
+    /// What a row merges that counts where `counts` holds, without its values. `whole` if there are no groups: of rows
+    /// with the same keys, DataFusion's accumulator of groups takes the first one, the other one the last of a batch.
     pub(super) fn start(&self, block: &mut Block<'_>, args: &[Sql], counts: Expr, whole: bool) -> Result<Start> {
         let is_text = |sql: &&Sql| sql.value.ty.is_bytes();
         let keys = args[1..].iter().zip(self.options()).zip(&self.group_keys[1..]);
@@ -236,8 +237,8 @@ impl Chosen {
         self.slot
     }
 
-    /// The places of a call's argument and its order. The argument is put into the state that rows merge, `merged`, if it is not
-    /// there.
+    /// The places of a call's argument and its order. The argument is put into the state that rows merge, `merged`, if
+    /// it is not there.
     pub(super) fn places(
         &mut self,
         of: &FirstLast,

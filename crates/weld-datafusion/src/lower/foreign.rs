@@ -4,8 +4,8 @@
 //! length(reverse(s)) * 2 > a        length_of_reverse@3 * 2 > a        and `length(reverse(s))` for DataFusion to evaluate
 //! ```
 //! What is taken out is evaluated for every row of the operator's input. So nothing is taken out of places that are
-//! evaluated for some rows only (the branches of CASE, the right sides of AND and OR): there the whole goes to DataFusion,
-//! which decides for itself.
+//! evaluated for some rows only (the branches of CASE, the right sides of AND and OR): there the whole goes to
+//! DataFusion, which decides for itself.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Foreign {
         Foreign { columns: input.fields().len(), schema: Schema::new(input.fields().clone()), exprs: Vec::new() }
     }
 
-    /// Whether errors come in the same order as before. What was taken out is evaluated first, so an error of it would come
-    /// before those of the `others`, in which its columns stand for it.
+    /// Whether errors come in the same order as before. What was taken out is evaluated first, so an error of it would
+    /// come before those of the `others`, in which its columns stand for it.
     pub(crate) fn keeps_errors<'a>(&self, others: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> bool {
         let may_fail = |expr: &Arc<dyn PhysicalExpr>| may_fail(&self.schema, expr);
         !self.exprs.iter().any(may_fail) || !others.into_iter().any(may_fail)

@@ -9,8 +9,8 @@
 //! ```
 //! DataFusion groups every row once a set. States of groups merge like values, so a set is made of the groups of the
 //! smallest set before it that has all of its keys. The bits of a set's id say which keys are null in it, as in
-//! DataFusion's `__grouping_id`: the last key is the lowest bit, and above the keys' bits stands the ordinal of a set that
-//! is there several times.
+//! DataFusion's `__grouping_id`: the last key is the lowest bit, and above the keys' bits stands the ordinal of a set
+//! that is there several times.
 
 use std::collections::HashMap;
 
@@ -87,8 +87,8 @@ impl GroupingSets {
         self.ids.iter().any(|id| id & self.bit(key) != 0)
     }
 
-    /// The groups of each set, with its id, made of `groups` by all keys, which may be null as `nullable` says. `identity` is
-    /// the state of no rows, which a set without keys starts with.
+    /// The groups of each set, with its id, made of `groups` by all keys, which may be null as `nullable` says.
+    /// `identity` is the state of no rows, which a set without keys starts with.
     pub(crate) fn lower(
         &self,
         lowering: &mut Lowering,

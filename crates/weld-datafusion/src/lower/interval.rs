@@ -1,8 +1,8 @@
 //! Dates and timestamps, plus or minus an interval that is a constant. Intervals have no Weld type.
 //!
-//! `t + INTERVAL '1 hour'` of seconds becomes `t + 3600L`, below a check that `t` is where chrono, through which Arrow goes,
-//! has every step of the sum. Months go through the year and the month of a day. Where days are not those of UTC, only what is
-//! no number of days or months has a lowering.
+//! `t + INTERVAL '1 hour'` of seconds becomes `t + 3600L`, below a check that `t` is where chrono, through which Arrow
+//! goes, has every step of the sum. Months go through the year and the month of a day. Where days are not those of UTC,
+//! only what is no number of days or months has a lowering.
 
 use std::sync::Arc;
 
@@ -170,8 +170,8 @@ fn moved_by_months(block: &mut Block<'_>, time: Expr, unit: TimeUnit, steps: Ste
     let mut known = vec![knows_date(&day)];
     known.extend(within(&after, limits(known_days(1), &[steps.days.into()])));
     if unit == TimeUnit::Nanosecond {
-        // 64 bits hold fewer days than have a date. The sum wrapped around if it is on the other side of 1970 by more than
-        // the rest accounts for.
+        // 64 bits hold fewer days than have a date. The sum wrapped around if it is on the other side of 1970 by more
+        // than the rest accounts for.
         let (least, greatest) = (i64::MIN.div_euclid(a_day) - 1, i64::MAX.div_euclid(a_day));
         known.extend(within(&last, (least.into(), greatest.into())));
         let fits = (ir::ge(value.clone(), ir::i64(0)), ir::lt(value.clone(), ir::i64(2 * a_day)));
@@ -182,7 +182,8 @@ fn moved_by_months(block: &mut Block<'_>, time: Expr, unit: TimeUnit, steps: Ste
     checked(known, value, &out_of_range(), None)
 }
 
-/// A date with months, days and nanoseconds added, of which only whole days count. Of milliseconds, it is midnight then.
+/// A date with months, days and nanoseconds added, of which only whole days count. Of milliseconds, it is midnight
+/// then.
 fn moved_date(block: &mut Block<'_>, date: Expr, of: &DataType, steps: Steps, message: &str) -> Expr {
     let a_day = ir::i64(SECONDS_A_DAY * 1_000);
     let millis = *of == DataType::Date64;

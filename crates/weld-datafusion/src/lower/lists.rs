@@ -7,9 +7,10 @@
 //! a list that a function made, or a constant
 //!                                      {vec[f32], bool}    its values, and whether none of them is NULL
 //! ```
-//! Functions read lists of numbers. What only passes through a pipeline is its row's number in the stream: whoever hands the
-//! rows out takes the values from the input's arrays. Whether NULLs are inside comes in a column of its own behind the
-//! stream's other columns, which is null in the rows of such lists; in batches without any, its code looks at nothing.
+//! Functions read lists of numbers. What only passes through a pipeline is its row's number in the stream: whoever
+//! hands the rows out takes the values from the input's arrays. Whether NULLs are inside comes in a column of its own
+//! behind the stream's other columns, which is null in the rows of such lists; in batches without any, its code looks
+//! at nothing.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ pub(crate) fn is_list(ty: &Type) -> bool {
 /// ```weld
 /// for(input, appender, |b, i, r| merge(b, {r.$0, {{r.$1.$0, r.$2.$1, i}, r.$1.$1}, {i}}))
 /// ```
-/// for an integer, a list that may be null, and a struct. As they are if none of the `needed` columns is of such a type, nor one
-/// of those that come out (`given`) a dictionary.
+/// for an integer, a list that may be null, and a struct. As they are if none of the `needed` columns is of such a
+/// type, nor one of those that come out (`given`) a dictionary.
 pub(crate) fn numbered(lowering: &mut Lowering, schema: &Schema, rows: Rows, needed: &[bool], given: &[bool]) -> Rows {
     let nested = |index: usize| needed[index] && is_nested(schema.field(index).data_type());
     let taken = |index: usize| needed[index] && given[index] && is_taken(schema.field(index).data_type());
@@ -128,14 +129,15 @@ fn carried(rows: &Rows, slot: Slot) -> Carried {
     }
 }
 
-/// What a pipeline gives for its rows: the rows, with a number in place of each column that is moved; or, if there are lists that
-/// were made, a struct of the rows, which have the lengths of these, and of all values of each of them:
+/// What a pipeline gives for its rows: the rows, with a number in place of each column that is moved; or, if there are
+/// lists that were made, a struct of the rows, which have the lengths of these, and of all values of each of them:
 /// ```weld
 /// for(rows, {appender[{i64,i64}], appender[f32]}, |b, i, r|
 ///   let filled = for(r.$1.$0, {b.$1, merger[i64,+]}, |c, j, x| {merge(c.$0, x), merge(c.$1, 1L)});
 ///   {merge(b.$0, {r.$0, result(filled.$1)}), filled.$0})
 /// ```
-/// The loop over a list fuses with the one that makes it: it reads it once, so values are counted and nobody asks for a length.
+/// The loop over a list fuses with the one that makes it: it reads it once, so values are counted and nobody asks for a
+/// length.
 pub(crate) fn given(lowering: &mut Lowering, rows: &Rows) -> Result<(Expr, Vec<Slot>)> {
     let slots: Vec<Slot> = rows.columns.iter().flatten().copied().collect();
     if slots.iter().all(|slot| carried(rows, *slot) == Carried::Value) {
@@ -200,7 +202,8 @@ pub(crate) fn given(lowering: &mut Lowering, rows: &Rows) -> Result<(Expr, Vec<S
     Ok((body, slots_given))
 }
 
-/// What rows that come out have of a value that [`lower_given`] gives: the number of its row in place of one that is moved.
+/// What rows that come out have of a value that [`lower_given`] gives: the number of its row in place of one that is
+/// moved.
 pub(super) fn given_value(sql: Sql) -> Result<Sql> {
     let Some(parts) = sql.value.ty.fields().map(<[Type]>::len) else { return Ok(sql) };
     if is_list(&sql.value.ty) && parts == 2 {

@@ -72,8 +72,8 @@ pub(crate) fn lower_case(block: &mut Block<'_>, scope: &Scope<'_>, case: &CaseEx
         }
         None => None,
     };
-    // Every branch is `{value, valid}`: one shape for all. Functions may give another type than the query was planned for: `round`
-    // of a decimal one of another scale. DataFusion tries to cast what stands behind ELSE.
+    // Every branch is `{value, valid}`: one shape for all. Functions may give another type than the query was planned
+    // for: `round` of a decimal one of another scale. DataFusion tries to cast what stands behind ELSE.
     let branch = |block: &mut Block<'_>, expr: &Arc<dyn PhysicalExpr>, is_else: bool| {
         block.nested(|inner| {
             let mut sql = lower(inner, scope, expr)?;
@@ -136,8 +136,8 @@ pub(crate) fn lower_nullif(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scal
     Ok(Sql { value, valid: Some(valid) })
 }
 
-/// GREATEST and LEAST: the value for which `wins` holds beside all others that are there, null if none is. All arguments
-/// are evaluated.
+/// GREATEST and LEAST: the value for which `wins` holds beside all others that are there, null if none is. All
+/// arguments are evaluated.
 pub(crate) fn lower_extreme(
     block: &mut Block<'_>,
     scope: &Scope<'_>,

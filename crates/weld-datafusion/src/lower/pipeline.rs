@@ -87,8 +87,8 @@ pub(crate) struct LoweredPipeline {
     pub(crate) by_code: ByCode,
     /// Whether it has groups to keep until its input ends. DataFusion's operators would spill them.
     pub(crate) keeps_groups: bool,
-    /// The source's columns by which groups can be made apart: runs over rows that differ in them give together what one run
-    /// over all rows does. Empty if there are none.
+    /// The source's columns by which groups can be made apart: runs over rows that differ in them give together what
+    /// one run over all rows does. Empty if there are none.
     pub(crate) apart: Vec<usize>,
 }
 
@@ -170,7 +170,8 @@ impl LoweredPipeline {
         self.ungrouped.is_some()
     }
 
-    /// Refuses dictionaries with few codes that would be made anew for every batch of rows; `output` is the schema of what comes out.
+    /// Refuses dictionaries with few codes that would be made anew for every batch of rows; `output` is the schema of
+    /// what comes out.
     pub(crate) fn check_codes(&self, output: &Schema) -> Result<()> {
         let Output::Rows(_) = &self.output else { return Ok(()) };
         let is_moved = |column: usize| self.moved.get(column).is_some_and(Option::is_some);
@@ -318,8 +319,8 @@ fn grouped_columns(steps: &[Step], sink: &Sink) -> Vec<usize> {
     keys
 }
 
-/// Whether rows that differ in a key of the first groups share nothing up to the end of the pipeline, or only states that are
-/// merged after it; and whether every row of the source is in a group.
+/// Whether rows that differ in a key of the first groups share nothing up to the end of the pipeline, or only states
+/// that are merged after it; and whether every row of the source is in a group.
 fn groups_are_apart(steps: &[Step], sink: &Sink) -> bool {
     let above = match sink {
         Sink::Aggregate(aggregate) => Some(aggregate),

@@ -1,5 +1,5 @@
-//! Expressions that are too large to compile. Lowering, the optimizer and LLVM go through a program by recursion, some of
-//! them several times, so what a query may nest is bounded before any of them sees it.
+//! Expressions that are too large to compile. Lowering, the optimizer and LLVM go through a program by recursion, some
+//! of them several times, so what a query may nest is bounded before any of them sees it.
 
 use std::sync::Arc;
 

@@ -483,7 +483,8 @@ impl Output {
         }
         let Some(any) = self.any else { return Sql::required(value) };
         let any = ir::field(state.clone(), any);
-        // The least, the greatest or the conjunction of nothing is the identity in the state, which is not what a null is stored as.
+        // The least, the greatest or the conjunction of nothing is the identity in the state, which is not what a null
+        // is stored as.
         let value = match self.function {
             Function::Min | Function::Max | Function::And => {
                 ir::select(any.clone(), value.clone(), ir::zero(&value.ty))
@@ -527,7 +528,8 @@ impl Output {
         }
         let count = ir::field(state.clone(), self.count);
         let any = ir::gt(count.clone(), ir::i64(0));
-        // Of no values both are null, as DataFusion's are: its final aggregate takes a count of 0 for a group with values.
+        // Of no values both are null, as DataFusion's are: its final aggregate takes a count of 0 for a group with
+        // values.
         let sum = Sql { value: ir::field(state.clone(), self.value), valid: Some(any.clone()) };
         Ok(vec![Sql { value: ir::cast(count, ScalarKind::U64), valid: Some(any) }, sum])
     }

@@ -102,8 +102,8 @@ impl Statistic {
         self.state_fields().iter().map(column).map(Sql::required).collect()
     }
 
-    /// The result of a state; `whole` if it is not that of a group, where DataFusion says that one value has no variance
-    /// whatever it is.
+    /// The result of a state; `whole` if it is not that of a group, where DataFusion says that one value has no
+    /// variance whatever it is.
     pub(super) fn result(self, block: &mut Block<'_>, state: &Expr, whole: bool) -> Result<Sql> {
         let part = |field| ir::field(state.clone(), field);
         let count = block.share("count", part(COUNT));

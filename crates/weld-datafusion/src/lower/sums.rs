@@ -1,6 +1,6 @@
-//! Sums of one column moved by constants: `sum(x + 1)` is `sum(x) + 1 * count(x)`, so that any number of them need one sum
-//! and one count between them. Integers of 64 bits wrap around on both ways alike. Of 20 million rows in memory, 90 sums take
-//! 250 ms apart and some 10 ms together (two partitions).
+//! Sums of one column moved by constants: `sum(x + 1)` is `sum(x) + 1 * count(x)`, so that any number of them need one
+//! sum and one count between them. Integers of 64 bits wrap around on both ways alike. Of 20 million rows in memory, 90
+//! sums take 250 ms apart and some 10 ms together (two partitions).
 
 use std::sync::Arc;
 

@@ -64,8 +64,8 @@ pub(crate) fn lower_text(block: &mut Block<'_>, scope: &Scope<'_>, call: &Scalar
     }
 }
 
-/// A test of whether a text has a part, or has it at an end: `contains`, `starts_with`, `ends_with`, or a comparison of `strpos` with
-/// a constant that asks no more and needs no place in characters.
+/// A test of whether a text has a part, or has it at an end: `contains`, `starts_with`, `ends_with`, or a comparison of
+/// `strpos` with a constant that asks no more and needs no place in characters.
 pub(crate) struct Search<'a> {
     /// Of the text and the part.
     args: [&'a Arc<dyn PhysicalExpr>; 2],

@@ -1,5 +1,6 @@
-//! Accumulators beside compiled groups, DataFusion's and those of distinct values: they are given rows with the numbers of their groups as these come, and their
-//! results stand beside the groups when those are handed out. See `lower::accumulated`.
+//! Accumulators beside compiled groups, DataFusion's and those of distinct values: they are given rows with the numbers
+//! of their groups as these come, and their results stand beside the groups when those are handed out. See
+//! `lower::accumulated`.
 
 use std::sync::Arc;
 
@@ -120,7 +121,8 @@ impl Accumulation {
         }
     }
 
-    /// Rows that compiled code made with the columns of accumulators: of groups, or of rows that are groups of their own.
+    /// Rows that compiled code made with the columns of accumulators: of groups, or of rows that are groups of their
+    /// own.
     pub(super) fn complete(&mut self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let (of, rows) = (Arc::clone(&self.of), batch.num_rows());
         let others = match &mut self.results {

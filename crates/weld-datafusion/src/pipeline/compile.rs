@@ -21,8 +21,8 @@ use crate::scan::EncodedSource;
 
 /// The code of this pipeline, provided that its build sides have theirs: a join is compiled whole or not at all.
 ///
-/// Everything below is compiled at the same time, pipelines whose rows come here through DataFusion's operators included:
-/// none of this pipeline's rows arrive before those have their code.
+/// Everything below is compiled at the same time, pipelines whose rows come here through DataFusion's operators
+/// included: none of this pipeline's rows arrive before those have their code.
 pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'static, Result<Arc<Code>, String>> {
     async move {
         let builds = inner.builds().map(|build| code(Arc::clone(&build.inner), Arc::clone(&context)));
@@ -55,8 +55,9 @@ async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Co
     made_once(inner, |inner| &inner.code, make).await
 }
 
-/// The code in a cell, made by the first who asks, in a task: whoever asks may poll once and then wait for something else, which may
-/// wait for the same code. Nor may they wait for the cell itself, whose permit goes to the next in its queue, polled or not.
+/// The code in a cell, made by the first who asks, in a task: whoever asks may poll once and then wait for something
+/// else, which may wait for the same code. Nor may they wait for the cell itself, whose permit goes to the next in its
+/// queue, polled or not.
 async fn made_once<Making>(
     inner: Arc<Inner>,
     cell: fn(&Inner) -> &OnceCell<Result<Arc<Code>, String>>,
@@ -95,8 +96,8 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
     ended(SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.lowered))).await
 }
 
-/// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on another
-/// thread, which would have to wait for a processor.
+/// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on
+/// another thread, which would have to wait for a processor.
 fn known(inner: &Inner) -> Option<Arc<Code>> {
     let pipeline = &inner.pipeline;
     let is_ready = |code: &Code| match layouts(inner, &pipeline.lowered) {
@@ -206,9 +207,9 @@ fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
     }
 }
 
-/// Compiles a pipeline and those whose tables it reads for the runs to come, once. Until their optimised code is there, runs stay
-/// on the operators: cheap code would be no faster, and a run that found a program which is being compiled would wait for a
-/// thread of low priority.
+/// Compiles a pipeline and those whose tables it reads for the runs to come, once. Until their optimised code is there,
+/// runs stay on the operators: cheap code would be no faster, and a run that found a program which is being compiled
+/// would wait for a thread of low priority.
 pub(super) fn compile_beside(inner: &Arc<Inner>) {
     if !inner.pipeline.cache.claim(&inner.pipeline.lowered, &inner.pipeline.settings) {
         return;

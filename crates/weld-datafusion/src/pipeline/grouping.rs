@@ -1,13 +1,13 @@
 //! Whether a partial aggregate groups its rows or passes them on.
 //!
-//! A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is not
-//! counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that come
-//! out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the ratio at
-//! the partition's end, or when a table is full, which follows from how many keys have come twice. It holds for keys in random
-//! order and that are equally frequent. Where rows of a key are neighbours, or few keys have most rows, it promises too much, so
-//! each full table is asked again: whether its groups are few, and whether a larger one would have fewer. Where all keys come
-//! before the first comes again, as in rows that are ordered by time, it would promise nothing: there, what statistics say of the
-//! number of keys counts.
+//! A table that outgrows its first bound is handed out, which tells the number of groups. How many rows made them is
+//! not counted (filters and joins stand before the aggregate): the next batch is passed on ungrouped, and the rows that
+//! come out of it give the ratio. So early, most keys are new even where a hundred rows share each: what counts is the
+//! ratio at the partition's end, or when a table is full, which follows from how many keys have come twice. It holds
+//! for keys in random order and that are equally frequent. Where rows of a key are neighbours, or few keys have most
+//! rows, it promises too much, so each full table is asked again: whether its groups are few, and whether a larger one
+//! would have fewer. Where all keys come before the first comes again, as in rows that are ordered by time, it would
+//! promise nothing: there, what statistics say of the number of keys counts.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::exec::Inner;
 use crate::gate;
 use crate::lower::pipeline::{LoweredPipeline, Output};
 
-/// When the table of a partial aggregate has become so large, it is time to ask whether grouping pays: more than a core's
-/// cache holds is slow to update, and at some ten thousand groups the ratio of groups to rows means something.
+/// When the table of a partial aggregate has become so large, it is time to ask whether grouping pays: more than a
+/// core's cache holds is slow to update, and at some ten thousand groups the ratio of groups to rows means something.
 const PROBED_BYTES_MIN: usize = 1 << 20;
 
-/// Groups to rows at a partition's end, above which grouping does not pay: it then saves less in the exchange and in the
-/// final aggregate than a large table costs.
+/// Groups to rows at a partition's end, above which grouping does not pay: it then saves less in the exchange and in
+/// the final aggregate than a large table costs.
 const RATIO_AT_END_MAX: f64 = 0.25;
 
-/// Groups to rows of full tables, above which the rest is not grouped. Of ten million rows, seven in ten came out of tables of 32 MiB at
-/// 57 ns of processor time for each that went in, where the exchange and the ranges of the final aggregate took 38 for each
-/// (ClickBench's question 16).
+/// Groups to rows of full tables, above which the rest is not grouped. Of ten million rows, seven in ten came out of
+/// tables of 32 MiB at 57 ns of processor time for each that went in, where the exchange and the ranges of the final
+/// aggregate took 38 for each (ClickBench's question 16).
 const RATIO_OF_FULL_MAX: f64 = 0.5;
 
-/// When a full table makes the keys so many times as many as were expected after the one before, few of them have most rows, and a
-/// larger table is full of the others too.
+/// When a full table makes the keys so many times as many as were expected after the one before, few of them have most
+/// rows, and a larger table is full of the others too.
 const KEYS_GROWTH_MAX: f64 = 1.5;
 
 /// A table may be twice as large if it had at most so many times the groups to rows of the one before.
@@ -54,8 +54,8 @@ const UNKNOWN_FACTOR: usize = 16;
 pub(super) enum Grouping {
     /// Not asked yet: how many rows have been read.
     Unknown { input_rows: usize },
-    /// So many groups came of so many rows of the input, and a table holds `groups_max` of them. A row of the next batch is a
-    /// group each.
+    /// So many groups came of so many rows of the input, and a table holds `groups_max` of them. A row of the next
+    /// batch is a group each.
     Probing { groups: usize, groups_max: f64, input_rows: usize, code: Arc<Code> },
     /// Every row is passed on as a group of its own.
     Off { code: Arc<Code> },
@@ -86,8 +86,8 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The table is full with so many groups in so many bytes: sets when the next is. Whether grouping still pays; above `ratio_max`
-    /// groups to rows it never does.
+    /// The table is full with so many groups in so many bytes: sets when the next is. Whether grouping still pays;
+    /// above `ratio_max` groups to rows it never does.
     fn still_pay(&mut self, groups: f64, bytes: usize, ratio_max: f64) -> bool {
         let rows = self.share * std::mem::take(&mut self.input_rows) as f64;
         if groups <= self.keys_max && self.keys_max <= self.groups_max {
@@ -195,8 +195,8 @@ impl Run {
         }
     }
 
-    /// Leaves grouping out or not. What accumulators were given tells how many rows the groups have, so that these need not be handed
-    /// out for it: their states may be large.
+    /// Leaves grouping out or not. What accumulators were given tells how many rows the groups have, so that these need
+    /// not be handed out for it: their states may be large.
     async fn adapt_accumulating(&mut self, input_rows: usize) -> Result<(), Failure> {
         self.accumulate()?;
         let given = self.accumulation.as_ref().filter(|accumulation| accumulation.rows > 0);
@@ -217,8 +217,8 @@ impl Run {
         self.open(&code, output)
     }
 
-    /// What is known of the next tables when the first one had so many groups of so many rows, which were this share of the
-    /// input's. Sets when the next is full.
+    /// What is known of the next tables when the first one had so many groups of so many rows, which were this share of
+    /// the input's. Sets when the next is full.
     fn tables(&mut self, groups: f64, rows: f64, groups_max: f64, share: f64) -> Tables {
         let (ratio, keys) = (groups / rows, keys_expected(groups, rows));
         if keys <= groups_max {
@@ -252,7 +252,8 @@ impl Run {
         }
     }
 
-    /// Hands a full table out and goes on: with an empty one, a larger one if that has fewer groups to rows, or without grouping.
+    /// Hands a full table out and goes on: with an empty one, a larger one if that has fewer groups to rows, or without
+    /// grouping.
     pub(super) fn empty_table(&mut self) -> Result<(), Failure> {
         let bytes = self.memory.used();
         self.finish()?;
@@ -308,8 +309,8 @@ fn rows_expected(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
     Some(gate::rows_of(plan)?.count as f64 / partitions as f64)
 }
 
-/// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if the first
-/// `rows` have `groups`, keys come in random order and there are no more than `keys_max`.
+/// Groups to rows of the tables that are handed out when they have `groups_max` groups, or after `rows_at_end` rows, if
+/// the first `rows` have `groups`, keys come in random order and there are no more than `keys_max`.
 fn ratio_of_tables(groups: f64, rows: f64, rows_at_end: f64, groups_max: f64, keys_max: f64) -> f64 {
     let keys = keys_expected(groups, rows).min(keys_max);
     let at_end = rows_at_end.max(rows) / keys;
@@ -384,7 +385,8 @@ mod tests {
         let mut of_many = tables(rows_of(1e4, 1e5), f64::INFINITY);
         of_many.groups_max = 45_000.0;
         assert_eq!(next(&mut of_many, rows_of(4e4, 1e5)), None);
-        // Few keys have most rows: half of the first table's rows were groups, and so are those of the next, which is four times as large.
+        // Few keys have most rows: half of the first table's rows were groups, and so are those of the next, which is
+        // four times as large.
         assert_eq!(next(&mut tables(1.5e4, f64::INFINITY), 6e4), None);
         assert!(next(&mut tables(3e4, f64::INFINITY), 12e4).is_some());
     }

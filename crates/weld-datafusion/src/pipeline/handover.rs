@@ -62,8 +62,8 @@ impl Handover {
     }
 }
 
-/// Whether groups could be lost to a lack of memory that DataFusion's operators would answer by spilling: the pool may refuse
-/// some, and the input cannot be read again.
+/// Whether groups could be lost to a lack of memory that DataFusion's operators would answer by spilling: the pool may
+/// refuse some, and the input cannot be read again.
 pub(super) fn may_lose_groups(inner: &Inner, context: &TaskContext) -> bool {
     let has_limit = !matches!(context.memory_pool().memory_limit(), MemoryLimit::Infinite);
     has_limit

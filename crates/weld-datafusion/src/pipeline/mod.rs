@@ -5,8 +5,8 @@
 //!    │        │ no code            │ refused memory
 //!    └──► fallback        └──► handover: the operators that the pipeline replaced
 //! ```
-//! Dropping a stream raises the cancellation flag of its run, which matters where that runs on a thread of its own: where a
-//! function may run long, and while a table is built.
+//! Dropping a stream raises the cancellation flag of its run, which matters where that runs on a thread of its own:
+//! where a function may run long, and while a table is built.
 
 mod accumulators;
 mod compile;
@@ -58,8 +58,8 @@ pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskConte
     if may_run_long { stoppable::stream(rows) } else { rows }
 }
 
-/// Decides that a pipeline has no code, for all of its partitions, unless it has some: compiling, building tables and reading files
-/// are tasks of tokio's, and who executes the plan has no runtime. DataFusion's operators may do without.
+/// Decides that a pipeline has no code, for all of its partitions, unless it has some: compiling, building tables and
+/// reading files are tasks of tokio's, and who executes the plan has no runtime. DataFusion's operators may do without.
 fn without_code(inner: &Inner) -> bool {
     // Another partition may have been faster.
     let _ = inner.code.set(Err("there is no runtime of tokio's".to_owned()));

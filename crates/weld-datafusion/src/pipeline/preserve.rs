@@ -4,8 +4,8 @@
 //! partition 0:  rows .. their numbers mark ──► ended
 //! partition 1:  rows .. their numbers mark ──────────► ended, the last ──► rows of the table by their marks
 //! ```
-//! Every partition marks the same bytes, without order among them: a mark is only ever set. The one that ends last sees all
-//! of them. Nobody waits for another partition, so that partitions may be executed one after the other.
+//! Every partition marks the same bytes, without order among them: a mark is only ever set. The one that ends last sees
+//! all of them. Nobody waits for another partition, so that partitions may be executed one after the other.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

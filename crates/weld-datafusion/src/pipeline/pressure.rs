@@ -5,8 +5,8 @@
 //! partial groups    ► the batch to its end beyond what the pool grants, then out with all groups
 //! groups, tables    ► no more: see `handover`
 //! ```
-//! DataFusion's operators do the same: filters and projections ask for no memory, a partial aggregate asks after each batch
-//! and gives its groups out if it gets none.
+//! DataFusion's operators do the same: filters and projections ask for no memory, a partial aggregate asks after each
+//! batch and gives its groups out if it gets none.
 
 use arrow::array::RecordBatch;
 
@@ -15,7 +15,8 @@ use super::run::Run;
 use crate::lower::pipeline::Output;
 use crate::memory::Pressure;
 
-/// What a slice may take beyond what the pool grants, beside twice its own size. A table that doubles takes so much at most.
+/// What a slice may take beyond what the pool grants, beside twice its own size. A table that doubles takes so much at
+/// most.
 const EXCESS_MAX: usize = 32 << 20;
 
 /// Where rows multiply, so many are not cut before they may take what the pool does not grant.

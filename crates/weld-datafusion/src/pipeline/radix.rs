@@ -5,8 +5,8 @@
 //! rows ─► collected ─┬► few keys: one table
 //!                    └► many: 64 ranges of hashes, a table each ─► groups of the first range, of the second, ..
 //! ```
-//! (Boncz, Manegold, Kersten: *Database Architecture Optimized for the New Bottleneck: Memory Access*, 1999; here, as in DuckDB,
-//! for groups.) Ranges share no group, so what is above may take their groups one range after the other.
+//! (Boncz, Manegold, Kersten: *Database Architecture Optimized for the New Bottleneck: Memory Access*, 1999; here, as
+//! in DuckDB, for groups.) Ranges share no group, so what is above may take their groups one range after the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,21 +29,22 @@ use crate::exec::Inner;
 use crate::memory::QueryMemory;
 
 const PARTITION_BITS: u32 = 6;
-/// How many ranges of hashes there are. A column's rows go to as many places at once: with more, the processor's caches and its
-/// TLB do not keep up.
+/// How many ranges of hashes there are. A column's rows go to as many places at once: with more, the processor's caches
+/// and its TLB do not keep up.
 pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// Of so many rows for each group that makes ranges worth it the keys are counted.
 const COUNTED_ROWS_PER_GROUP: usize = 4;
 
-/// A range's table has room for so many times the groups that are expected: ranges differ a little, and one that does not suffice grows.
+/// A range's table has room for so many times the groups that are expected: ranges differ a little, and one that does
+/// not suffice grows.
 const ROOM: f64 = 1.05;
 
 /// Rows of a range that are processed at a time.
 const CHUNK_ROWS: usize = 8192;
 
-/// So many bytes of rows all partitions together keep, but each as many as are worth it: the more, the fewer times a table is
-/// read into the cache again. Where all rows of a partition are fewer, there is one table at a time.
+/// So many bytes of rows all partitions together keep, but each as many as are worth it: the more, the fewer times a
+/// table is read into the cache again. Where all rows of a partition are fewer, there is one table at a time.
 const BYTES_MAX: usize = 512 << 20;
 const BYTES_MAX_OF_PARTITION: std::ops::RangeInclusive<usize> = 32 << 20..=256 << 20;
 
@@ -190,8 +191,8 @@ impl Radix {
         self.memory.free();
     }
 
-    /// Adds each row of a batch to its range: first they are put in order within the batch, which is in the cache, then copied
-    /// to their ranges in runs.
+    /// Adds each row of a batch to its range: first they are put in order within the batch, which is in the cache, then
+    /// copied to their ranges in runs.
     fn spread(&mut self, batch: &RecordBatch) -> Result<()> {
         let hashes = self.hashes(batch)?;
         let mut ends = [0; PARTITIONS];
@@ -237,8 +238,8 @@ impl Radix {
         self.groups_per_row = groups as f64 / range.rows.max(1) as f64;
     }
 
-    /// About how many keys the rows have: by the share of bits that stay zero when each key sets one (Whang, Vander-Zanden,
-    /// Taylor: *A Linear-Time Probabilistic Counting Algorithm*, 1990).
+    /// About how many keys the rows have: by the share of bits that stay zero when each key sets one (Whang,
+    /// Vander-Zanden, Taylor: *A Linear-Time Probabilistic Counting Algorithm*, 1990).
     fn count_keys(&self) -> Result<f64> {
         let bits = (4 * self.rows).next_power_of_two().max(64);
         let mut set = vec![0u64; bits / 64];
@@ -359,8 +360,8 @@ fn fixed_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Whether most of the array is in its rows: strings elsewhere would be read out of order, which costs as much as a table
-/// outside of the cache does.
+/// Whether most of the array is in its rows: strings elsewhere would be read out of order, which costs as much as a
+/// table outside of the cache does.
 fn lies_in_rows(array: &ArrayRef) -> bool {
     let Some(views) = views_of(array) else {
         return array.data_type() == &DataType::Boolean || array.data_type().is_primitive();
@@ -395,8 +396,8 @@ fn is_long(view: u128) -> bool {
     view as u32 > MAX_INLINE_VIEW_LEN
 }
 
-/// The view of a string that is copied behind `strings` if it is long: an exchange hands out buffers that are mostly empty, and
-/// the strings of a range are read together.
+/// The view of a string that is copied behind `strings` if it is long: an exchange hands out buffers that are mostly
+/// empty, and the strings of a range are read together.
 fn copied(view: u128, buffers: &[Buffer], strings: &mut Vec<MutableBuffer>) -> u128 {
     if !is_long(view) {
         return view;
@@ -423,8 +424,8 @@ fn fixed_array(
 ) -> ArrayRef {
     let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
     let data = data.add_buffer(bytes.into()).add_buffers(strings.iter().cloned());
-    // SAFETY: the first buffer has a value for each row, copied from arrays of this type; views have the numbers of their
-    // buffers among these. It is aligned for all types: a `MutableBuffer` is aligned to cache lines.
+    // SAFETY: the first buffer has a value for each row, copied from arrays of this type; views have the numbers of
+    // their buffers among these. It is aligned for all types: a `MutableBuffer` is aligned to cache lines.
     make_array(unsafe { data.build_unchecked() })
 }
 

@@ -1,7 +1,8 @@
 //! One partition's run: batches go into compiled code, rows come out.
 //!
-//! Rows are gathered over a few batches, as DataFusion's filters and joins do, but never while there is nothing to do: what
-//! is there goes out when the input keeps waiting, when a limit is reached, and when a batch's worth of rows has come.
+//! Rows are gathered over a few batches, as DataFusion's filters and joins do, but never while there is nothing to do:
+//! what is there goes out when the input keeps waiting, when a limit is reached, and when a batch's worth of rows has
+//! come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,12 +45,13 @@ use crate::stoppable;
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
 
-/// A partial aggregate hands its groups out when they take so much memory, which bounds its table and says how many rows a group
-/// has. Measured against 32 MiB: ClickBench's questions on many groups at scale factor 1 by a sixth faster, H2O.ai's at 0.3 by a
-/// quarter, TPC-H Q18 204 -> 159 ms; 2 MiB: no faster.
+/// A partial aggregate hands its groups out when they take so much memory, which bounds its table and says how many
+/// rows a group has. Measured against 32 MiB: ClickBench's questions on many groups at scale factor 1 by a sixth
+/// faster, H2O.ai's at 0.3 by a quarter, TPC-H Q18 204 -> 159 ms; 2 MiB: no faster.
 const PARTIAL_BYTES: usize = 4 << 20;
 
-/// The same where larger tables have fewer groups to rows. TPC-DS Q22, 90,000 groups in 60 million rows: 108 ms, 248 with 4 MiB.
+/// The same where larger tables have fewer groups to rows. TPC-DS Q22, 90,000 groups in 60 million rows: 108 ms, 248
+/// with 4 MiB.
 const PARTIAL_BYTES_MAX: usize = 32 << 20;
 
 /// One partition's run.
@@ -363,8 +365,8 @@ impl Run {
         }
     }
 
-    /// The end of the input. Whether there is something to do before the run is finished: rows that were collected are processed,
-    /// range by range if there are ranges.
+    /// The end of the input. Whether there is something to do before the run is finished: rows that were collected are
+    /// processed, range by range if there are ranges.
     fn settle(&mut self) -> bool {
         let Some(radix) = &mut self.radix else { return false };
         if radix.ranges.is_some() {
@@ -496,8 +498,8 @@ impl Run {
         }
     }
 
-    /// Holds a slice for the accumulators, if there are some, and gives them the `pending` rows if those are enough. What the pool
-    /// says if it refuses them the memory that they have taken.
+    /// Holds a slice for the accumulators, if there are some, and gives them the `pending` rows if those are enough.
+    /// What the pool says if it refuses them the memory that they have taken.
     fn hold_for_accumulators(
         &mut self,
         (slice, columns): (&RecordBatch, BatchColumns),
@@ -679,8 +681,8 @@ fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
     strings
 }
 
-/// How large the table of a partial aggregate becomes at first. Where grouping cannot be left out, nothing is to be learnt of a
-/// small one, and the groups of all grouping sets come out of each.
+/// How large the table of a partial aggregate becomes at first. Where grouping cannot be left out, nothing is to be
+/// learnt of a small one, and the groups of all grouping sets come out of each.
 fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
     let limit = partial_bytes_limit(inner, context);
     if inner.pipeline.lowered.may_be_ungrouped() { limit.min(PARTIAL_BYTES) } else { limit }

@@ -1,8 +1,8 @@
 //! How many rows of an input batch go through compiled code at a time.
 //!
-//! A join gives a row for every pair: 8,192 rows that match 10,000 rows each would be 80 million rows at once. Batches are
-//! cut so that about [`ROWS_MAX`] rows come out, going by what came out of the last rows, and so that nothing keeps a
-//! thread for long. Where a row cannot become many, whole batches go through.
+//! A join gives a row for every pair: 8,192 rows that match 10,000 rows each would be 80 million rows at once. Batches
+//! are cut so that about [`ROWS_MAX`] rows come out, going by what came out of the last rows, and so that nothing keeps
+//! a thread for long. Where a row cannot become many, whole batches go through.
 
 use std::time::{Duration, Instant};
 

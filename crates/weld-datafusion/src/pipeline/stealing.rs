@@ -4,12 +4,12 @@
 //! partition 0:  input 0 ▮▮▮▮▮▮▮▮▮▮
 //! partition 1:  input 1 ▮, then input 0, a batch at a time while partition 0 processes another
 //! ```
-//! Scans share their row groups, but a filter may leave the rows of one of them, and an exchange that would spread these over the
-//! partitions may have been taken out of the plan. No batch is copied or queued: whoever has nothing to do polls the input of
-//! another partition.
+//! Scans share their row groups, but a filter may leave the rows of one of them, and an exchange that would spread
+//! these over the partitions may have been taken out of the plan. No batch is copied or queued: whoever has nothing to
+//! do polls the input of another partition.
 //!
-//! Batches are only taken where nobody relies on the order or on the partitioning of the rows, and only from partitions that
-//! somebody reads: who executes one partition alone gets its rows and no others.
+//! Batches are only taken where nobody relies on the order or on the partitioning of the rows, and only from partitions
+//! that somebody reads: who executes one partition alone gets its rows and no others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -92,8 +92,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The input of a partition and, after it, what other partitions have still to read. `None` where batches must stay in their
-/// partitions.
+/// The input of a partition and, after it, what other partitions have still to read. `None` where batches must stay in
+/// their partitions.
 pub(super) fn begin(
     inner: &Arc<Inner>,
     partition: usize,
@@ -225,7 +225,8 @@ impl<Open, Stole> Drop for Reader<Open, Stole> {
 }
 
 impl Inputs {
-    /// Notes that a partition is asked for rows. Whether its input may be shared: not if it is read twice, or by two queries.
+    /// Notes that a partition is asked for rows. Whether its input may be shared: not if it is read twice, or by two
+    /// queries.
     fn begin(&self, partition: usize, partitions: usize, context: &Arc<TaskContext>) -> bool {
         let mut state = lock(&self.state);
         if state.inputs.is_empty() {
@@ -258,8 +259,8 @@ impl Inputs {
         }
     }
 
-    /// Puts back an input that was polled, unless its partition has gone meanwhile. Its end is told to whoever waits: others may have
-    /// found it polled, and this partition may go on to wait for what they poll.
+    /// Puts back an input that was polled, unless its partition has gone meanwhile. Its end is told to whoever waits:
+    /// others may have found it polled, and this partition may go on to wait for what they poll.
     fn put_back(&self, partition: usize, input: Input) {
         let is_over = !matches!(input, Input::Waits(_));
         let mut state = lock(&self.state);

@@ -1,7 +1,7 @@
 //! The tables of joins: built once, by all partitions of the build side, shared by all partitions of the probe side.
 //!
-//! As in DataFusion, a probe side runs when the build sides above it have rows: joins are asked from the top down, and the
-//! first without rows ends the question. All tables are built at the same time nevertheless.
+//! As in DataFusion, a probe side runs when the build sides above it have rows: joins are asked from the top down, and
+//! the first without rows ends the question. All tables are built at the same time nevertheless.
 
 use std::sync::{Arc, PoisonError};
 
@@ -222,8 +222,8 @@ fn split(inner: &Inner, result: Value, context: &TaskContext) -> Result<(BuildTa
     Ok((BuildTable { table, unkeyed: fields.next(), marks }, bounds))
 }
 
-/// Builds a table from all partitions of the build side, or one from each, and feeds the join's dynamic filter. `again` if
-/// that was begun before and given up: what was read then has to be read from the start.
+/// Builds a table from all partitions of the build side, or one from each, and feeds the join's dynamic filter. `again`
+/// if that was begun before and given up: what was read then has to be read from the start.
 async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Result<BuildSide, Failure> {
     let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
     let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;

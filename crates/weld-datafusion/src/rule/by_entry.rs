@@ -1,13 +1,14 @@
-//! Expressions of one column of texts are computed by the scan, which evaluates them once for each entry of a dictionary.
+//! Expressions of one column of texts are computed by the scan, which evaluates them once for each entry of a
+//! dictionary.
 //!
 //! ```text
 //! AggregateExec: count(*) FILTER (s LIKE '%x_y%')      AggregateExec: count(*) FILTER (s LIKE '%x_y%'@1)
 //!   FilterExec: k > 1                                    FilterExec: k > 1, projection=[s LIKE '%x_y%'@1]
 //!     DataSourceExec: projection=[k, s]                    DataSourceExec: projection=[k, s LIKE '%x_y%']
 //! ```
-//! The largest expressions that read nothing else, are the same for the same text and cannot fail. What a filter asks of one
-//! column alone the scan knows from its predicate, and drops rows by it: it is left to the filter, if it lowers. A column without dictionaries, as far as footers tell, is
-//! left to the operators: they see fewer rows.
+//! The largest expressions that read nothing else, are the same for the same text and cannot fail. What a filter asks
+//! of one column alone the scan knows from its predicate, and drops rows by it: it is left to the filter, if it lowers.
+//! A column without dictionaries, as far as footers tell, is left to the operators: they see fewer rows.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Joins in a plan: a pipeline for the build side; the probe side goes on in the pipeline of what is above, or in one that
-//! ends with the join.
+//! Joins in a plan: a pipeline for the build side; the probe side goes on in the pipeline of what is above, or in one
+//! that ends with the join.
 
 use std::sync::Arc;
 
@@ -150,8 +150,8 @@ impl Rewriter {
         Ok(Ok((sink, chain)))
     }
 
-    /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor
-    /// exchanging rows is needed below it, unless there is to be one `per_partition`. An exchange that merges ordered inputs
+    /// The pipeline that builds a join's table. All its partitions build one table, so neither gathering nor exchanging
+    /// rows is needed below it, unless there is to be one `per_partition`. An exchange that merges ordered inputs
     /// stays: rows that match one row come in the build side's order.
     fn build_side(
         &mut self,

@@ -4,10 +4,10 @@
 //!                                                                 ProjectionExec: expr=[k@0 as k, f(v@1) as y, s@2 as s, 1]
 //! DataSourceExec: projection=[k, f(v) as y, reverse(s) as s, 1]     DataSourceExec: projection=[k, v, reverse(s) as s]
 //! ```
-//! DataFusion merges every projection right above files into their source, which evaluates it by itself. What has no lowering
-//! stays there. A source that does no more than cast is left as it is, unless an operator reads it that may be compiled with the
-//! casts: alone they gain nothing.
-//! What may fail still sees all rows that it saw ([`may_fail_in_a_row`]).
+//! DataFusion merges every projection right above files into their source, which evaluates it by itself. What has no
+//! lowering stays there. A source that does no more than cast is left as it is, unless an operator reads it that may be
+//! compiled with the casts: alone they gain nothing. What may fail still sees all rows that it saw
+//! ([`may_fail_in_a_row`]).
 
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ fn below_casts(expr: &Arc<dyn PhysicalExpr>) -> &Arc<dyn PhysicalExpr> {
     }
 }
 
-/// Whether a projection right above a source may fail in a row. Then the source must not drop rows by keys of joins that
-/// the projection would have seen: DataFusion's source gives them all.
+/// Whether a projection right above a source may fail in a row. Then the source must not drop rows by keys of joins
+/// that the projection would have seen: DataFusion's source gives them all.
 pub(crate) fn may_fail_in_a_row(projection: &ProjectionExec) -> bool {
     let schema = projection.input().schema();
     projection.expr().iter().any(|projected| may_fail(&schema, &projected.expr))

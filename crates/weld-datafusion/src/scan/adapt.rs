@@ -7,8 +7,8 @@
 //! p        the value in the folder's name;  absent: null
 //! ```
 //!
-//! DataFusion decides what becomes of a type, and what cannot: its adapter writes the cast, its `CastExpr` evaluates it.
-//! What it would refuse in a row, it must see here, too: a file whose columns can fail has no row left out.
+//! DataFusion decides what becomes of a type, and what cannot: its adapter writes the cast, its `CastExpr` evaluates
+//! it. What it would refuse in a row, it must see here, too: a file whose columns can fail has no row left out.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! l_comment      RLE_DICTIONARY and PLAIN                         values
 //! ```
 //!
-//! It is asked of one file, for a whole query: the code that reads codes is another than the code that reads values, and
-//! compiled once. A chunk that has no codes after all comes as values.
+//! It is asked of one file, for a whole query: the code that reads codes is another than the code that reads values,
+//! and compiled once. A chunk that has no codes after all comes as values.
 
 use datafusion::parquet::basic::{Encoding, PageType};
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats, ParquetMetaData};

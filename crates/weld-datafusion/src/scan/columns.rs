@@ -5,7 +5,8 @@
 //!                                               q is computed by DataFusion from p in the table's type
 //! projection=[get_field(addr, 'zip') AS zip]    the field is a column of the files, read without the rest of addr
 //! ```
-//! What is computed of one column of texts is computed once for each entry of its dictionary: see [`entries`](super::entries).
+//! What is computed of one column of texts is computed once for each entry of its dictionary: see
+//! [`entries`](super::entries).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub(super) struct Columns {
     schema: SchemaRef,
     /// Whether columns come in the table's types.
     declared: bool,
-    /// Whether one is computed, here or right above, that may fail: then no row may be left out that DataFusion would compute.
+    /// Whether one is computed, here or right above, that may fail: then no row may be left out that DataFusion would
+    /// compute.
     pub(super) can_fail: bool,
 }
 
@@ -77,8 +79,8 @@ pub(crate) fn narrow(table_type: &DataType) -> DataType {
     }
 }
 
-/// The type in which it arrives as codes. Dictionaries are codes already; the entries of text are views, which are compared by their first
-/// bytes.
+/// The type in which it arrives as codes. Dictionaries are codes already; the entries of text are views, which are
+/// compared by their first bytes.
 pub(crate) fn coded(table_type: &DataType) -> DataType {
     let entries = match table_type {
         DataType::Dictionary(_, entries) if entries.is_string() => entries,
@@ -242,8 +244,8 @@ fn texts_of<'e>(expr: &'e Arc<dyn PhysicalExpr>, used: &[UsedColumn]) -> Option<
     (is_text && cast.cast_type().is_string()).then_some((place, cast.cast_type()))
 }
 
-/// What is computed of used columns. One of texts is read as codes, unless it `fails` for some: a dictionary may have texts that no
-/// row has which comes out.
+/// What is computed of used columns. One of texts is read as codes, unless it `fails` for some: a dictionary may have
+/// texts that no row has which comes out.
 fn computed(expr: Arc<dyn PhysicalExpr>, fails: bool, used: &mut [UsedColumn]) -> Result<Output, Unsupported> {
     let places = collect_columns(&expr);
     let mut places = places.iter().map(Column::index);
@@ -266,7 +268,8 @@ fn depends_on_more(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.exists(more).unwrap_or(true)
 }
 
-/// The used columns in the table's types. Files may have nulls where the table says that there are none: that is checked.
+/// The used columns in the table's types. Files may have nulls where the table says that there are none: that is
+/// checked.
 fn schema_of(used: &[UsedColumn]) -> Schema {
     let field = |used: &UsedColumn| Field::new(used.path.string(), used.table_type.clone(), true);
     Schema::new(used.iter().map(field).collect::<Vec<_>>())

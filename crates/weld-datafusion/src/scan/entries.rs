@@ -4,8 +4,8 @@
 //! dictionary  curl   firefox   NULL        codes        2 0 0 NULL 1
 //! s LIKE 'f%' false  true      NULL        s LIKE 'f%'  .. read by code
 //! ```
-//! NULL is one more entry. Where the dictionary became too large, which shows by texts without codes, or has too many entries for
-//! the rows that are read of it, the expression is evaluated for each row.
+//! NULL is one more entry. Where the dictionary became too large, which shows by texts without codes, or has too many
+//! entries for the rows that are read of it, the expression is evaluated for each row.
 
 use std::sync::Arc;
 

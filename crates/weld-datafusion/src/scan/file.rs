@@ -52,7 +52,8 @@ pub(super) struct OpenFile {
     pub(super) ahead: Vec<Group>,
     /// The columns that the file has, as they are read.
     pub(super) columns: Arc<[ScanColumn]>,
-    /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched later.
+    /// Whether the rows that were left last were in fewer pages than all: then those are known first, and fetched
+    /// later.
     pub(super) selective: bool,
     pruner: Option<FilePruner>,
     pruned: PruningMetrics,

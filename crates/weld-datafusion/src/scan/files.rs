@@ -6,8 +6,8 @@
 //! ```
 //!
 //! DataFusion decides whether they may be shared: not where their order matters, or which partition has which rows. It
-//! shares whole ranges of files; a filter may leave row groups in one of them alone. The last file may have fewer row groups than
-//! there are partitions: those are cut.
+//! shares whole ranges of files; a filter may leave row groups in one of them alone. The last file may have fewer row
+//! groups than there are partitions: those are cut.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -106,7 +106,8 @@ pub(super) struct SharedFile {
     partitions: usize,
     /// Into how many parts its row groups are cut at least, if they are large.
     pub(super) parts: usize,
-    /// What statistics leave of it, found once. Whoever waits for that does the work, so nobody waits for one who stopped.
+    /// What statistics leave of it, found once. Whoever waits for that does the work, so nobody waits for one who
+    /// stopped.
     groups: OnceLock<Shared<BoxFuture<'static, SharedGroups>>>,
     opened: AtomicBool,
     ruled_out: AtomicBool,

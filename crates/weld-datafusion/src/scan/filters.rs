@@ -3,8 +3,8 @@
 //! ```text
 //! row group opened: all of its rows are judged         first batch      the rows that are left, if the filter has tightened
 //! ```
-//! The filter of a sort's first rows is empty before the first batch and drops nearly all rows behind it, so large row groups are
-//! judged again after one batch, two, four and so on, as long as that drops half of what is left.
+//! The filter of a sort's first rows is empty before the first batch and drops nearly all rows behind it, so large row
+//! groups are judged again after one batch, two, four and so on, as long as that drops half of what is left.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Sources that give compiled code their columns encoded: encoded tables in memory, and Parquet through the project's own scan,
-//! which takes the place of a `DataSourceExec` that feeds a pipeline.
+//! Sources that give compiled code their columns encoded: encoded tables in memory, and Parquet through the project's
+//! own scan, which takes the place of a `DataSourceExec` that feeds a pipeline.
 //!
 //! ```text
 //! WeldExec ── asks for partition p of ──► DataSourceExec(ParquetSource)     stays in the plan: statistics,
@@ -7,9 +7,9 @@
 //!    └── Decimal64, Utf8View, ... ◄── scan ◄─────┘ predicate, readers
 //! ```
 //!
-//! Batches have the source's columns in narrower types than its schema says, which only compiled code may see: it
-//! reads each array by the array's own type. Below operators of DataFusion the types are those of the schema (`exec`). What the scan does not cover leaves the whole source to DataFusion,
-//! since its partitions share their files.
+//! Batches have the source's columns in narrower types than its schema says, which only compiled code may see: it reads
+//! each array by the array's own type. Below operators of DataFusion the types are those of the schema (`exec`). What
+//! the scan does not cover leaves the whole source to DataFusion, since its partitions share their files.
 
 mod adapt;
 mod codes;
@@ -71,12 +71,13 @@ pub(crate) struct ParquetScan<'a> {
 /// What a pipeline asks of its source beside the rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// Columns that are wanted as codes: see [`have_few_values`], and dictionaries of text that are wanted with views as entries.
+    /// Columns that are wanted as codes: see [`have_few_values`], and dictionaries of text that are wanted with views
+    /// as entries.
     pub(crate) coded: &'a [usize],
     /// Where the scan notes the columns that it does not decode itself.
     pub(crate) declined: &'a Arc<DeclinedColumns>,
-    /// No row is dropped: what is computed right above may fail in it, and DataFusion's source, which would compute it, drops
-    /// none.
+    /// No row is dropped: what is computed right above may fail in it, and DataFusion's source, which would compute it,
+    /// drops none.
     pub(crate) keeps_rows: bool,
 }
 
@@ -112,8 +113,8 @@ fn unit(name: &str) -> Option<TimeUnit> {
     })
 }
 
-/// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why. After a run, with the columns
-/// that arrow-rs has read.
+/// Who reads a Parquet source below a pipeline, for EXPLAIN: `weld`, or `datafusion` and why. After a run, with the
+/// columns that arrow-rs has read.
 pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &DeclinedColumns) -> Option<String> {
     source.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
     Some(match ParquetScan::of(source) {
@@ -126,7 +127,8 @@ pub(crate) fn describe(source: &dyn ExecutionPlan, enabled: bool, declined: &Dec
     })
 }
 
-/// For each list of a source's columns whether they are better read as codes: the first file has them as codes of small dictionaries.
+/// For each list of a source's columns whether they are better read as codes: the first file has them as codes of small
+/// dictionaries.
 pub(crate) async fn have_few_values(
     source: &dyn ExecutionPlan,
     columns: &[&[usize]],

@@ -1,4 +1,5 @@
-//! Columns of files that expressions are: those of the table, and fields of structs, which are read without their siblings.
+//! Columns of files that expressions are: those of the table, and fields of structs, which are read without their
+//! siblings.
 //!
 //! ```text
 //! k, get_field(addr, 'zip'), get_field(addr, 'geo', 'lat')        k, addr.zip, addr.geo.lat
@@ -44,8 +45,8 @@ fn parts_of<'a>(expr: &Arc<dyn PhysicalExpr>, table: &'a Schema) -> Option<(Vec<
     Some((parts, of))
 }
 
-/// The expression with what is a column of the files replaced: by `column`, which is given the expression and its path, and may
-/// leave a field to be computed of its struct.
+/// The expression with what is a column of the files replaced: by `column`, which is given the expression and its path,
+/// and may leave a field to be computed of its struct.
 pub(super) fn with_columns(
     expr: Arc<dyn PhysicalExpr>,
     table: &Schema,

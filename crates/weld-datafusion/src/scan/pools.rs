@@ -1,16 +1,16 @@
 //! Pools of buffers, which a scan leaves to the next one.
 //!
-//! What a scan of a few megabytes takes from the allocator is mapped and cleared by the system first, which is a tenth of
-//! such a query's processor time. These are idle bytes of the process, as those that an allocator keeps: a query's memory
-//! pool counts what is in use.
+//! What a scan of a few megabytes takes from the allocator is mapped and cleared by the system first, which is a tenth
+//! of such a query's processor time. These are idle bytes of the process, as those that an allocator keeps: a query's
+//! memory pool counts what is in use.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weld_parquet::BufferPool;
 
-/// What waits for reuse in a scan's partition: the columns, pages, dictionaries and batches of a pair of row groups, and of one
-/// that is fetched ahead.
+/// What waits for reuse in a scan's partition: the columns, pages, dictionaries and batches of a pair of row groups,
+/// and of one that is fetched ahead.
 const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// What waits in all pools that no scan has.

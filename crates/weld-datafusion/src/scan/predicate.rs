@@ -30,8 +30,8 @@ use crate::lower::text::Search;
 /// A column that drops fewer rows than this is not worth judging first.
 const PASSED_MAX: f64 = 0.5;
 
-/// Nanoseconds that DataFusion takes to evaluate a function or a cast of dates and times for one value, and for arithmetic with an
-/// interval (EXTRACT of the hour 35, a timestamp plus an interval 107). Compiled code takes a few.
+/// Nanoseconds that DataFusion takes to evaluate a function or a cast of dates and times for one value, and for
+/// arithmetic with an interval (EXTRACT of the hour 35, a timestamp plus an interval 107). Compiled code takes a few.
 const TIME_FUNCTION_NS: f64 = 30.0;
 const INTERVAL_NS: f64 = 100.0;
 
@@ -42,9 +42,10 @@ const DECODING_TEXT_NS: f64 = 10.0;
 /// So many keys are expected to let half of the rows pass.
 const MANY_KEYS: f64 = 1e6;
 
-/// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is judged whole
-/// before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is not equal to one value
-/// is judged: often most rows have that value, zero or an empty text. But not texts that other conditions leave few of.
+/// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is
+/// judged whole before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is
+/// not equal to one value is judged: often most rows have that value, zero or an empty text. But not texts that other
+/// conditions leave few of.
 fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: bool) -> bool {
     if let Some(search) = Search::of(expr) {
         return search.is_negated;
@@ -79,8 +80,8 @@ pub(super) struct ColumnPredicate {
 }
 
 impl ColumnPredicate {
-    /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column. `used` are the columns
-    /// that the scan reads.
+    /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column. `used` are
+    /// the columns that the scan reads.
     pub(super) fn of(
         predicate: &Arc<dyn PhysicalExpr>,
         table: &Schema,
@@ -186,8 +187,8 @@ impl ColumnPredicate {
         passed <= PASSED_MAX && self.cost <= (1.0 - passed) * self.spared
     }
 
-    /// The share of rows that pass. Before it was asked a few keys are expected to drop more rows than many, and these more
-    /// than what is no set of keys.
+    /// The share of rows that pass. Before it was asked a few keys are expected to drop more rows than many, and these
+    /// more than what is no set of keys.
     fn passed_share(&self) -> f64 {
         if self.seen > 0 {
             return self.passed as f64 / self.seen as f64;

@@ -1,7 +1,8 @@
 //! Which row groups of a file, and which rows of them, statistics leave to be read.
 //!
-//! DataFusion's own helpers decide, in the order in which its scan asks them: the row groups' minima and maxima,
-//! their Bloom filters, the pages' minima and maxima. A filter that tightens while the scan runs is asked again, about what is left.
+//! DataFusion's own helpers decide, in the order in which its scan asks them: the row groups' minima and maxima, their
+//! Bloom filters, the pages' minima and maxima. A filter that tightens while the scan runs is asked again, about what
+//! is left.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -116,8 +117,8 @@ impl Groups {
         self.prune_by_pages(groups.build(), predicate.as_ref())
     }
 
-    /// Cuts row groups into parts, so that there are at least so many of them, if that is cheap: rows of repeated columns are found
-    /// by decoding the levels of all rows before them. `is_read` tells which leaves are read.
+    /// Cuts row groups into parts, so that there are at least so many of them, if that is cheap: rows of repeated
+    /// columns are found by decoding the levels of all rows before them. `is_read` tells which leaves are read.
     pub(super) fn cut(&mut self, parts: usize, is_read: impl Fn(&ColumnDescriptor) -> bool) {
         let descriptor = self.metadata.file_metadata().schema_descr();
         let leaves: Vec<usize> =

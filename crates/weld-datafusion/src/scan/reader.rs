@@ -203,8 +203,8 @@ impl Place {
         let wanted = all(&scans, RowGroupScan::column_ranges)?;
         file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
         let ranges = file.fetcher.fetch(wanted).await?;
-        // Now, not when batches are read: judging predicates and decompressing dictionaries, still to come for these, are most
-        // of the work (one partition, SF1: Q6 45 ms, and 57 ms when begun with the second of a pair).
+        // Now, not when batches are read: judging predicates and decompressing dictionaries, still to come for these,
+        // are most of the work (one partition, SF1: Q6 45 ms, and 57 ms when begun with the second of a pair).
         self.fetch_ahead().await?;
         let _timer = elapsed.timer();
         for scan in scans.into_iter().filter(|scan| !scan.selection().is_empty()) {
@@ -254,8 +254,8 @@ impl OpenFile {
     }
 }
 
-/// Whether a file's predicate may drop rows. A limit counts the rows that DataFusion's scan would give, and it computes columns of
-/// all of them, which may fail.
+/// Whether a file's predicate may drop rows. A limit counts the rows that DataFusion's scan would give, and it computes
+/// columns of all of them, which may fail.
 fn drops_rows(scan: &Scan, file: &OpenFile) -> bool {
     scan.limit.is_none() && !scan.columns.can_fail && !file.adapter.can_fail
 }

@@ -36,8 +36,8 @@ pub(super) fn not_comparable(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<&'s
     Ok(volatile.then_some("a volatile function gives something else each time"))
 }
 
-/// Whether a plan fails because of a value in rows that its sources drop elsewhere, by filters that operators make while they run:
-/// after a reset the operators have other filters than the sources.
+/// Whether a plan fails because of a value in rows that its sources drop elsewhere, by filters that operators make
+/// while they run: after a reset the operators have other filters than the sources.
 pub(super) fn may_read_more(plan: &Arc<dyn ExecutionPlan>, error: &DataFusionError) -> Result<bool> {
     let is_of_a_value =
         matches!(error_class(error), ErrorClass::DivisionByZero | ErrorClass::Overflow | ErrorClass::Cast);
@@ -54,8 +54,8 @@ pub(super) fn may_read_more(plan: &Arc<dyn ExecutionPlan>, error: &DataFusionErr
     })
 }
 
-/// Whether DataFusion takes the first rows by lists, structs or maps: it drops some that belong to them, depending on where
-/// batches begin, since it compares nulls within them otherwise than it sorts them.
+/// Whether DataFusion takes the first rows by lists, structs or maps: it drops some that belong to them, depending on
+/// where batches begin, since it compares nulls within them otherwise than it sorts them.
 fn drops_first_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let sort = plan.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_some());
     let is_nested = |key: &PhysicalSortExpr| key.expr.data_type(&plan.schema()).is_ok_and(|key| key.is_nested());
@@ -264,8 +264,8 @@ fn merges_digests(function: &str) -> bool {
     matches!(function, "approx_median" | "approx_percentile_cont" | "approx_percentile_cont_with_weight")
 }
 
-/// Whether sums of it cancel out, of which the order of rows changes more than the last digits: the correlation of independent
-/// columns of five million rows, -0.00043, by 4e-9 of it.
+/// Whether sums of it cancel out, of which the order of rows changes more than the last digits: the correlation of
+/// independent columns of five million rows, -0.00043, by 4e-9 of it.
 fn cancels(function: &str) -> bool {
     function == "corr" || function.starts_with("covar_") || function.starts_with("regr_")
 }

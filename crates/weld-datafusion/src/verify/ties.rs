@@ -1,8 +1,8 @@
 //! Whether the rows that a window function numbers, or looks back at, have an order.
 //!
-//! `row_number() OVER (ORDER BY a)` gives one answer where no two rows have the same `a`, and many where some do. Only the
-//! rows can tell: [`TieWatchExec`] passes them on to stock DataFusion's window operator and notes whether two that follow
-//! each other have the same keys and are not the same in all columns.
+//! `row_number() OVER (ORDER BY a)` gives one answer where no two rows have the same `a`, and many where some do. Only
+//! the rows can tell: [`TieWatchExec`] passes them on to stock DataFusion's window operator and notes whether two that
+//! follow each other have the same keys and are not the same in all columns.
 
 use std::fmt;
 use std::sync::Arc;

@@ -143,8 +143,8 @@ impl Engines {
         }
     }
 
-    /// In a few runs, Weld has the `expected` rows, or stock is refused memory as well. Who is depends on who asks first, in both
-    /// engines. Weld fails for no other reason.
+    /// In a few runs, Weld has the `expected` rows, or stock is refused memory as well. Who is depends on who asks
+    /// first, in both engines. Weld fails for no other reason.
     pub(crate) async fn comes_through_as_stock(&self, sql: &str, expected: &[String]) -> bool {
         for _ in 0..5 {
             match self.run(sql).await {
@@ -174,8 +174,8 @@ impl Engines {
 
 /// The plan of a query and what it gave.
 ///
-/// Exchanges of DataFusion 55.2 that spill may wait for each other for ever (apache/datafusion#24883), in either engine: where memory
-/// is limited, what has not ended after a minute is dropped and runs again.
+/// Exchanges of DataFusion 55.2 that spill may wait for each other for ever (apache/datafusion#24883), in either
+/// engine: where memory is limited, what has not ended after a minute is dropped and runs again.
 pub(crate) async fn executed(
     context: &SessionContext,
     sql: &str,
@@ -221,8 +221,8 @@ fn cell(column: &dyn Array, row: usize) -> String {
         return "null".to_owned();
     }
     let text = array_value_to_string(column, row).expect("a printable value");
-    // Sums depend on the order of their rows in the last bits. What lies halfway between two texts, as fractions of small
-    // powers of two do, is moved away from there.
+    // Sums depend on the order of their rows in the last bits. What lies halfway between two texts, as fractions of
+    // small powers of two do, is moved away from there.
     let rounded = |value: f64| {
         let moved = value * (1.0 + 1e-12);
         format!("{:.9e}", if moved.is_finite() { moved } else { value })

@@ -1,4 +1,5 @@
-//! Extremes of text and floats, and statistics, beside stock: groups and none, nulls, filters, sets, several partitions.
+//! Extremes of text and floats, and statistics, beside stock: groups and none, nulls, filters, sets, several
+//! partitions.
 
 use crate::common::{Engines, config};
 

@@ -11,8 +11,8 @@ use parquet::arrow::ArrowWriter;
 
 use crate::common::{Engines, config};
 
-/// Batch `at` has a dictionary of its own, in which the fourth entry is the first again, the fifth is null, and the last is
-/// not used; some codes are null.
+/// Batch `at` has a dictionary of its own, in which the fourth entry is the first again, the fifth is null, and the
+/// last is not used; some codes are null.
 fn coded(at: usize, rows: usize) -> ArrayRef {
     let text = |entry: usize| format!("entry {}", "x".repeat((at + entry) % 4 * 4));
     let entries = StringArray::from(vec![

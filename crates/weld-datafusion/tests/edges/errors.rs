@@ -101,8 +101,8 @@ async fn rows_that_are_left_out() {
     }
 }
 
-/// Whether DataFusion asks the right side of AND of rows that the left one drops depends on the batch: Weld may have the
-/// answer where stock fails, never the reverse.
+/// Whether DataFusion asks the right side of AND of rows that the left one drops depends on the batch: Weld may have
+/// the answer where stock fails, never the reverse.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_one_side_of_and_drops() {
     for (batch_rows, partitions) in [(100, 1), (7, 2), (1, 1)] {

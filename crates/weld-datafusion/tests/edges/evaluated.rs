@@ -1,5 +1,5 @@
-//! Expressions that have no lowering are evaluated by DataFusion, for the rows for which it would have evaluated them, and
-//! the operators that read them are compiled.
+//! Expressions that have no lowering are evaluated by DataFusion, for the rows for which it would have evaluated them,
+//! and the operators that read them are compiled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,8 @@ async fn operators_compile_around_them() {
     assert!(run.summary.evaluated.is_empty(), "{:?}", run.summary);
 }
 
-/// Conditions of joins of every type, with foreign expressions of either side, of both, and below columns that follow them.
+/// Conditions of joins of every type, with foreign expressions of either side, of both, and below columns that follow
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conditions_of_joins() {
     for partitions in [1, 2] {

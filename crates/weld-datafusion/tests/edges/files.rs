@@ -152,9 +152,9 @@ async fn register(engines: &Engines, name: &str, path: &Path, schema: &Schema) {
     }
 }
 
-/// Every pair of a file's type and a declared type. Values that stock refuses are asked for one by one: statistics of the
-/// row groups leave the others out in both. Every pair of every value takes minutes: `WELD_ALL_VALUES=1` asks for them, else
-/// it is one pair of a few and few of the values.
+/// Every pair of a file's type and a declared type. Values that stock refuses are asked for one by one: statistics of
+/// the row groups leave the others out in both. Every pair of every value takes minutes: `WELD_ALL_VALUES=1` asks for
+/// them, else it is one pair of a few and few of the values.
 async fn pairs(own: &[DataType], declared: &[DataType], embedded: bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let all_values = std::env::var_os("WELD_ALL_VALUES").is_some();
@@ -314,8 +314,8 @@ fn forget_null_counts(path: &Path) {
     std::fs::write(path, written).expect("a file that may be written");
 }
 
-/// Bytes that are not UTF-8, read as text: nobody looks at them. (Where DataFusion does not make views of them, its reader
-/// panics in a debug build.)
+/// Bytes that are not UTF-8, read as text: nobody looks at them. (Where DataFusion does not make views of them, its
+/// reader panics in a debug build.)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_that_are_no_text() {
     let folder = tempfile::tempdir().expect("a temporary folder");

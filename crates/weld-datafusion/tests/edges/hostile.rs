@@ -4,8 +4,8 @@ use std::future::Future;
 
 use crate::common::{Engines, config};
 
-/// Runs where every thread has a stack of so many bytes. DataFusion's parser, without optimisation, takes more of it for a
-/// level than what is done to the expression here.
+/// Runs where every thread has a stack of so many bytes. DataFusion's parser, without optimisation, takes more of it
+/// for a level than what is done to the expression here.
 fn on_stacks(bytes: usize, test: impl Future<Output = ()> + Send + 'static) {
     let run = move || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();

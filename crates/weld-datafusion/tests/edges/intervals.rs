@@ -10,8 +10,8 @@ use crate::common::{Engines, config};
 use crate::operators::{assert_none, extremes};
 use crate::outcome;
 
-/// Intervals as `arrow_cast` and SQL have them: less than a unit, months that are too short, and what leads out of the range of
-/// dates or of 64 bits and back.
+/// Intervals as `arrow_cast` and SQL have them: less than a unit, months that are too short, and what leads out of the
+/// range of dates or of 64 bits and back.
 const INTERVALS: [&str; 27] = [
     "INTERVAL '0 days'",
     "INTERVAL '1 nanosecond'",
@@ -52,8 +52,8 @@ fn times() -> Vec<DataType> {
     types
 }
 
-/// A table `t{row}` for each of these values and one for null, since one that overflows is the error of all. Of milliseconds for
-/// dates, and of nanoseconds, the extremes are in another unit than in others.
+/// A table `t{row}` for each of these values and one for null, since one that overflows is the error of all. Of
+/// milliseconds for dates, and of nanoseconds, the extremes are in another unit than in others.
 fn values(data_type: &DataType) -> ArrayRef {
     let of_seconds =
         [1_709_164_800_i64, 1_706_659_200, -1, -86_400, -86_401, 951_696_000, 253_402_300_799, -62_135_596_801];
@@ -139,7 +139,8 @@ async fn places() {
         }
     }
     assert_none(&wrong);
-    // Rows that a condition leaves out do not overflow. One partition: which of two fails first depends on who is faster.
+    // Rows that a condition leaves out do not overflow. One partition: which of two fails first depends on who is
+    // faster.
     let engines = Engines::new(config(1));
     engines.table_from("t", rows, 30).await;
     for sql in [

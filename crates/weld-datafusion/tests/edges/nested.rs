@@ -1,5 +1,5 @@
-//! Nested columns through the project's scan: lists, structs and maps come from arrow-rs for the rows that filters leave, and fields
-//! of structs are columns of their own.
+//! Nested columns through the project's scan: lists, structs and maps come from arrow-rs for the rows that filters
+//! leave, and fields of structs are columns of their own.
 
 use std::fs::File;
 use std::path::Path;

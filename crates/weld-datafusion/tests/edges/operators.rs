@@ -1,7 +1,7 @@
 //! Every operator, cast and aggregate that is compiled, over the extremes of every type, beside stock.
 //!
-//! A query over all rows that stock refuses is asked row by row: each row is a table of its own, so that the program, which
-//! does not name its table, is compiled once.
+//! A query over all rows that stock refuses is asked row by row: each row is a table of its own, so that the program,
+//! which does not name its table, is compiled once.
 
 use std::sync::Arc;
 
@@ -122,8 +122,8 @@ fn with_nulls(array: &ArrayRef, every: usize) -> ArrayRef {
     make_array(array.to_data().into_builder().nulls(Some(nulls)).build().expect("as long as before"))
 }
 
-/// `all` has every pair of values in `a` and `b`, and rows where one of them is null; `r0`, `r1`, .. have one of its rows
-/// each. Gives how many rows there are.
+/// `all` has every pair of values in `a` and `b`, and rows where one of them is null; `r0`, `r1`, .. have one of its
+/// rows each. Gives how many rows there are.
 pub(crate) fn tables(engines: &Engines, data_type: &DataType) -> usize {
     let values = extremes(data_type);
     let n = values.len() as u64;
@@ -145,7 +145,8 @@ pub(crate) fn tables(engines: &Engines, data_type: &DataType) -> usize {
     rows
 }
 
-/// What differs for `sql`, where `{t}` stands for the table. Row by row, one of `step` rows, if stock refuses it as a whole.
+/// What differs for `sql`, where `{t}` stands for the table. Row by row, one of `step` rows, if stock refuses it as a
+/// whole.
 pub(crate) async fn differences(engines: &Engines, sql: &str, rows: usize, step: usize) -> Vec<String> {
     let whole = sql.replace("{t}", "t");
     let mut queries = vec![whole.clone()];

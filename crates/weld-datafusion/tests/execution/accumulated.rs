@@ -167,8 +167,8 @@ async fn sketches_are_close() {
     }
 }
 
-/// Many groups: DataFusion's own operator fails over them, since it would have each row be a group of its own and gives the accumulator
-/// the values of the order as well.
+/// Many groups: DataFusion's own operator fails over them, since it would have each row be a group of its own and gives
+/// the accumulator the values of the order as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn percentiles_of_many_groups() {
     let engines = Engines::new(config(2));

@@ -37,8 +37,10 @@ async fn distinct_values_are_counted_beside_other_aggregates() {
                 true,
             ),
             ("SELECT g, count(DISTINCT s) + count(*) FROM t GROUP BY g", true),
-            // Constant keys, whose group there is only if there are rows; one set of numbers, one set of integers for all groups, what DataFusion's own rule takes once the count is pruned, another value of an average's type, a function that is not made of values of parts, more than one argument,
-            // a condition, values that are equal though their bits differ, one column of several sets.
+            // Constant keys, whose group there is only if there are rows; one set of numbers, one set of integers for
+            // all groups, what DataFusion's own rule takes once the count is pruned, another value of an average's
+            // type, a function that is not made of values of parts, more than one argument, a condition, values that
+            // are equal though their bits differ, one column of several sets.
             ("SELECT NULL, count(DISTINCT s), count(s) FROM t GROUP BY NULL", false),
             ("SELECT 1, 'b', count(DISTINCT s), count(s) FROM t WHERE g > 7 GROUP BY 1, 2", false),
             ("SELECT count(DISTINCT x), count(*) FROM t", false),

@@ -127,7 +127,8 @@ async fn distinct_on() {
     }
 }
 
-/// With one partition, of rows with the same keys the one that comes first in the input, as DataFusion's groups have it.
+/// With one partition, of rows with the same keys the one that comes first in the input, as DataFusion's groups have
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ties_of_one_partition() {
     let engines = engines(1).await;

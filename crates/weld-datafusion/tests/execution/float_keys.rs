@@ -116,7 +116,8 @@ async fn queries() {
     };
     for partitions in [1, 3] {
         for (pushdown, in_files) in [(false, false), (false, true), (true, true)] {
-            // DataFusion's own filters by the keys of joins compare bits: with them its scan drops -0.0 where 0.0 is the key.
+            // DataFusion's own filters by the keys of joins compare bits: with them its scan drops -0.0 where 0.0 is
+            // the key.
             let config = config(partitions)
                 .set_bool("datafusion.execution.parquet.pushdown_filters", pushdown)
                 .set_bool("datafusion.optimizer.enable_join_dynamic_filter_pushdown", !pushdown);

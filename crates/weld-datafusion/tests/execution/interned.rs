@@ -2,7 +2,8 @@
 
 use crate::common::{Engines, config};
 
-/// A table `d` of names, some of which are equal, empty, NULL, or too long for a view, and a table `f` that refers to it.
+/// A table `d` of names, some of which are equal, empty, NULL, or too long for a view, and a table `f` that refers to
+/// it.
 async fn engines(partitions: usize) -> Engines {
     let engines = Engines::new(config(partitions));
     let names = "SELECT v AS k,
@@ -65,7 +66,8 @@ async fn what_is_interned() {
     let plan = explained(&engines, "SELECT a, n, count(b) FROM f JOIN d ON f.k = d.k GROUP BY a, n").await;
     assert!(plan.contains("interns=[a]"), "{plan}");
     assert!(plan.contains("intern(") && plan.contains("interned("), "{plan}");
-    // What a group is made of is not the text itself, the groups are as few as the rows they are made of, or no text is read.
+    // What a group is made of is not the text itself, the groups are as few as the rows they are made of, or no text is
+    // read.
     for sql in [
         "SELECT upper(a), count(*) FROM f JOIN d ON f.k = d.k GROUP BY upper(a)",
         "SELECT n, count(a) FROM f JOIN d ON f.k = d.k GROUP BY n",

@@ -1,4 +1,5 @@
-//! Hash joins of every type against stock: by plans made by hand, which leave nothing to the choice of sides, and by SQL.
+//! Hash joins of every type against stock: by plans made by hand, which leave nothing to the choice of sides, and by
+//! SQL.
 
 use std::sync::Arc;
 
@@ -254,8 +255,8 @@ async fn join_filters() {
     check_all(&TYPES, true).await;
 }
 
-/// `NOT IN`: a null on the probe side leaves nothing, a null on the build side comes out if there is nothing to compare it
-/// with.
+/// `NOT IN`: a null on the probe side leaves nothing, a null on the build side comes out if there is nothing to compare
+/// it with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn null_aware_anti_joins() {
     let weld = session(config(4), true);

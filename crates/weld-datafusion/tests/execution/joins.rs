@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use crate::common::{Engines, config, sorted_rows};
 use crate::sources::{End, numbers, register};
 
-/// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail; but that of a nested-loop join is.
+/// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail; but that of a
+/// nested-loop join is.
 #[tokio::test]
 async fn an_empty_build_side_keeps_the_probe_side_from_running() {
     let queries = [
@@ -116,8 +117,9 @@ async fn a_join_of_many_pairs_can_be_dropped() {
     }
 }
 
-/// A constant of the side that may be null is none above the join, though DataFusion takes it for one: window partitions by it are
-/// neighbours only where a join gives the rows without a match at the end, as DataFusion's does of one batch.
+/// A constant of the side that may be null is none above the join, though DataFusion takes it for one: window
+/// partitions by it are neighbours only where a join gives the rows without a match at the end, as DataFusion's does of
+/// one batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constants_of_outer_joins() {
     for partitions in [1, 3] {
@@ -172,7 +174,8 @@ async fn windows_by_constants_that_outer_joins_leave_alone_are_not_sorted() {
     }
 }
 
-/// Joins in another order, of which a rule of DataFusion's forgets that a column is constant: its check at the end refuses the plan.
+/// Joins in another order, of which a rule of DataFusion's forgets that a column is constant: its check at the end
+/// refuses the plan.
 #[tokio::test]
 async fn a_rewritten_plan_that_is_refused_is_made_again() {
     let engines = Engines::new(config(2));

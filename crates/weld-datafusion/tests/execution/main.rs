@@ -1,5 +1,5 @@
-//! What a plan promises beside its values: limits, exchanges, errors, memory, when rows come, and plans that are used in
-//! unusual ways. One binary, a module for each.
+//! What a plan promises beside its values: limits, exchanges, errors, memory, when rows come, and plans that are used
+//! in unusual ways. One binary, a module for each.
 
 mod accumulated;
 #[path = "../common/mod.rs"]

@@ -82,7 +82,8 @@ async fn joins_fail_as_stock_does() {
     sweep(1, "SELECT a.s, b.g FROM t a JOIN t b ON a.k = b.k WHERE a.g < 10", &LIMITS).await;
 }
 
-/// Rows without a match take no memory, nor do the rows between joins that are not fused, of which there are few at a time.
+/// Rows without a match take no memory, nor do the rows between joins that are not fused, of which there are few at a
+/// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chains_of_outer_joins_need_little() {
     let engines = Engines::limited(config(2), 6 << 20);

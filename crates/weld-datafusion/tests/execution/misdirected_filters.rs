@@ -1,5 +1,5 @@
-//! Filters that joins, sorts and aggregates make while they run, and conditions of queries, over columns of which two have one
-//! name.
+//! Filters that joins, sorts and aggregates make while they run, and conditions of queries, over columns of which two
+//! have one name.
 
 use crate::common::{Engines, config};
 
@@ -39,14 +39,15 @@ async fn columns_of_one_name() {
     }
 }
 
-/// Keys of a sort or a join that contain each other: on its way to the scan a filter keeps the places of some of their columns
-/// above. These are other columns of the scan, or there are none.
+/// Keys of a sort or a join that contain each other: on its way to the scan a filter keeps the places of some of their
+/// columns above. These are other columns of the scan, or there are none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_inside_of_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let rows = "SELECT value * 7919 % 4001 AS a0, value * 31 % 2003 AS a1, value * 97 % 3001 AS a2 \
                 FROM generate_series(1, 4000)";
-    // DataFusion's own operators make the filter as ever, and its scans assert that there is none in builds with assertions.
+    // DataFusion's own operators make the filter as ever, and its scans assert that there is none in builds with
+    // assertions.
     let settings = [(true, 0), (false, 0), (true, 4_000_000)];
     let settings = if cfg!(debug_assertions) { &settings[..1] } else { &settings[..] };
     for partitions in [1, 2] {

@@ -1,5 +1,5 @@
-//! Every optimizer pass can be left out, alone and with any other, and so can each way of running loops: every query still
-//! runs.
+//! Every optimizer pass can be left out, alone and with any other, and so can each way of running loops: every query
+//! still runs.
 
 use weld_codegen::FastPath;
 

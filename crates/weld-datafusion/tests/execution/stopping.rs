@@ -1,4 +1,5 @@
-//! Queries whose functions never end are dropped: their loops end, whoever runs them, and their threads and memory are free.
+//! Queries whose functions never end are dropped: their loops end, whoever runs them, and their threads and memory are
+//! free.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ async fn set_up(context: &SessionContext) {
     }
 }
 
-/// Runs the query for a while on a runtime that waits for its threads when it is dropped; gives how long its loops went on after
-/// the query was dropped.
+/// Runs the query for a while on a runtime that waits for its threads when it is dropped; gives how long its loops went
+/// on after the query was dropped.
 fn is_dropped(runtime: Runtime, weld: bool, sql: &'static str) -> Duration {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {

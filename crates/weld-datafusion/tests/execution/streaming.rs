@@ -64,7 +64,8 @@ async fn compiled_rows(partitions: usize) -> (Engines, Arc<dyn ExecutionPlan>) {
     (engines, plan)
 }
 
-/// Whoever polls a stream and then leaves it, without dropping it, holds up neither other queries nor its other partitions.
+/// Whoever polls a stream and then leaves it, without dropping it, holds up neither other queries nor its other
+/// partitions.
 #[tokio::test]
 async fn streams_that_are_left_hold_nobody_up() {
     let (engines, plan) = compiled_rows(2).await;

@@ -374,8 +374,9 @@ def stays(a: Field[K, float64]):
     }
 }
 
-/// A condition that stands before another one keeps rows from it in a pipeline. DataFusion may evaluate the second for all rows of
-/// a batch, depending on how many pass the first; it puts conditions in order, too. Weld fails where it does only.
+/// A condition that stands before another one keeps rows from it in a pipeline. DataFusion may evaluate the second for
+/// all rows of a batch, depending on how many pass the first; it puts conditions in order, too. Weld fails where it
+/// does only.
 #[tokio::test]
 async fn conditions_keep_rows_from_failing_functions() {
     let context = session_with(&[TIER]).await;

@@ -127,8 +127,8 @@ async fn optimised(context: &SessionContext, sql: &str) -> Vec<String> {
     pipelines(&plan).iter().map(|exec| exec.optimized_program().to_string()).collect()
 }
 
-/// Queries with how many of their operators are compiled over a table in memory and over Parquet, where DataFusion's scan takes
-/// projections with the functions in them.
+/// Queries with how many of their operators are compiled over a table in memory and over Parquet, where DataFusion's
+/// scan takes projections with the functions in them.
 const QUERIES: [(&str, usize, usize); 22] = [
     ("SELECT k, dot(a, a) FROM l", 1, 0),
     ("SELECT k FROM l WHERE dot(a, a) > 30", 1, 1),
@@ -266,7 +266,8 @@ async fn a_chain_of_functions_is_one_loop_without_lists_between() {
     assert_eq!(program.matches("appender[f32]").count(), 1, "{program}");
 }
 
-/// Functions of three languages, one over the other: one loop over the rows, in it one over the list, and no list between them.
+/// Functions of three languages, one over the other: one loop over the rows, in it one over the list, and no list
+/// between them.
 #[tokio::test]
 async fn explain_shows_functions_of_three_languages_as_one_loop() {
     let context = in_memory(true).await;

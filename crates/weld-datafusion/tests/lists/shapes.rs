@@ -1,5 +1,6 @@
-//! Functions of every language over lists of every shape and layout: ragged ones, empty ones, NULL rows, NULL inside, slices,
-//! several partitions; inlined, outside of pipelines, and with Weld off. What they should give is computed here.
+//! Functions of every language over lists of every shape and layout: ragged ones, empty ones, NULL rows, NULL inside,
+//! slices, several partitions; inlined, outside of pipelines, and with Weld off. What they should give is computed
+//! here.
 
 use std::sync::Arc;
 
@@ -170,7 +171,8 @@ async fn functions_over_lists_of_every_shape() {
             let sql = format!("CREATE FUNCTION {signature} LANGUAGE {text}");
             run(&context, &sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
         }
-        // Each shape with one of the numbers of partitions, each layout in turn with one of the queries beside the plain one.
+        // Each shape with one of the numbers of partitions, each layout in turn with one of the queries beside the
+        // plain one.
         for (number, (shape, rows)) in shapes().into_iter().enumerate().filter(|(number, _)| number % 2 == part) {
             for (layout, column) in layouts(&rows).into_iter().enumerate() {
                 register(&context, &column, partitions);

@@ -135,9 +135,9 @@ const STOCK_FAILS: [&str; 4] = [
     "Expects PARTITION BY expression to be ordered",
 ];
 
-/// Parts of errors of DataFusion's operators that depend on the plan: arrow-rs does not look at the bytes of dictionaries that are read
-/// as texts (`binary_as_string`), partial aggregates give percentiles the values of their order as well, and sort-merge joins do not
-/// compare dictionaries, where there is anything to compare.
+/// Parts of errors of DataFusion's operators that depend on the plan: arrow-rs does not look at the bytes of
+/// dictionaries that are read as texts (`binary_as_string`), partial aggregates give percentiles the values of their
+/// order as well, and sort-merge joins do not compare dictionaries, where there is anything to compare.
 const OTHER_PLAN_FAILS: [&str; 3] =
     ["is not UTF-8", "one argument to merge_batch", "Unsupported data type in sort merge join comparator"];
 
@@ -225,7 +225,8 @@ impl Engines {
                 }
             }
             (Err(stock), Err(weld)) if stock.class == weld.class => Verdict::Errors,
-            // An assertion of DataFusion's, or a kernel that overflows in debug builds: there is nothing to compare with.
+            // An assertion of DataFusion's, or a kernel that overflows in debug builds: there is nothing to compare
+            // with.
             (Err(stock), _) if stock.message.starts_with("panic: ") || stock.message.contains(TASK_PANICKED) => {
                 Verdict::Errors
             }
@@ -234,7 +235,8 @@ impl Engines {
             (Err(stock), Err(weld)) => {
                 Verdict::Differs(format!("both fail, stock: {}\nweld: {}", stock.message, weld.message))
             }
-            // A function of DataFusion's that gives another type than it declares: `round` of a decimal without a scale.
+            // A function of DataFusion's that gives another type than it declares: `round` of a decimal without a
+            // scale.
             (Ok(_), Err(weld)) if is_of_other_type(&weld.message) => Verdict::Errors,
             (Ok(_), Err(weld)) if weld.message.contains("weld.verify") && self.stock_is_wrong(&case.sql).await => {
                 Verdict::Errors
@@ -255,8 +257,9 @@ impl Engines {
             (Ok(_), Err(weld)) if OTHER_PLAN_FAILS.iter().any(|text| weld.message.contains(text)) => Verdict::Errors,
             (Ok(_), Err(weld)) => Verdict::Differs(format!("stock gives rows, weld: {}", weld.message)),
             (Err(stock), Ok(_))
-                // DataFusion does not order lists and maps without an entry, nor take windows of run-end-encoded columns of one row; it
-                // counts the rows of a window in the type of a dictionary's codes, and loses the order of its partitions over casts.
+                // DataFusion does not order lists and maps without an entry, nor take windows of run-end-encoded
+                // columns of one row; it counts the rows of a window in the type of a dictionary's codes, and loses the
+                // order of its partitions over casts.
                 if is_of_other_type(&stock.message)
                     || STOCK_FAILS.iter().any(|text| stock.message.contains(text)) =>
             {
@@ -289,8 +292,8 @@ impl Engines {
             || self.stock_turns_distinct_round(sql).await
     }
 
-    /// Whether DataFusion gives this answer, too, where it pushes no conditions: it goes by the names of columns, of which two may be
-    /// the same.
+    /// Whether DataFusion gives this answer, too, where it pushes no conditions: it goes by the names of columns, of
+    /// which two may be the same.
     async fn stock_pushes_elsewhere(&self, case: &Case, answer: &Answer) -> bool {
         let state = self.stock.state();
         let rules =
@@ -300,7 +303,8 @@ impl Engines {
         other.is_ok_and(|(other, _)| matches!(compare::difference(&other, answer), Ok(None)))
     }
 
-    /// Whether DataFusion takes a key of a window for a constant that is one of the input of an outer join alone, which adds nulls.
+    /// Whether DataFusion takes a key of a window for a constant that is one of the input of an outer join alone, which
+    /// adds nulls.
     async fn stock_orders_windows_by_less(&self, sql: &str) -> bool {
         self.stock_has(sql, |node| {
             let is_window = node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>();
@@ -315,7 +319,8 @@ impl Engines {
         .await
     }
 
-    /// Whether DataFusion gives distinct values in the opposite order: it turns the call round, since the rows are so, and not the values.
+    /// Whether DataFusion gives distinct values in the opposite order: it turns the call round, since the rows are so,
+    /// and not the values.
     async fn stock_turns_distinct_round(&self, sql: &str) -> bool {
         let is_turned = |call: &Arc<AggregateFunctionExpr>| call.is_distinct() && call.is_reversed();
         self.stock_has(sql, |node| {
@@ -324,15 +329,15 @@ impl Engines {
         .await
     }
 
-    /// Whether DataFusion gives this answer, too, where each table is one batch: which it gives depends on where batches begin, as that
-    /// of its top-k does, whose filter takes -0.0 for 0.0 though its order does not.
+    /// Whether DataFusion gives this answer, too, where each table is one batch: which it gives depends on where
+    /// batches begin, as that of its top-k does, whose filter takes -0.0 for 0.0 though its order does not.
     async fn stock_gives(&self, case: &Case, answer: &Answer) -> bool {
         let other = self.in_other_batches(case, &[(BATCH_SIZE, "8192")], whole).await;
         other.is_ok_and(|(other, _)| matches!(compare::difference(&other, answer), Ok(None)))
     }
 
-    /// Whether DataFusion has left out the order of rows of which an `OFFSET` skips the first, or put that of a window in its place: it
-    /// does so below a union or a window.
+    /// Whether DataFusion has left out the order of rows of which an `OFFSET` skips the first, or put that of a window
+    /// in its place: it does so below a union or a window.
     async fn stock_skips_any_rows(&self, sql: &str) -> bool {
         let skips_any = |node: &Arc<dyn ExecutionPlan>| {
             let limit = node.downcast_ref::<GlobalLimitExec>().filter(|limit| limit.skip() > 0);
@@ -349,8 +354,8 @@ impl Engines {
         .await
     }
 
-    /// Whether DataFusion takes the first rows, or the first value, by lists, structs or maps: which depends on where batches begin,
-    /// since it compares nulls and NaN within them otherwise than it sorts them.
+    /// Whether DataFusion takes the first rows, or the first value, by lists, structs or maps: which depends on where
+    /// batches begin, since it compares nulls and NaN within them otherwise than it sorts them.
     async fn stock_sorts_nested(&self, sql: &str) -> bool {
         self.stock_has(sql, |node| {
             let sort = node.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_some());
@@ -367,8 +372,9 @@ impl Engines {
         .await
     }
 
-    /// Whether DataFusion takes the first rows of several partitions by fewer keys than it merges them by, those that are not
-    /// constant in each partition of a union: its partitions share one bound, behind which the first of all may be.
+    /// Whether DataFusion takes the first rows of several partitions by fewer keys than it merges them by, those that
+    /// are not constant in each partition of a union: its partitions share one bound, behind which the first of all may
+    /// be.
     async fn stock_drops_rows(&self, sql: &str) -> bool {
         self.stock_has(sql, |node| {
             let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() else { return false };
@@ -378,8 +384,8 @@ impl Engines {
         .await
     }
 
-    /// Whether DataFusion takes rows for sorted by what is constant in the input of an outer join that it adds nulls to, or by a key
-    /// that is null in some of its grouping sets, and gives a group for each run of equal keys.
+    /// Whether DataFusion takes rows for sorted by what is constant in the input of an outer join that it adds nulls
+    /// to, or by a key that is null in some of its grouping sets, and gives a group for each run of equal keys.
     async fn stock_repeats_groups(&self, sql: &str) -> bool {
         let is_sorted = |node: &Arc<dyn ExecutionPlan>| {
             let aggregate = node.downcast_ref::<AggregateExec>();
@@ -399,8 +405,8 @@ impl Engines {
         plan.exists(|node| Ok(what(node))).expect("nothing fails")
     }
 
-    /// Whether stock fails as Weld does where every row is processed: none is dropped by a join's dynamic filter or with a row group
-    /// before its turn; or no limit is reached within a table, since each is one batch.
+    /// Whether stock fails as Weld does where every row is processed: none is dropped by a join's dynamic filter or
+    /// with a row group before its turn; or no limit is reached within a table, since each is one batch.
     async fn fails_for_all_rows(&self, case: &Case, class: ErrorClass) -> bool {
         let keep = [
             ("datafusion.optimizer.enable_dynamic_filter_pushdown", "false"),
@@ -418,8 +424,8 @@ impl Engines {
         fails(answer) || fails(self.in_other_batches(case, &keep, whole).await)
     }
 
-    /// Whether stock fails as Weld does over the tables that Weld had: by their statistics it puts the sides of joins otherwise than by
-    /// those of record batches, and an empty build side keeps a probe side from failing.
+    /// Whether stock fails as Weld does over the tables that Weld had: by their statistics it puts the sides of joins
+    /// otherwise than by those of record batches, and an empty build side keeps a probe side from failing.
     async fn fails_over_encoded(&self, case: &Case, class: ErrorClass) -> bool {
         let Storage::Encoded(_) = case.storage else { return false };
         let context = session(false);
@@ -438,9 +444,9 @@ impl Engines {
         self.in_other_batches(case, &[], empty).await.is_err_and(|error| error.class == class)
     }
 
-    /// Whether Weld fails as stock does where plans are not rewritten, no zone is left out and no scan drops rows: joins in another
-    /// order, filters by their keys, zones, and one condition before another is asked spare rows and inputs that no row of the
-    /// result is made of.
+    /// Whether Weld fails as stock does where plans are not rewritten, no zone is left out and no scan drops rows:
+    /// joins in another order, filters by their keys, zones, and one condition before another is asked spare rows and
+    /// inputs that no row of the result is made of.
     async fn fails_as_written(&self, case: &Case, class: ErrorClass) -> bool {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let written = match case.storage {

@@ -1,5 +1,5 @@
-//! Tables as Parquet files: one or two, as different writers would write them; of older or newer schemas than the table's, in
-//! folders whose names have the values of a column.
+//! Tables as Parquet files: one or two, as different writers would write them; of older or newer schemas than the
+//! table's, in folders whose names have the values of a column.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -206,8 +206,9 @@ fn stored_as(data_type: &DataType) -> Vec<DataType> {
     }
 }
 
-/// Small row groups and pages, or large ones; encodings, compression, statistics and indexes of all kinds. Of each row group that
-/// is left DataFusion asks a filter that has changed about all of them, so that files of large tables must not have thousands.
+/// Small row groups and pages, or large ones; encodings, compression, statistics and indexes of all kinds. Of each row
+/// group that is left DataFusion asks a filter that has changed about all of them, so that files of large tables must
+/// not have thousands.
 fn properties(rng: &mut Rng, schema: &Schema, large: bool) -> WriterProperties {
     let compression = |rng: &mut Rng| {
         // Its encoder clears megabytes for every column chunk: as often as the others it took a third of all time.

@@ -1,5 +1,5 @@
-//! Random queries of rarer forms: DISTINCT ON, NATURAL and USING, LATERAL, ALL and ANY, QUALIFY, chains of WITH, set operations
-//! in set operations, windows by name, aggregates in an order.
+//! Random queries of rarer forms: DISTINCT ON, NATURAL and USING, LATERAL, ALL and ANY, QUALIFY, chains of WITH, set
+//! operations in set operations, windows by name, aggregates in an order.
 
 use super::queries::{Column, KINDS, Queries};
 use super::tables::{Kind, Table};

@@ -1,9 +1,9 @@
 //! Random queries over random tables give with Weld what they give without it: values, types, order, classes of errors.
 //!
-//! One seed makes tables, a storage, and some queries, each under settings of its own. What differs is made smaller before
-//! it is printed. `WELD_SQL_SEEDS=1000..2000 cargo test -p weld-datafusion --test random -- --nocapture` tries others;
-//! `WELD_SQL_MINUTES=60` goes on for so long, from the first of the seeds; `WELD_SQL_SHOW=1` prints each query before it runs,
-//! for what ends the process, and DataFusion's error.
+//! One seed makes tables, a storage, and some queries, each under settings of its own. What differs is made smaller
+//! before it is printed. `WELD_SQL_SEEDS=1000..2000 cargo test -p weld-datafusion --test random -- --nocapture` tries
+//! others; `WELD_SQL_MINUTES=60` goes on for so long, from the first of the seeds; `WELD_SQL_SHOW=1` prints each query
+//! before it runs, for what ends the process, and DataFusion's error.
 
 mod case;
 mod exprs;

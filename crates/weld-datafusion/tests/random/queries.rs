@@ -451,7 +451,8 @@ impl<'a> Queries<'a> {
         self.plain_call(columns)
     }
 
-    /// Aggregates of statistics, bits, and of rows in an order. What depends on the order of rows is over all of equal ones.
+    /// Aggregates of statistics, bits, and of rows in an order. What depends on the order of rows is over all of equal
+    /// ones.
     fn rare_call(&mut self, columns: &[Column]) -> (String, Kind) {
         let depth = self.rng.below(2);
         let int = self.expr(columns, Kind::Int, depth);

@@ -109,7 +109,8 @@ impl Settings {
         Settings(picked(rng, &READING))
     }
 
-    /// For tables of which some are `large`: stock joins their many equal keys in so many steps as there are batches of pairs.
+    /// For tables of which some are `large`: stock joins their many equal keys in so many steps as there are batches of
+    /// pairs.
     pub(crate) fn new(rng: &mut Rng, large: bool) -> Settings {
         let mut all = picked(rng, &PLANNING);
         if large && all[0].1.len() < 4 {

@@ -1,5 +1,5 @@
-//! Random arrays of every type: nulls or none (with garbage or zeros under them), few distinct values or extreme ones, whole or
-//! sliced.
+//! Random arrays of every type: nulls or none (with garbage or zeros under them), few distinct values or extreme ones,
+//! whole or sliced.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ const FEW_TEXTS: usize = 5;
 
 /// An array of this many rows.
 pub(crate) fn column(rng: &mut Rng, data_type: &DataType, style: Style, rows: usize, nulls: bool) -> ArrayRef {
-    // A slice has an offset and, by luck, bitmaps that begin within a byte. Arrow's comparisons of an empty slice of runs ask for
-    // more memory than there is, which ends the process.
+    // A slice has an offset and, by luck, bitmaps that begin within a byte. Arrow's comparisons of an empty slice of
+    // runs ask for more memory than there is, which ends the process.
     let is_run = matches!(data_type, DataType::RunEndEncoded(..));
     let (before, after) = match rng.one_in(3) {
         true if rows == 0 && is_run => (0, 0),

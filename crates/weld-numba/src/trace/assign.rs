@@ -22,7 +22,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Whether nobody reads the variable after a jump out of the block that is being run: it may be set whether one is under way.
+    /// Whether nobody reads the variable after a jump out of the block that is being run: it may be set whether one is
+    /// under way.
     pub(super) fn is_free(&self, name: &str) -> bool {
         let frame = self.frame();
         if frame.def.as_ref().is_none_or(|def| def.captured.contains(name)) {

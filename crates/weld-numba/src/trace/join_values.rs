@@ -1,4 +1,5 @@
-//! How the values of two paths become one: what of them is passed on when the program runs, and the value that stands for both.
+//! How the values of two paths become one: what of them is passed on when the program runs, and the value that stands
+//! for both.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,7 +35,8 @@ pub(super) enum Plan<'a> {
     Nothing,
 }
 
-/// A new list or object that stands for others which somebody else holds, too: a change of it would have to be one of theirs.
+/// A new list or object that stands for others which somebody else holds, too: a change of it would have to be one of
+/// theirs.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     /// Why it may not be changed.
@@ -88,7 +90,8 @@ pub(super) struct Join<'j, 'a> {
     pub(super) sides: [&'j Changes<'a>; 2],
     /// The freezes that each path has not seen.
     pub(super) unseen: [&'j [Range<usize>]; 2],
-    /// Scalars are passed on even if both are the same: they are known on the path only, or differ in the next step of a loop.
+    /// Scalars are passed on even if both are the same: they are known on the path only, or differ in the next step of
+    /// a loop.
     pub(super) is_inner: bool,
     /// Cells from this one on are the paths' own.
     pub(super) mark: CellId,
@@ -235,7 +238,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The type of the elements of one list that has these on its paths: they go to the wider one, as when they are appended.
+    /// The type of the elements of one list that has these on its paths: they go to the wider one, as when they are
+    /// appended.
     fn widest(&mut self, join: &Join<'_, 'a>, a: &Ty, b: &Ty) -> Res<Ty> {
         match self.unify_elements(a, b, join.span)? {
             Some(ty) => Ok(ty),

@@ -178,7 +178,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Whether a variable that is read later, or what is being iterated over, holds a list or object for which `is_wanted` holds.
+    /// Whether a variable that is read later, or what is being iterated over, holds a list or object for which
+    /// `is_wanted` holds.
     pub(super) fn is_in_use(&self, is_wanted: &dyn Fn(CellId) -> bool) -> bool {
         let none = Default::default();
         let is_read = |frame, name: &str| self.is_read_later(frame, name);

@@ -5,7 +5,8 @@
 //! =>
 //! iterate({0L, 0L}, |state| let x = lookup(xs, state.$0); .. {{state.$0 + 1L, s}, state.$0 + 1L < len(xs)})
 //! ```
-//! A loop that only appends to lists and adds sums up, and that no jump leaves, is a `for` over builders, which fuses with others.
+//! A loop that only appends to lists and adds sums up, and that no jump leaves, is a `for` over builders, which fuses
+//! with others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -160,7 +161,8 @@ impl<'a> Tracer<'a> {
 
     /// What has to be carried beside or in another type than it was; `None` if all is as it has to be.
     ///
-    /// What the body freezes was not frozen when the first step began, after `before` freezes, nor when a later one did.
+    /// What the body freezes was not frozen when the first step began, after `before` freezes, nor when a later one
+    /// did.
     fn widened(&mut self, plans: &Plans<'a>, round: &Round<'a>, before: usize, span: Span) -> Res<Option<Plans<'a>>> {
         let mut wider: Plans<'a> = BTreeMap::new();
         let mut is_wider = false;

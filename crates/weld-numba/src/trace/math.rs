@@ -212,8 +212,8 @@ impl<'a> Tracer<'a> {
 
     /// `round(x, digits)`: to the nearest decimal, of two to the even one, by the exact value of `x` as CPython does.
     ///
-    /// `x * 10^n` is rounded and half of it an error away at most; where the rounded product is a half, the sign of that error,
-    /// which a product of split factors gives exactly, says on which side the true one is.
+    /// `x * 10^n` is rounded and half of it an error away at most; where the rounded product is a half, the sign of
+    /// that error, which a product of split factors gives exactly, says on which side the true one is.
     pub(super) fn rounded_to(&mut self, value: &Value<'a>, digits: &Value<'a>, span: Span) -> Res<Value<'a>> {
         let kind = match self.try_type(value) {
             Some(Ty::Scalar(kind)) if kind.is_float() => kind,
@@ -238,7 +238,8 @@ impl<'a> Tracer<'a> {
         let is_up = self.bind("is_up", build::ge(digits, build::i64(0)));
         let (product, quotient) = (build::mul(x.clone(), power.clone()), build::div(x.clone(), power.clone()));
         let scaled = self.bind("scaled", build::select(is_up.clone(), product, quotient));
-        // How far the true value is above the rounded one: of the product its error, of the quotient what is left of `x`.
+        // How far the true value is above the rounded one: of the product its error, of the quotient what is left of
+        // `x`.
         let factor = self.bind("factor", build::select(is_up.clone(), x.clone(), scaled.clone()));
         let product = self.bind("product", build::mul(factor.clone(), power.clone()));
         let low = self.product_error(&factor, &power, &product);

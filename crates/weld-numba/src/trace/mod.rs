@@ -1,9 +1,9 @@
 //! From the tree to Weld: the program is run on values that stand for those of the run.
 //!
-//! Each operation of the run becomes a binding. Calls are inlined, generators run where they are consumed, functions are values of
-//! the compiler. Both sides of a branch are compiled and what they changed is merged ([`branch`]); a loop's body is compiled until
-//! the types of what it changes settle ([`loops`]). A jump (`return`, `break`, a caught exception) sets the cell [`EXIT`] to its
-//! label; what follows runs if it is zero.
+//! Each operation of the run becomes a binding. Calls are inlined, generators run where they are consumed, functions
+//! are values of the compiler. Both sides of a branch are compiled and what they changed is merged ([`branch`]); a
+//! loop's body is compiled until the types of what it changes settle ([`loops`]). A jump (`return`, `break`, a caught
+//! exception) sets the cell [`EXIT`] to its label; what follows runs if it is zero.
 
 mod aggregate;
 mod assign;
@@ -396,7 +396,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Before statements whose variables are merged afterwards: those that live on have cells from here, others are new inside.
+    /// Before statements whose variables are merged afterwards: those that live on have cells from here, others are new
+    /// inside.
     fn prepare(&mut self, uses: &Uses<'a>) {
         let frame = self.place.frame;
         for name in &uses.assigned {

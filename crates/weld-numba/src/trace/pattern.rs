@@ -1,4 +1,5 @@
-//! Signatures against arguments: which type each variable stands for, and how far the arguments are from the parameters.
+//! Signatures against arguments: which type each variable stands for, and how far the arguments are from the
+//! parameters.
 
 use std::collections::HashMap;
 use std::rc::Rc;

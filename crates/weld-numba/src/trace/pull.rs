@@ -1,4 +1,5 @@
-//! Streams whose values are taken one at a time (pull): `next`, `zip`. What can be indexed is; other streams become lists first.
+//! Streams whose values are taken one at a time (pull): `next`, `zip`. What can be indexed is; other streams become
+//! lists first.
 
 use std::rc::Rc;
 

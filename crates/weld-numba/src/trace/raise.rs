@@ -60,8 +60,8 @@ impl<'a> Tracer<'a> {
         at as i64
     }
 
-    /// Raises an exception unless the condition holds. Gives the condition under which to go on, where the exception is caught:
-    /// what could not be done otherwise is done under it.
+    /// Raises an exception unless the condition holds. Gives the condition under which to go on, where the exception is
+    /// caught: what could not be done otherwise is done under it.
     pub(super) fn require(
         &mut self,
         holds: Expr,
@@ -136,7 +136,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The error of an element of a list that nothing was put into so far: the list is empty whenever the run comes here.
+    /// The error of an element of a list that nothing was put into so far: the list is empty whenever the run comes
+    /// here.
     pub(super) fn no_element<T>(&mut self, class: &str, text: &str, values: Vec<Expr>, span: Span) -> Res<T> {
         let done = self.guarded(span, |tracer| tracer.raise(class, text, values, span))?;
         Err(Stop::Exit(done))

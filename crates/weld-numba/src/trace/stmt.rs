@@ -392,7 +392,8 @@ impl<'a> Tracer<'a> {
         Ok(self.land(labels.leave, done))
     }
 
-    /// Runs what takes the values of a stream in its own frame, with its own handlers, whatever frame the values come from.
+    /// Runs what takes the values of a stream in its own frame, with its own handlers, whatever frame the values come
+    /// from.
     pub(super) fn consume_in(
         &mut self,
         frame: usize,

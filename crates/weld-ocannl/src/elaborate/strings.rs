@@ -3,8 +3,8 @@
 use super::*;
 
 impl<'a> Elaborator<'a> {
-    /// Declares the tensors of all strings in an expression: their scope is the whole definition. Those in a function with
-    /// `~config` are of each of its calls. `params` are those around the expression.
+    /// Declares the tensors of all strings in an expression: their scope is the whole definition. Those in a function
+    /// with `~config` are of each of its calls. `params` are those around the expression.
     pub(super) fn declare_strings(&mut self, body: ExprId, params: &[Param]) -> Done<()> {
         let mut open = vec![body];
         let mut strings = Vec::new();

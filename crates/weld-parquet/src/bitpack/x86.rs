@@ -69,8 +69,8 @@ static NARROW: Tables<32, 8> = {
     tables
 };
 
-/// Unpacks sixteen values at a time, the last ones with masks; returns how many were written: all, unless `width` is too
-/// large.
+/// Unpacks sixteen values at a time, the last ones with masks; returns how many were written: all, unless `width` is
+/// too large.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn unpack_avx512(input: &[u8], width: u8, out: &mut [u32]) -> usize {
     let width = width as usize;

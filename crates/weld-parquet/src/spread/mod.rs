@@ -6,8 +6,8 @@
 //!
 //! From the back, 64 rows at a time, so that nothing is overwritten before it moved: the value of a row never stands
 //! behind that row. Blocks in which all rows or none have a value are copied or filled; once as many values are left as
-//! rows, everything is in place. [`spread`] picks the widest instructions that the CPU has, at run time; every version is
-//! tested against the portable one, which states the meaning.
+//! rows, everything is in place. [`spread`] picks the widest instructions that the CPU has, at run time; every version
+//! is tested against the portable one, which states the meaning.
 
 use crate::bitmap::{Bits, low};
 use crate::pool::Plain;
@@ -18,8 +18,8 @@ mod x86;
 /// Rows moved at a time: a word of bits.
 const BLOCK: usize = 64;
 
-/// Moves the first `present` of `slots` to the slots whose bits are set in `bits` from bit `from` on, as many as there are
-/// values; the other slots become `absent`.
+/// Moves the first `present` of `slots` to the slots whose bits are set in `bits` from bit `from` on, as many as there
+/// are values; the other slots become `absent`.
 pub(crate) fn spread<T: Plain>(slots: &mut [T], bits: &Bits, from: usize, present: usize, absent: T) {
     assert!(present <= slots.len());
     if present == slots.len() {
@@ -43,7 +43,8 @@ pub(crate) fn spread<T: Plain>(slots: &mut [T], bits: &Bits, from: usize, presen
     blocks(slots, bits, from, present, absent, portable);
 }
 
-/// Spreads the values behind `slots[next..]` to the rows of `mask`, the first of which is `slots[start]`; `len` of them.
+/// Spreads the values behind `slots[next..]` to the rows of `mask`, the first of which is `slots[start]`; `len` of
+/// them.
 #[inline(always)]
 fn portable<T: Plain>(slots: &mut [T], mask: u64, next: usize, start: usize, len: usize, absent: T) {
     let mut next = next + mask.count_ones() as usize;

@@ -49,9 +49,9 @@ unsafe fn block_avx512<T: Plain>(slots: *mut T, mask: u64, next: usize, start: u
     for step in (0..BLOCK / lanes).rev() {
         let part = mask >> (step * lanes) & ((1 << lanes) - 1);
         next -= part.count_ones() as usize;
-        // SAFETY: values stand at `next` and at the rows' places, which are not before it: `next` is at most `start` plus
-        // the rows before this step. A load of `lanes` values from there ends at or before this step's rows do, which is
-        // where the store is. Both are unaligned ones.
+        // SAFETY: values stand at `next` and at the rows' places, which are not before it: `next` is at most `start`
+        // plus the rows before this step. A load of `lanes` values from there ends at or before this step's rows do,
+        // which is where the store is. Both are unaligned ones.
         unsafe {
             let values = _mm512_loadu_si512(slots.add(next).cast());
             let to = slots.add(start + step * lanes).cast();

@@ -40,8 +40,8 @@ impl Rng {
 pub(crate) struct Shape {
     pub(crate) seed: u64,
     pub(crate) rows: usize,
-    /// 0: no nulls, 1: few, 2: half, 3: most, 4: all, 5: declared not null, 6: runs of every length, 7: around the borders of
-    /// pages, 8: whole pages.
+    /// 0: no nulls, 1: few, 2: half, 3: most, 4: all, 5: declared not null, 6: runs of every length, 7: around the
+    /// borders of pages, 8: whole pages.
     pub(crate) nulls: u8,
     /// 0: few distinct, 1: runs, 2: small numbers, 3: anything.
     pub(crate) values: u8,

@@ -1,9 +1,9 @@
 //! Subplans that give the same rows but keep different columns of them: column pruning looks at each place apart.
 //!
-//! A column is named by where it comes from ([`Origin`]), not by its place among others: `Left` of the inner join's `Right`
-//! of the scan's third. Projections that cannot fail name columns anew and are no operators of their own here, so what they
-//! compute may be computed above. Operators that cannot keep more columns (aggregates, windows, unions) are alike where they
-//! are equal; so are those of which nothing is known.
+//! A column is named by where it comes from ([`Origin`]), not by its place among others: `Left` of the inner join's
+//! `Right` of the scan's third. Projections that cannot fail name columns anew and are no operators of their own here,
+//! so what they compute may be computed above. Operators that cannot keep more columns (aggregates, windows, unions)
+//! are alike where they are equal; so are those of which nothing is known.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

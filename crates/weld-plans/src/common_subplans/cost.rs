@@ -1,7 +1,7 @@
 //! Whether it pays to execute a subplan once and keep its rows.
 //!
-//! Costs are rows that operators take, each weighed by what it does with them. What a filter by the keys of a join above
-//! would have dropped in one place is computed in vain for all: such places count as the part that passes.
+//! Costs are rows that operators take, each weighed by what it does with them. What a filter by the keys of a join
+//! above would have dropped in one place is computed in vain for all: such places count as the part that passes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ const SAVED_SHARE_MIN: f64 = 0.2;
 const KEEP: f64 = 0.5;
 const READ: f64 = 0.3;
 
-/// Of the cost of a subplan whose rows are filtered by keys, the part that is left however few pass: they are looked at.
+/// Of the cost of a subplan whose rows are filtered by keys, the part that is left however few pass: they are looked
+/// at.
 const FILTERED_MIN: f64 = 0.25;
 
 /// What operators do with a row.
@@ -108,7 +109,8 @@ impl<'a> Costs<'a> {
         let build = self.estimate(join.left())?;
         let rows = self.estimate(place)?;
         let column = rows.columns.get(column)?;
-        // A key without a range, of a column that has one, is computed: nothing is known of its values but their number.
+        // A key without a range, of a column that has one, is computed: nothing is known of its values but their
+        // number.
         let key = key.and_then(|key| build.columns.get(key));
         let key = key.filter(|key| key.table_range.is_some() || column.table_range.is_none());
         let (keys, values) = match key {
@@ -147,8 +149,8 @@ impl<'a> Costs<'a> {
         self.pays(places, work, &rows, keep)
     }
 
-    /// The same of places that differ in their filters and are to read `plan`, which has the rows of all: groups alone, since how
-    /// many rows a join gives is a guess, and each place goes through all of them.
+    /// The same of places that differ in their filters and are to read `plan`, which has the rows of all: groups alone,
+    /// since how many rows a join gives is a guess, and each place goes through all of them.
     pub(super) fn saved_by_one(&self, places: &[Arc<dyn ExecutionPlan>], plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         if !makes_groups(plan) {
             return None;
@@ -164,7 +166,8 @@ impl<'a> Costs<'a> {
         self.known.extend(saved);
     }
 
-    /// What these places spare operators when they read one execution of so much work instead, each of whose `rows` costs `keep`.
+    /// What these places spare operators when they read one execution of so much work instead, each of whose `rows`
+    /// costs `keep`.
     fn pays(&self, places: &[Arc<dyn ExecutionPlan>], work: f64, rows: &Estimate, keep: f64) -> Option<f64> {
         let plan = places.first()?;
         let mut apart = 0.0;
@@ -174,7 +177,8 @@ impl<'a> Costs<'a> {
         }
         let saved = apart - work - rows.rows * keep;
         log::debug!("{} of {work:.0} in {} places: {saved:.0} saved", plan.name(), places.len());
-        // What filters would drop is a guess, and so is how few rows joins leave; that all of these are kept is certain.
+        // What filters would drop is a guess, and so is how few rows joins leave; that all of these are kept is
+        // certain.
         let least = match places.iter().any(|place| self.passed.contains_key(&address(place))) {
             true => self.most_rows(plan)? * keep,
             false => SAVED_SHARE_MIN * apart,

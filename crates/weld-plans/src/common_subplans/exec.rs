@@ -65,8 +65,8 @@ impl CommonSubplansExec {
         self.children.get(number + 1)
     }
 
-    /// Begins the execution that a partition belongs to, or goes on with it: the one of its context, else one that this partition
-    /// is missing from. Who executes the partitions may give each a context of its own.
+    /// Begins the execution that a partition belongs to, or goes on with it: the one of its context, else one that this
+    /// partition is missing from. Who executes the partitions may give each a context of its own.
     fn hold(&self, partition: usize, context: &Arc<TaskContext>) -> Held {
         let mut executions = lock(&self.executions);
         let known = executions.iter().position(|execution| execution.is_of(context));

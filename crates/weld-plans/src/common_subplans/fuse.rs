@@ -9,8 +9,9 @@
 //!   FilterExec: quantity > 95
 //!     sales
 //! ```
-//! The law: without groups, arguments are evaluated for the rows that the filter of their function passes, so none is evaluated for
-//! a row for which it was not before; and there is one row of results, whether a function has seen any row or not.
+//! The law: without groups, arguments are evaluated for the rows that the filter of their function passes, so none is
+//! evaluated for a row for which it was not before; and there is one row of results, whether a function has seen any
+//! row or not.
 
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ type Plan = Arc<dyn ExecutionPlan>;
 pub(super) struct Scalar {
     /// What gives its results.
     pub(super) place: Plan,
-    /// What is between its results and the functions over rows: the aggregates of states and what moves these, from the top.
+    /// What is between its results and the functions over rows: the aggregates of states and what moves these, from the
+    /// top.
     upper: Vec<Plan>,
     mode: AggregateMode,
     calls: Vec<Call>,

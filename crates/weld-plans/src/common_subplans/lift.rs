@@ -1,9 +1,9 @@
 //! Filters taken up again, each above the operators below which DataFusion has pushed it.
 //!
-//! The law: a filter may be asked above an operator instead of below it if its columns come out of the operator as they are, and
-//! what the operator makes of rows that it keeps does not depend on those that it drops. That holds of projections, inner joins,
-//! the side that other joins preserve, exchanges, unions whose inputs all have the filter, and groups by the filter's columns.
-//! Operators that drop a filter's column keep it, behind their own.
+//! The law: a filter may be asked above an operator instead of below it if its columns come out of the operator as they
+//! are, and what the operator makes of rows that it keeps does not depend on those that it drops. That holds of
+//! projections, inner joins, the side that other joins preserve, exchanges, unions whose inputs all have the filter,
+//! and groups by the filter's columns. Operators that drop a filter's column keep it, behind their own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -200,8 +200,8 @@ fn lifted_join(
     of_rows(plan, filters, &|index| kept.iter().position(|kept| Some(*kept) == of_input(index)))
 }
 
-/// Where the columns of a join are when its inputs have more columns behind their own; `projection` are those that it keeps, if not
-/// all. `None` if an input lacks one.
+/// Where the columns of a join are when its inputs have more columns behind their own; `projection` are those that it
+/// keeps, if not all. `None` if an input lacks one.
 pub fn kept_columns(
     join_type: JoinType,
     projection: Option<&[usize]>,

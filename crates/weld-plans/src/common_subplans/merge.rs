@@ -1,5 +1,5 @@
-//! Subplans that differ in what filters compare with, this year's and last year's, are one subplan of the rows of all, of which
-//! each place takes its own.
+//! Subplans that differ in what filters compare with, this year's and last year's, are one subplan of the rows of all,
+//! of which each place takes its own.
 //!
 //! ```text
 //! AggregateExec: gby=[county, quarter]               FilterExec: quarter = 1
@@ -12,11 +12,12 @@
 //!     FilterExec: year = 2000 AND quarter = 2          the same AggregateExec
 //!     sales
 //! ```
-//! DataFusion pushes filters down as far as their law holds (`lift`); here they are taken up again. Aggregates without groups become
-//! one with a FILTER for each of them (`fuse`). A filter that may fail stays where it is, and so do two in different inputs of a
-//! join: together they would let combinations pass that are in no place.
+//! DataFusion pushes filters down as far as their law holds (`lift`); here they are taken up again. Aggregates without
+//! groups become one with a FILTER for each of them (`fuse`). A filter that may fail stays where it is, and so do two
+//! in different inputs of a join: together they would let combinations pass that are in no place.
 //!
-//! Query fusion, as Galindo-Leyva et al. call it (*Computation Reuse via Fusion in Amazon Athena*, 2022), restricted to filters.
+//! Query fusion, as Galindo-Leyva et al. call it (*Computation Reuse via Fusion in Amazon Athena*, 2022), restricted to
+//! filters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,8 +51,9 @@ pub(super) struct Merging {
     pub(super) saved: HashMap<usize, f64>,
 }
 
-/// `plan` with similar subplans made one where that pays; nothing if there are none. `classes` are those of equal subplans,
-/// `similar` those of subplans that differ in filters alone, and `costs` knows the similar ones to be repeated.
+/// `plan` with similar subplans made one where that pays; nothing if there are none. `classes` are those of equal
+/// subplans, `similar` those of subplans that differ in filters alone, and `costs` knows the similar ones to be
+/// repeated.
 pub(super) fn merged(
     plan: &Plan,
     (classes, similar): (&Classes, &Classes),

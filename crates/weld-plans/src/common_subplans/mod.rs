@@ -9,18 +9,19 @@
 //!       lineitem                         AggregateExec: revenue
 //!                                          lineitem
 //! ```
-//! DataFusion plans a table expression (WITH) anew wherever it is used, and so are views and repeated subqueries. The law:
-//! equal operators over the same files or tables in memory, without volatile functions, give the same rows each time, in
-//! partitions that are equal as a whole. `same` has the operators that can be compared.
+//! DataFusion plans a table expression (WITH) anew wherever it is used, and so are views and repeated subqueries. The
+//! law: equal operators over the same files or tables in memory, without volatile functions, give the same rows each
+//! time, in partitions that are equal as a whole. `same` has the operators that can be compared.
 //!
 //! Subplans that differ in nothing but the columns that they keep are made equal first, where that pays: each keeps the
-//! columns of all (`alike` finds them, `widen` rewrites them). What may fail is computed by those who computed it before. Those that
-//! differ in what filters compare with are made one of the rows of all, which each place filters again (`merge`).
+//! columns of all (`alike` finds them, `widen` rewrites them). What may fail is computed by those who computed it
+//! before. Those that differ in what filters compare with are made one of the rows of all, which each place filters
+//! again (`merge`).
 //!
-//! The largest subplans that pay are taken; inside of them others may be. It stands after exchanges and sorts were put in,
-//! so a reader gets the partitions and the order that it had, and before dynamic filters are attached: neither these nor key
-//! filters of one reader get into what others read, since a scan of a subplan takes no filters. That costs what such filters
-//! would have dropped, which `cost` weighs.
+//! The largest subplans that pay are taken; inside of them others may be. It stands after exchanges and sorts were put
+//! in, so a reader gets the partitions and the order that it had, and before dynamic filters are attached: neither
+//! these nor key filters of one reader get into what others read, since a scan of a subplan takes no filters. That
+//! costs what such filters would have dropped, which `cost` weighs.
 
 mod alike;
 mod classes;
@@ -116,7 +117,8 @@ impl CommonSubplans {
     }
 }
 
-/// The plan with inputs of aggregates without groups that differ in columns, and in filters, made to keep the columns of all.
+/// The plan with inputs of aggregates without groups that differ in columns, and in filters, made to keep the columns
+/// of all.
 fn wide_inputs(plan: &Arc<dyn ExecutionPlan>, similar: &Classes) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let scalars = Scalar::all(plan)?;
     if scalars.len() < 2 {

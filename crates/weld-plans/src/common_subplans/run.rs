@@ -3,10 +3,10 @@
 //! ```text
 //! subplan, partition p ──► kept batches ──► reader 0 at batch 7, reader 1 not begun, ..
 //! ```
-//! Whoever needs the next batch asks the subplan for it; nobody waits for another reader to read. What a reader has still to
-//! read is kept in memory that the query's pool has granted. When the pool refuses: readers that have not begun execute a
-//! copy of the subplan, so nothing is kept for them; what is left to keep, for readers that have begun and are behind, goes
-//! to disk.
+//! Whoever needs the next batch asks the subplan for it; nobody waits for another reader to read. What a reader has
+//! still to read is kept in memory that the query's pool has granted. When the pool refuses: readers that have not
+//! begun execute a copy of the subplan, so nothing is kept for them; what is left to keep, for readers that have begun
+//! and are behind, goes to disk.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -89,8 +89,8 @@ fn files_of<'a>(a: &'a DataSourceExec, b: &'a DataSourceExec) -> Option<(&'a Fil
     a.data_source().downcast_ref::<FileScanConfig>().zip(b.data_source().downcast_ref::<FileScanConfig>())
 }
 
-/// Whether `a` and `b` do the same to the rows of their inputs, if their expressions are the same ones, whatever columns they
-/// keep; and whatever a source of files leaves rows out by, if filters are ignored.
+/// Whether `a` and `b` do the same to the rows of their inputs, if their expressions are the same ones, whatever
+/// columns they keep; and whatever a source of files leaves rows out by, if filters are ignored.
 pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>, ignores_filters: bool) -> bool {
     if a.name() != b.name() || a.output_partitioning().partition_count() != b.output_partitioning().partition_count() {
         return false;
@@ -378,8 +378,8 @@ fn are_same_files_unfiltered(a: &FileScanConfig, b: &FileScanConfig) -> bool {
         && a_parquet.table_parquet_options() == b_parquet.table_parquet_options()
 }
 
-/// Whether it is what each scan of a table gets from DataFusion: nothing but the store, which the URL names, and its cache.
-/// The type is not to be had otherwise, and the rest of the text is as long as the cache.
+/// Whether it is what each scan of a table gets from DataFusion: nothing but the store, which the URL names, and its
+/// cache. The type is not to be had otherwise, and the rest of the text is as long as the cache.
 pub fn is_datafusions_reader(reader: &Arc<dyn ParquetFileReaderFactory>) -> bool {
     const NAME: &str = "CachedParquetFileReaderFactory {";
     struct Prefix(String);

@@ -75,8 +75,8 @@ pub(super) fn filter_of_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn 
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?.file_source().filter()
 }
 
-/// A source of Parquet files with another filter; `None` where it cannot be made anew, or drops all rows by its filter that this
-/// leaves out.
+/// A source of Parquet files with another filter; `None` where it cannot be made anew, or drops all rows by its filter
+/// that this leaves out.
 pub(super) fn with_source_filter(
     plan: &Arc<dyn ExecutionPlan>,
     filter: Arc<dyn PhysicalExpr>,
@@ -132,8 +132,8 @@ fn csv_options(csv: &CsvSource) -> CsvOptions {
     }
 }
 
-/// Whether a source reads an object a line, not one array. It does not say so, but an array is never opened in parts; nothing
-/// is read before what `open` gives is polled.
+/// Whether a source reads an object a line, not one array. It does not say so, but an array is never opened in parts;
+/// nothing is read before what `open` gives is polled.
 fn is_json_by_lines(source: &Arc<dyn FileSource>, config: &FileScanConfig) -> bool {
     let part = PartitionedFile::new_with_range(String::new(), 0, 0, 0);
     let opener = source.with_batch_size(1).create_file_opener(Arc::new(InMemory::new()), config, 0);

@@ -7,8 +7,8 @@
 //! HashJoinExec: .., projection=[i, v]           ProjectionExec: i, v
 //!   scan: k, v                                    HashJoinExec: .., projection=[i, s, v]
 //! ```
-//! The law: what a row keeps decides neither which rows there are nor their partitions or their order. Nothing but plain
-//! columns is added to what a place computes.
+//! The law: what a row keeps decides neither which rows there are nor their partitions or their order. Nothing but
+//! plain columns is added to what a place computes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -58,8 +58,8 @@ fn note_places(plan: &Plan, class: &dyn Fn(&Plan) -> Option<usize>, found: &mut 
     plan.children().into_iter().for_each(|child| note_places(child, class, found));
 }
 
-/// The places of the classes that are not inside of others, with the projections above them. What is inside is looked at
-/// once these are equal.
+/// The places of the classes that are not inside of others, with the projections above them. What is inside is looked
+/// at once these are equal.
 fn outermost(plan: &Plan, alike: &Alike, classes: &HashSet<usize>) -> HashMap<usize, Vec<Plan>> {
     fn note(plan: &Plan, alike: &Alike, classes: &HashSet<usize>, found: &mut HashMap<usize, Vec<Plan>>) {
         match alike.class(plan).filter(|class| classes.contains(class)) {

@@ -1,9 +1,9 @@
 //! The cheapest order of a graph's joins.
 //!
-//! Dynamic programming over connected sets of relations, each pair of a set and its complement once (Moerkotte, Neumann:
-//! *Analysis of Two Existing and One New Dynamic Programming Algorithm*, 2006); where that are too many pairs, the two
-//! relations whose join gives fewest rows are joined first, again and again (Fegaras: *A New Heuristic for Optimizing Large
-//! Queries*, 1998). Orders are compared by the rows that joins give, build and probe.
+//! Dynamic programming over connected sets of relations, each pair of a set and its complement once (Moerkotte,
+//! Neumann: *Analysis of Two Existing and One New Dynamic Programming Algorithm*, 2006); where that are too many pairs,
+//! the two relations whose join gives fewest rows are joined first, again and again (Fegaras: *A New Heuristic for
+//! Optimizing Large Queries*, 1998). Orders are compared by the rows that joins give, build and probe.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ const ENTRY_BYTES: f64 = 16.0;
 /// Sides that were written change where the other table is so many times smaller.
 const SIDES_GAIN_MIN: f64 = 1.25;
 
-/// A join is built rather than a table only if it is expected to be so many times smaller: how many rows of a foreign key meet a
-/// filtered table is a guess, mostly too low, while those of a table are known.
+/// A join is built rather than a table only if it is expected to be so many times smaller: how many rows of a foreign
+/// key meet a filtered table is a guess, mostly too low, while those of a table are known.
 const JOIN_BUILD_RATIO: f64 = 4.0;
 
-/// A semi, anti or left join builds the side that it keeps only if that has so many times fewer rows: matches must be marked then
-/// and rows come last.
+/// A semi, anti or left join builds the side that it keeps only if that has so many times fewer rows: matches must be
+/// marked then and rows come last.
 const KEPT_BUILD_RATIO: f64 = 8.0;
 
 /// The same where that side is itself a join, of which estimates are rougher.
@@ -71,8 +71,8 @@ pub(super) struct Costs<'a> {
     estimates: Vec<Arc<Estimate>>,
     /// For each relation the rows of its largest table, before anything was filtered.
     table_rows: Vec<f64>,
-    /// For each attached relation the rows that the keys of the other side spare where that is built: its own, or those that
-    /// are grouped for it, which a filter by the keys reaches.
+    /// For each attached relation the rows that the keys of the other side spare where that is built: its own, or those
+    /// that are grouped for it, which a filter by the keys reaches.
     spared_rows: Vec<f64>,
     /// For each class the relations of its members.
     classes: Vec<Set>,

@@ -4,8 +4,8 @@
 //! a JOIN (SELECT k, 10 / z FROM b)      `a` is built first; where it has no row, nothing of `b` is evaluated
 //! ```
 //!
-//! A join that is not given a row to build does not run its probe side, so an expression that fails there is an error of no
-//! query. An order that runs such an input without what kept it from running would add errors.
+//! A join that is not given a row to build does not run its probe side, so an expression that fails there is an error
+//! of no query. An order that runs such an input without what kept it from running would add errors.
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Inner joins may come in any order. A semi or anti join keeps or drops rows of one side and adds no columns, so it
-//! commutes with inner joins as long as the columns that it compares are there. So does a left join, which keeps all rows
-//! of one side, as long as no inner join compares the columns that it adds. Their other side is a relation that is attached.
-//! Columns are numbered through all relations; expressions of the graph refer to them by these numbers.
+//! commutes with inner joins as long as the columns that it compares are there. So does a left join, which keeps all
+//! rows of one side, as long as no inner join compares the columns that it adds. Their other side is a relation that is
+//! attached. Columns are numbered through all relations; expressions of the graph refer to them by these numbers.
 
 use std::sync::Arc;
 
@@ -272,8 +272,8 @@ impl Graph {
         Ok(Some((projected(columns, join), tree)))
     }
 
-    /// A filter over what has been joined so far. One that may fail waits for all of it: on other rows it might fail. So does
-    /// one over a single relation, since filters are asked where relations meet.
+    /// A filter over what has been joined so far. One that may fail waits for all of it: on other rows it might fail.
+    /// So does one over a single relation, since filters are asked where relations meet.
     fn add_filter(&mut self, predicate: &Expr, joined: Set) {
         for conjunct in split_conjunction(predicate) {
             let reads = self.relations_of(conjunct);
@@ -282,8 +282,8 @@ impl Graph {
         }
     }
 
-    /// The class of an expression over one relation; `None` if it is over several, over one whose columns may be NULL by a
-    /// left join, or may fail.
+    /// The class of an expression over one relation; `None` if it is over several, over one whose columns may be NULL
+    /// by a left join, or may fail.
     fn class_of(&mut self, expr: &Expr) -> Option<usize> {
         let relations = self.relations_of(expr);
         if relations.count_ones() != 1 || !self.cannot_fail(expr) {

@@ -5,12 +5,13 @@
 //!                                    ->   (((region ⋈ nation) ⋈ customer) ⋈ orders) ⋈ lineitem ⋈ supplier
 //! ```
 //!
-//! It stands after DataFusion's choice of join sides and before distributions are enforced: there are no exchanges yet and
-//! nothing after it changes sides. Inner joins commute; semi, anti and left joins commute with inner joins that preserve the
-//! side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats may differ in
-//! the last bits, as with any other order of rows. The order stays as written, but for the sides of inner joins, where the
-//! estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no statistics, where a
-//! condition is more than columns, and where an input that may fail would run that another input's lack of rows keeps from it.
+//! It stands after DataFusion's choice of join sides and before distributions are enforced: there are no exchanges yet
+//! and nothing after it changes sides. Inner joins commute; semi, anti and left joins commute with inner joins that
+//! preserve the side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats
+//! may differ in the last bits, as with any other order of rows. The order stays as written, but for the sides of inner
+//! joins, where the estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no
+//! statistics, where a condition is more than columns, and where an input that may fail would run that another input's
+//! lack of rows keeps from it.
 
 mod enumerate;
 mod gates;

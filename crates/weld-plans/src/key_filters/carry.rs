@@ -4,8 +4,8 @@
 //! keys of part ─► aggregate by l_partkey     =>     aggregate by l_partkey
 //!                   └ lineitem                        └ keys of part ─► lineitem
 //! ```
-//! The law: whoever is above drops every row whose column is not among the keys. So below, rows may be dropped that no row
-//! with a key is made of. Null is among the keys only if the join says that nulls are equal.
+//! The law: whoever is above drops every row whose column is not among the keys. So below, rows may be dropped that no
+//! row with a key is made of. Null is among the keys only if the join says that nulls are equal.
 
 use std::sync::Arc;
 

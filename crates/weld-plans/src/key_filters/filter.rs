@@ -42,8 +42,8 @@ pub struct KeyFilter {
     /// Whether some rows of a key may be dropped and others passed. Groups and window partitions on the way to the join
     /// must be whole, also those that the join will drop: what is computed of them may fail.
     pub(super) may_pause: bool,
-    /// Whether the source below has the filter among its predicates: who reads the source in a way of his own that drops
-    /// rows by them need not do so again.
+    /// Whether the source below has the filter among its predicates: who reads the source in a way of his own that
+    /// drops rows by them need not do so again.
     pub(super) is_in_source: bool,
     /// What the first partition has found, for all of them and for the other branches of a union.
     pub(super) decision: Arc<OnceLock<Option<Arc<KeySet>>>>,
@@ -122,8 +122,8 @@ impl KeyFilterExec {
         &self.filters
     }
 
-    /// Drops rows of `input`, which are those of a partition of its own input, with integers of any width in the columns that
-    /// the filters look at.
+    /// Drops rows of `input`, which are those of a partition of its own input, with integers of any width in the
+    /// columns that the filters look at.
     pub fn filtered(
         &self,
         input: SendableRecordBatchStream,

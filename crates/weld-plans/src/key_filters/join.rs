@@ -1,7 +1,8 @@
 //! DataFusion's join with its dynamic filter narrowed to sets of keys.
 //!
-//! The join itself would narrow the filter to a list of keys, or to its hash table, which hash every value. A reader that drops
-//! rows before it decodes other columns asks a [`KeySet`](crate::KeySet) instead, as it does for a compiled join.
+//! The join itself would narrow the filter to a list of keys, or to its hash table, which hash every value. A reader
+//! that drops rows before it decodes other columns asks a [`KeySet`](crate::KeySet) instead, as it does for a compiled
+//! join.
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use super::source::ProbeFilter;
 use super::{collected_at, collecting, has_filter};
 use crate::key_set::has_sets;
 
-/// The join with its keys collected for its dynamic filter, to be executed once; `None` if it has no such filter or its keys
-/// have no sets.
+/// The join with its keys collected for its dynamic filter, to be executed once; `None` if it has no such filter or its
+/// keys have no sets.
 pub fn with_key_sets(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(None) };
     let Some(filter) = join.dynamic_expressions_produced().pop() else { return Ok(None) };

@@ -3,8 +3,9 @@
 //! ```text
 //! JoinKeysExec, partitions 0..n ── begin, end ──► JoinKeys ── publish ──► KeyFilterExec, as many as there are
 //! ```
-//! Sets are published once, when all partitions have ended, or never: a partition that is given up, keys that are too many,
-//! memory that is refused, and a second execution of the same plan each leave no sets, and then no row is dropped.
+//! Sets are published once, when all partitions have ended, or never: a partition that is given up, keys that are too
+//! many, memory that is refused, and a second execution of the same plan each leave no sets, and then no row is
+//! dropped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,8 +28,8 @@ pub struct JoinKeys {
     number: usize,
     /// The keys, over the build side.
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// Whether the join has all partitions of its build side before it asks for a row of its probe side: only then may a
-    /// filter wait.
+    /// Whether the join has all partitions of its build side before it asks for a row of its probe side: only then may
+    /// a filter wait.
     is_whole: bool,
     state: Mutex<State>,
     published: watch::Sender<Published>,
@@ -66,8 +67,8 @@ impl JoinKeys {
         JoinKeys { number, exprs, is_whole, state, published }
     }
 
-    /// The same for another execution of the plan, which drops no rows: whether all of the plan is executed again, with the
-    /// same rows, is not known.
+    /// The same for another execution of the plan, which drops no rows: whether all of the plan is executed again, with
+    /// the same rows, is not known.
     pub(super) fn unused(&self) -> JoinKeys {
         let unused = JoinKeys::new(self.number, self.exprs.clone(), self.is_whole);
         unused.close();
@@ -96,8 +97,8 @@ impl JoinKeys {
         self.state().of_join = Some(filter);
     }
 
-    /// Whoever executes a partition of the build side says so first; whether its keys are wanted. A partition that begins a
-    /// second time may have other rows, so there are no sets any more.
+    /// Whoever executes a partition of the build side says so first; whether its keys are wanted. A partition that
+    /// begins a second time may have other rows, so there are no sets any more.
     #[must_use]
     pub fn begin(&self, partition: usize) -> bool {
         let is_first = self.state().begun.insert(partition);
@@ -187,8 +188,8 @@ impl JoinKeys {
     }
 }
 
-/// The set of the keys that `for_each_key` calls its argument with, `false` if they are no integers; `None` if there is no
-/// set that pays, or no memory for it.
+/// The set of the keys that `for_each_key` calls its argument with, `false` if they are no integers; `None` if there is
+/// no set that pays, or no memory for it.
 pub fn key_set(for_each_key: impl Fn(&mut dyn FnMut(i64)) -> bool, context: &TaskContext) -> Option<Arc<KeySet>> {
     let (mut min, mut max, mut count) = (i64::MAX, i64::MIN, 0);
     let are_integers = for_each_key(&mut |key| {

@@ -8,14 +8,14 @@
 //!     lineitem                                      KeyFilterExec: l_partkey IN #1.p_partkey
 //!                                                     lineitem
 //! ```
-//! Rows of the probe side that match nothing are dropped by inner and semi joins and by those that preserve the build side
-//! alone; `carry` says how far down that holds. A key of several columns gives a filter for each. A filter is put where it
-//! is expected to drop half of the rows and spares them an operator that remembers rows, or a selective one a join; under
-//! the probe itself it would repeat the probe's work. Joins run their build side first, so a filter finds the keys complete
-//! or, where the join does not promise that, passes all rows.
+//! Rows of the probe side that match nothing are dropped by inner and semi joins and by those that preserve the build
+//! side alone; `carry` says how far down that holds. A key of several columns gives a filter for each. A filter is put
+//! where it is expected to drop half of the rows and spares them an operator that remembers rows, or a selective one a
+//! join; under the probe itself it would repeat the probe's work. Joins run their build side first, so a filter finds
+//! the keys complete or, where the join does not promise that, passes all rows.
 //!
-//! It stands after all rules that look at joins: DataFusion's own filters have been placed, and what they reach is left to
-//! them.
+//! It stands after all rules that look at joins: DataFusion's own filters have been placed, and what they reach is left
+//! to them.
 
 mod carry;
 mod collect;
@@ -214,8 +214,8 @@ fn has_place(plan: &Arc<dyn ExecutionPlan>, keys: &[&(Arc<dyn PhysicalExpr>, Arc
     keys.iter().any(|(_, probe)| column_of(probe).is_some_and(|column| saves(plan, column)))
 }
 
-/// Where the keys of the build side are collected, and whether the join sees no row of its probe side before all of them
-/// are: below an exchange every partition of which waits for all that come in.
+/// Where the keys of the build side are collected, and whether the join sees no row of its probe side before all of
+/// them are: below an exchange every partition of which waits for all that come in.
 fn collected_at(join: &HashJoinExec) -> (Arc<dyn ExecutionPlan>, bool) {
     let mut place = Arc::clone(join.left());
     let mut is_whole =
@@ -342,8 +342,8 @@ impl Filter<'_> {
         }
     }
 
-    /// Whether a source drops rows by the filter that DataFusion's join makes of the same keys. An encoded table leaves out
-    /// zones alone.
+    /// Whether a source drops rows by the filter that DataFusion's join makes of the same keys. An encoded table leaves
+    /// out zones alone.
     fn is_filtered_by_datafusion(&self, plan: &Arc<dyn ExecutionPlan>) -> bool {
         if plan.downcast_ref::<DataSourceExec>().is_some_and(|exec| exec.data_source().is::<TableSource>()) {
             return false;

@@ -1,5 +1,5 @@
-//! Filters among the predicates of a source that reads files or an encoded table: it prunes by the least and the greatest key, and
-//! readers that drop rows before they decode other columns find the set.
+//! Filters among the predicates of a source that reads files or an encoded table: it prunes by the least and the
+//! greatest key, and readers that drop rows before they decode other columns find the set.
 
 use std::sync::Arc;
 

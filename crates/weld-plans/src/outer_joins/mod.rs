@@ -5,10 +5,10 @@
 //! sales LEFT JOIN returns ON s_key = r_key WHERE r_key IS NULL      sales ANTI JOIN returns
 //! ```
 //!
-//! DataFusion looks for predicates that reject NULL; the conditions of joins reject it as well, here through whatever lies
-//! between (Galindo-Legaria, Rosenthal: *Outerjoin Simplification and Reordering for Query Optimization*, 1997). Inner and
-//! anti joins can be ordered freely, filter the other side by their keys, and add no rows. Rows, names and types are the
-//! same; a column may be known to hold no NULL that might have held one before.
+//! DataFusion looks for predicates that reject NULL; the conditions of joins reject it as well, here through whatever
+//! lies between (Galindo-Legaria, Rosenthal: *Outerjoin Simplification and Reordering for Query Optimization*, 1997).
+//! Inner and anti joins can be ordered freely, filter the other side by their keys, and add no rows. Rows, names and
+//! types are the same; a column may be known to hold no NULL that might have held one before.
 
 mod strict;
 
@@ -70,7 +70,8 @@ impl PhysicalOptimizerRule for OuterJoins {
     }
 }
 
-/// `plan` with simpler joins. Rows that are NULL in a column of `rejected` may be left out of it: nobody above keeps them.
+/// `plan` with simpler joins. Rows that are NULL in a column of `rejected` may be left out of it: nobody above keeps
+/// them.
 fn simplified(plan: Plan, rejected: &Columns) -> Result<Plan> {
     // Both of its terms have the schema of its working table.
     if plan.is::<RecursiveQueryExec>() {

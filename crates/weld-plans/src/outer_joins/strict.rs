@@ -1,4 +1,5 @@
-//! Null-rejecting expressions: the columns of which a NULL makes an expression NULL, or keeps a predicate from being true.
+//! Null-rejecting expressions: the columns of which a NULL makes an expression NULL, or keeps a predicate from being
+//! true.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

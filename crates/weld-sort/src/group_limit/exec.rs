@@ -23,8 +23,9 @@ use futures::{StreamExt, stream};
 use super::Limit;
 use super::rows::Kept;
 
-/// Drops rows of which so many others of the same group come first in an order. Those that are left have the order that they
-/// had, and are dropped in each partition apart. It gives all rows from where limiting does not pay, or memory is refused.
+/// Drops rows of which so many others of the same group come first in an order. Those that are left have the order that
+/// they had, and are dropped in each partition apart. It gives all rows from where limiting does not pay, or memory is
+/// refused.
 #[derive(Debug)]
 pub struct WindowGroupLimitExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,4 +1,5 @@
-//! The first rows of each window partition: what `row_number() <= k` and `rank() <= k` keep, found before rows are sorted.
+//! The first rows of each window partition: what `row_number() <= k` and `rank() <= k` keep, found before rows are
+//! sorted.
 //!
 //! ```text
 //! FilterExec: rn <= 3                                              FilterExec: rn <= 3
@@ -7,10 +8,10 @@
 //!       RepartitionExec: Hash(g)                                         RepartitionExec: Hash(g)
 //!                                                                          WindowGroupLimitExec: 3 rows of each g by x
 //! ```
-//! A row that is behind k others of its group is none of the first, whatever else comes, and rows behind it do not count for
-//! those before it: [`WindowGroupLimitExec`] drops it, and nobody sorts, exchanges or numbers it. Rows that tie in what their
-//! keys hold ([`Prefix`](crate::prefix::Prefix)) are kept, so that the window gives the numbers that it would have given.
-//! Spark has the same operator.
+//! A row that is behind k others of its group is none of the first, whatever else comes, and rows behind it do not
+//! count for those before it: [`WindowGroupLimitExec`] drops it, and nobody sorts, exchanges or numbers it. Rows that
+//! tie in what their keys hold ([`Prefix`](crate::prefix::Prefix)) are kept, so that the window gives the numbers that
+//! it would have given. Spark has the same operator.
 
 mod exec;
 mod rows;

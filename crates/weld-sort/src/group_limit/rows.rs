@@ -3,7 +3,8 @@
 //! ```text
 //! batch ─► groups, keys ─► the k least keys of each group ─► rows that are none of their group's first are dropped
 //! ```
-//! What was among the first may be so no more: held rows are looked at again whenever there are twice as many as were left.
+//! What was among the first may be so no more: held rows are looked at again whenever there are twice as many as were
+//! left.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use crate::keys::Keys;
 const ROWS_FIRST: usize = 1 << 15;
 /// Fewer held rows than this are not looked at again.
 const ROWS_HELD: usize = 1 << 18;
-/// Limiting goes on where it is expected to keep no more of the rows than this: groups of two or three narrow rows take as
-/// long with it as without.
+/// Limiting goes on where it is expected to keep no more of the rows than this: groups of two or three narrow rows take
+/// as long with it as without.
 const KEPT_MAX: f64 = 0.5;
 /// So many times the rows that came are expected in all where nothing is known of them.
 const UNKNOWN_ROWS: f64 = 16.0;
@@ -109,8 +110,8 @@ impl Kept {
     }
 }
 
-/// How many groups so many rows are expected to have when `seen` of them have so many: if all groups are as frequent, one of
-/// `seen * seen / 2` pairs of rows in as many as there are groups is of one of them.
+/// How many groups so many rows are expected to have when `seen` of them have so many: if all groups are as frequent,
+/// one of `seen * seen / 2` pairs of rows in as many as there are groups is of one of them.
 fn groups_of(rows: f64, seen: f64, groups: f64) -> f64 {
     let all = (seen * seen / (2.0 * (seen - groups).max(1.0))).max(groups);
     all * (1.0 - (-rows / all).exp())

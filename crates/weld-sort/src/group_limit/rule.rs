@@ -24,8 +24,8 @@ use weld_plans::{cannot_fail, expected_rows};
 
 use super::{LIMIT_MAX, Limit, WindowGroupLimitExec, can_be_grouped};
 
-/// The plan, with a [`WindowGroupLimitExec`] below each sort of all rows of which a filter keeps the first of each window
-/// partition.
+/// The plan, with a [`WindowGroupLimitExec`] below each sort of all rows of which a filter keeps the first of each
+/// window partition.
 pub fn limit_window_groups(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let limited = plan.transform_down(|node| match limited(&node)? {
         Some(limited) => Ok(Transformed::yes(limited)),

@@ -85,8 +85,8 @@ pub(crate) fn merged(sort: &Arc<dyn ExecutionPlan>, keys: &[(&str, SortOptions)]
     Arc::new(SortPreservingMergeExec::new(order, Arc::clone(sort)).with_fetch(sort.fetch()))
 }
 
-/// Fails unless the keys come in the same order and all rows are there. Which of equal rows comes first is open, and so is
-/// which of them are kept if there is a limit.
+/// Fails unless the keys come in the same order and all rows are there. Which of equal rows comes first is open, and so
+/// is which of them are kept if there is a limit.
 pub(crate) fn assert_same(ours: &RecordBatch, stock: &RecordBatch, keys: &[(&str, SortOptions)], limited: bool) {
     let columns = |batch: &RecordBatch| -> Vec<ArrayRef> {
         keys.iter().map(|(name, _)| Arc::clone(batch.column_by_name(name).expect("a column"))).collect()

@@ -32,8 +32,8 @@ impl Generator {
         }
     }
 
-    /// Sorted by an expression of the element and of what else is in scope, which cannot fail: how often and in which order
-    /// elements are compared is up to the engine.
+    /// Sorted by an expression of the element and of what else is in scope, which cannot fail: how often and in which
+    /// order elements are compared is up to the engine.
     fn sort_by_expr(&mut self, data: Expr, element: &Type) -> Expr {
         let key_ty = self.rng.pick(&[Type::I64, Type::I32, Type::BOOL, Type::I128, Type::vec(Type::U8)]);
         let (sym, e) = self.parameter("e", element);

@@ -1,4 +1,5 @@
-//! Texts that nobody means: deep, long, endless, exploding, damaged. Each is accepted or refused with a place, promptly.
+//! Texts that nobody means: deep, long, endless, exploding, damaged. Each is accepted or refused with a place,
+//! promptly.
 
 mod gtscript;
 mod python;

@@ -5,9 +5,10 @@
 //! =>
 //! result(@(strict:true) for(d, merger[f32,+](s), |b, i, x| merge(b, x)))
 //! ```
-//! The body may do what it likes with variables of its own. Of those from before it, it may set each once, and that in one of two
-//! ways: a float `s = s + e`, `s - e` or `s * e`, where `s` is read nowhere else; a vector as long as the loop `y[i] = e`, where `y` is
-//! read as `y{i}` before. A vector as long as the loop that is read as `v{i}` becomes data of the loop, and so does a row `m{j, i}`.
+//! The body may do what it likes with variables of its own. Of those from before it, it may set each once, and that in
+//! one of two ways: a float `s = s + e`, `s - e` or `s * e`, where `s` is read nowhere else; a vector as long as the
+//! loop `y[i] = e`, where `y` is read as `y{i}` before. A vector as long as the loop that is read as `v{i}` becomes
+//! data of the loop, and so does a row `m{j, i}`.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -147,8 +148,8 @@ impl<'a> Lower<'a> {
 
     // The data.
 
-    /// The accesses that give elements of what the loop goes over, each with the number of its vector, and the vectors. A vector
-    /// is one of a variable, or a row of one with the indices before the last.
+    /// The accesses that give elements of what the loop goes over, each with the number of its vector, and the vectors.
+    /// A vector is one of a variable, or a row of one with the indices before the last.
     fn accesses(
         &self,
         counter: Var,

@@ -1,5 +1,5 @@
-//! Integers whose least and largest values are known: counters of loops with constant bounds, and sums, differences and products
-//! of these. They need no check of overflow, and no check as an index where they stay inside.
+//! Integers whose least and largest values are known: counters of loops with constant bounds, and sums, differences and
+//! products of these. They need no check of overflow, and no check as an index where they stay inside.
 //!
 //! In `for (i in 1...15 by 1) s = s + m{i - 1};` with 16 elements, `i - 1` is 0 to 13.
 

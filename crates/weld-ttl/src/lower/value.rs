@@ -38,8 +38,8 @@ pub(crate) fn scalar_kind(elem: Elem) -> ScalarKind {
     }
 }
 
-/// The value as a program's result, a branch or a loop holds it, for a variable of type `ty`: the data of a matrix of rank 2
-/// on is followed by the sizes that the type leaves open.
+/// The value as a program's result, a branch or a loop holds it, for a variable of type `ty`: the data of a matrix of
+/// rank 2 on is followed by the sizes that the type leaves open.
 pub(super) fn packed(value: &Value, ty: &Type) -> Vec<Expr> {
     let matrix = match value {
         Value::Scalar(e) => return vec![e.clone()],

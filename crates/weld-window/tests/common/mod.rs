@@ -129,7 +129,8 @@ impl Both {
         self.ours.sql(sql).await.expect("valid SQL").collect().await.expect("it runs")
     }
 
-    /// A table in the order of a column whose rows come with `needs` bytes more of the memory for each batch, as those of a sort that merges its runs.
+    /// A table in the order of a column whose rows come with `needs` bytes more of the memory for each batch, as those
+    /// of a sort that merges its runs.
     pub(crate) async fn needy_table(&self, name: &str, rows: &str, order: &str, needs: usize) {
         let frame = self.stock.sql(rows).await.expect("valid SQL");
         let schema = Arc::new(frame.schema().as_arrow().clone());

@@ -6,8 +6,8 @@
 //! column[len] = x; len += c & d                  where the loop has made room for each of its merges
 //! ```
 //!
-//! `x` and `d` are computed for nothing where the condition does not hold, so they must not fail and cost no more than a jump that
-//! nobody foresees.
+//! `x` and `d` are computed for nothing where the condition does not hold, so they must not fail and cost no more than
+//! a jump that nobody foresees.
 
 use std::collections::HashSet;
 

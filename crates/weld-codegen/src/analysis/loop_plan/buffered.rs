@@ -4,8 +4,8 @@
 //! for(v, dictmerger[K,V,op], |b, i, x| let m = optlookup(t, x.$0); if(m.$0, for(m.$1, b, |b, j, y| merge(b, {..})), b))
 //! ```
 //!
-//! They are collected, and merged by the strip: keys are hashed and memory is asked for ahead, and what finds or makes a group is
-//! in the code once, however many places merge.
+//! They are collected, and merged by the strip: keys are hashed and memory is asked for ahead, and what finds or makes
+//! a group is in the code once, however many places merge.
 
 use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::ty::{BuilderType, Type};

@@ -1,7 +1,7 @@
 //! Keys that are known some iterations early, so that the memory of a table is asked for before it is needed.
 //!
-//! A key is early if it follows from the loop's element by operations that cannot fail and cost little beside the cache miss
-//! that they spare:
+//! A key is early if it follows from the loop's element by operations that cannot fail and cost little beside the cache
+//! miss that they spare:
 //!
 //! ```text
 //! for(sel, b, |b, i, j| let m = optlookup(t, lookup(c, j)); ..)      lookup(c, j) is early
@@ -25,9 +25,10 @@ const ROWS_MAX: usize = 4;
 const DISTANCE: u32 = 24;
 /// What an entry takes of a table's directory, about.
 pub(crate) const SLOT_BYTES: u32 = 16;
-/// Tables that keys index are fetched ahead from so many times the entries that fill the second-level cache with bytes: until then
-/// the processor overlaps the waits of iterations by itself, as nothing but the bits decides where to look. TPC-H's lineitem joined
-/// with part (200,000 keys) takes 66 ms without and 95 ms with it, with orders (1.5 million) 79 and 107.
+/// Tables that keys index are fetched ahead from so many times the entries that fill the second-level cache with bytes:
+/// until then the processor overlaps the waits of iterations by itself, as nothing but the bits decides where to look.
+/// TPC-H's lineitem joined with part (200,000 keys) takes 66 ms without and 95 ms with it, with orders (1.5 million) 79
+/// and 107.
 const DENSE_FACTOR: u32 = 8;
 
 /// A key that can be computed before its iteration.
@@ -150,8 +151,8 @@ struct Lookup<'e> {
     known: Known<'e>,
 }
 
-/// Lookups on every path through a body. `scope` are the bindings seen so far. Inside of loops only values of rows count: which rows
-/// these are may be known outside.
+/// Lookups on every path through a body. `scope` are the bindings seen so far. Inside of loops only values of rows
+/// count: which rows these are may be known outside.
 fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, found: &mut Vec<Lookup<'e>>) {
     match &expr.kind {
         ExprKind::Let { bindings, body } => {
@@ -202,7 +203,8 @@ fn lookup<'e>(expr: &'e Expr, scope: &[&'e Binding]) -> Option<Lookup<'e>> {
     (!is_own).then_some(Lookup { table: *table, dict: &data.ty, known })
 }
 
-/// The key of the first merge that a body without conditions does, and where its builder is in `b`, from the outside in.
+/// The key of the first merge that a body without conditions does, and where its builder is in `b`, from the outside
+/// in.
 fn merged_key(body: &Expr, b: Sym) -> Option<(Vec<usize>, &Expr)> {
     match &body.kind {
         ExprKind::Merge { builder, value } => {

@@ -1,5 +1,5 @@
-//! Ways of running loops that make them faster and change nothing of what they give. Each can be left out, so that results with
-//! and without it can be compared.
+//! Ways of running loops that make them faster and change nothing of what they give. Each can be left out, so that
+//! results with and without it can be compared.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};

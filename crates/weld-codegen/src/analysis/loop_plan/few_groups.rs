@@ -1,5 +1,5 @@
-//! Aggregation of few groups: values that may be computed for rows that are not merged, and summed up in any order, so that a
-//! strip is merged group by group.
+//! Aggregation of few groups: values that may be computed for rows that are not merged, and summed up in any order, so
+//! that a strip is merged group by group.
 //!
 //! ```text
 //! merge(b, {key, {x.$0, x.$0 * (100 - x.$1), 1}})      integers, or 128-bit decimals whose sums are tried in 64 bits

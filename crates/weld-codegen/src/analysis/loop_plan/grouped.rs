@@ -4,9 +4,9 @@
 //! for(v, dictmerger[K,{V0,V1,..},op], |b, i, r| let x = ..; merge(b, {key(r), {value0(x), value1(x), ..}}))
 //! ```
 //!
-//! A strip's keys are looked for first, its values are merged then. That pays where there are enough values for a key's search
-//! and the merge of the row before to be in each other's way, or where the key is found by dictionary codes. A numberer appends its
-//! rows with the values.
+//! A strip's keys are looked for first, its values are merged then. That pays where there are enough values for a key's
+//! search and the merge of the row before to be in each other's way, or where the key is found by dictionary codes. A
+//! numberer appends its rows with the values.
 
 use weld_core::ir::{Binding, Expr, ExprKind, Func, Sym, build};
 use weld_core::op::MergeOp;

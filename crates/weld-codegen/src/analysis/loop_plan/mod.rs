@@ -8,9 +8,9 @@
 //! | `plain` | all others, one iteration after the other |
 //! | `prefilter` | one of these, or all rows are kept |
 //!
-//! A loop that several threads run has a [`Sharing`] as well, which says how they fill its builders. Emission still decides by
-//! itself how single expressions run (arithmetic in 64 bits row by row). A plan is one line of text, which EXPLAIN shows; the
-//! tests below say when each is made and when it is not.
+//! A loop that several threads run has a [`Sharing`] as well, which says how they fill its builders. Emission still
+//! decides by itself how single expressions run (arithmetic in 64 bits row by row). A plan is one line of text, which
+//! EXPLAIN shows; the tests below say when each is made and when it is not.
 
 mod appends;
 mod buffered;

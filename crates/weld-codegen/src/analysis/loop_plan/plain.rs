@@ -1,5 +1,5 @@
-//! Loops that run one iteration after the other: what is done before the loop or a strip of it, so that it is not done in every
-//! iteration.
+//! Loops that run one iteration after the other: what is done before the loop or a strip of it, so that it is not done
+//! in every iteration.
 
 use weld_core::diag::Span;
 use weld_core::ir::{Expr, ExprKind, Func};
@@ -26,7 +26,8 @@ pub(crate) struct Plain<'e> {
     pub(crate) room: Option<Room>,
     /// Conditional appends without a branch.
     pub(crate) appends: Vec<Append<'e>>,
-    /// Every iteration merges into a vecmerger at the loop's own index, which is checked for all of them: where the merge stands.
+    /// Every iteration merges into a vecmerger at the loop's own index, which is checked for all of them: where the
+    /// merge stands.
     pub(crate) checked_index: Option<Span>,
     pub(crate) hashed: Option<HashAhead<'e>>,
     /// What nested loops merge is collected.

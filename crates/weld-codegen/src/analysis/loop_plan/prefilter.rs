@@ -4,8 +4,8 @@
 //! for(sel, appender[i32], |b, i, j| let r = lookup(c, i64(j)); if(may_contain(t, r.$0), merge(b, j), b))
 //! ```
 //!
-//! `may_contain` may be true of any key, and what comes after looks the key up. So all rows may be kept, and where nearly all pass,
-//! as in a stream that has been filtered by the table's keys already, to ask is a waste.
+//! `may_contain` may be true of any key, and what comes after looks the key up. So all rows may be kept, and where
+//! nearly all pass, as in a stream that has been filtered by the table's keys already, to ask is a waste.
 
 use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::op::Intrinsic;

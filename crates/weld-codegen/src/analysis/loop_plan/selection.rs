@@ -4,7 +4,8 @@
 //! for(v, appender[i32], |b, i, r| if(p(r), if(q(r), merge(b, i32(i)), b), b))
 //! ```
 //!
-//! The conditions of all rows are computed, so a later one must not fail where an earlier one would have kept it from it.
+//! The conditions of all rows are computed, so a later one must not fail where an earlier one would have kept it from
+//! it.
 
 use weld_core::ir::{Expr, ExprKind, Func};
 use weld_core::ty::{BuilderType, Type};

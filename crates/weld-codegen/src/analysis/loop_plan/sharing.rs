@@ -7,8 +7,8 @@
 //! in place     a vecmerger into which every iteration merges at its own index: all ranges fill the same
 //! ```
 //!
-//! Sequential stay loops that sum floats in order, that call C functions, which may not bear it, that number rows, of which each
-//! range would have to be numbered anew, and those that several threads would not make faster.
+//! Sequential stay loops that sum floats in order, that call C functions, which may not bear it, that number rows, of
+//! which each range would have to be numbered anew, and those that several threads would not make faster.
 
 use std::fmt::{self, Display, Formatter};
 

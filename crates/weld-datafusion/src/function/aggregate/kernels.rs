@@ -1,4 +1,5 @@
-//! The programs that take rows into the states of groups, many groups at a time. Each is compiled when it is needed first.
+//! The programs that take rows into the states of groups, many groups at a time. Each is compiled when it is needed
+//! first.
 //!
 //! ```weld
 //! # rows into states: of each group of a batch its state, its first row, how many there are; and the rows' arguments
@@ -57,8 +58,8 @@ pub(super) struct Ranges {
     pub(super) counts: Vec<i64>,
 }
 
-/// The code of an aggregate function outside of pipelines. Dropped with the function, it has the session's cache let go of code of
-/// pipelines that call it.
+/// The code of an aggregate function outside of pipelines. Dropped with the function, it has the session's cache let go
+/// of code of pipelines that call it.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     name: String,
@@ -132,8 +133,8 @@ impl Kernels {
         self.states(Work::Fold, values)
     }
 
-    /// The states of groups with those of `others`, which follow each other by their groups. A group that is `fresh` has no state
-    /// of its own.
+    /// The states of groups with those of `others`, which follow each other by their groups. A group that is `fresh`
+    /// has no state of its own.
     pub(super) fn merge(
         &self,
         states: Vec<ArrayRef>,

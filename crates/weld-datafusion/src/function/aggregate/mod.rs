@@ -8,10 +8,11 @@
 //!     .. $$;
 //! SELECT k, geo(v) FROM t GROUP BY k;
 //! ```
-//! A row with a NULL argument is left out, and a group without rows is NULL. Where each field of the state is merged by a builder's
-//! operator ([`weld_frontend::Merged`]), the function is compiled into its pipeline as `sum` is (`lower/states.rs`). Any other, and
-//! each outside of pipelines, keeps the states of groups in [`groups`], which a program takes rows into ([`kernels`]). An
-//! intermediate state is a column for each number of the state, and one of bytes for each other part.
+//! A row with a NULL argument is left out, and a group without rows is NULL. Where each field of the state is merged by
+//! a builder's operator ([`weld_frontend::Merged`]), the function is compiled into its pipeline as `sum` is
+//! (`lower/states.rs`). Any other, and each outside of pipelines, keeps the states of groups in [`groups`], which a
+//! program takes rows into ([`kernels`]). An intermediate state is a column for each number of the state, and one of
+//! bytes for each other part.
 
 mod columns;
 mod groups;

@@ -6,8 +6,8 @@
 //!               {b.$0, b.$1, merge(b.$2, {r.$1})}));
 //! {result(built.$0), result(built.$1), result(built.$2)}
 //! ```
-//! The least and greatest keys are for the dynamic filter. Texts that rows are grouped by later are interned: `{intern(r.$1)}`. Rows whose keys are null are kept where the join gives rows
-//! without a match.
+//! The least and greatest keys are for the dynamic filter. Texts that rows are grouped by later are interned:
+//! `{intern(r.$1)}`. Rows whose keys are null are kept where the join gives rows without a match.
 
 use weld_core::ir::{Expr, build as ir};
 use weld_core::op::{MergeOp, ReduceOp};
@@ -16,7 +16,8 @@ use super::super::{Lowering, Result, Rows, Sql, for_each, row_struct};
 use super::{BuildColumns, Join, Table, key_kinds, one_key};
 
 impl Join {
-    /// The program's result, see [`Table`], and the table. `bounds` if those of the keys are wanted, where they are integers.
+    /// The program's result, see [`Table`], and the table. `bounds` if those of the keys are wanted, where they are
+    /// integers.
     pub(crate) fn lower_build(
         &self,
         lowering: &mut Lowering,

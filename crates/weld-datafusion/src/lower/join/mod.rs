@@ -9,9 +9,10 @@
 //! The table is one value: every partition of the build side fills its own, they are combined, and every partition of
 //! the probe side reads the result. So neither side needs to be partitioned by the keys.
 //!
-//! What depends on the probe side's rows alone comes out while they are streamed (`probe`): pairs of rows, the rows that
-//! have a match or have none, rows with a mark. Where rows of the build side come out for themselves, the probe says which
-//! of them it has met, by their numbers in the table, and they follow when its last partition has ended (`preserve`).
+//! What depends on the probe side's rows alone comes out while they are streamed (`probe`): pairs of rows, the rows
+//! that have a match or have none, rows with a mark. Where rows of the build side come out for themselves, the probe
+//! says which of them it has met, by their numbers in the table, and they follow when its last partition has ended
+//! (`preserve`).
 
 mod build;
 pub(crate) mod node;
@@ -51,8 +52,8 @@ pub(crate) struct Join {
     right: SchemaRef,
 }
 
-/// A table that a build pipeline makes: its type, and where the build side's columns are in its rows. The build's result
-/// is the table, or a struct of the table and what else there is, in the order of these fields.
+/// A table that a build pipeline makes: its type, and where the build side's columns are in its rows. The build's
+/// result is the table, or a struct of the table and what else there is, in the order of these fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) ty: Type,
@@ -121,7 +122,8 @@ impl Join {
         &self.left_keys
     }
 
-    /// Whether the probe side's rows with null keys matter: they match nulls or, where they match nothing, count all the same.
+    /// Whether the probe side's rows with null keys matter: they match nulls or, where they match nothing, count all
+    /// the same.
     pub(crate) fn sees_null_keys(&self) -> bool {
         self.nulls_match
             || self.null_aware && self.right_keys.iter().any(|key| key.nullable(&self.right).unwrap_or(true))
@@ -250,8 +252,9 @@ impl Join {
         Ok((parts, matchable))
     }
 
-    /// For each column of the build side the key that it is. Where rows match, the probe side's key has the same value: the
-    /// table need not keep it, and what follows knows it before the table is asked. Not so for floats, whose two zeros match.
+    /// For each column of the build side the key that it is. Where rows match, the probe side's key has the same value:
+    /// the table need not keep it, and what follows knows it before the table is asked. Not so for floats, whose two
+    /// zeros match.
     fn columns_as_keys(&self) -> Vec<Option<usize>> {
         let mut columns = vec![None; self.left.fields().len()];
         if self.nulls_match || !matches!(self.join_type, JoinType::Inner | JoinType::Right) {

@@ -90,8 +90,8 @@ impl Join {
                 let unmatched = nothing.map_or(b.clone(), |row| ir::merge(b.clone(), row));
                 let pairs = ir::for_func(ir::over(found.group()), b, func);
                 let has_pairs = any.into_iter().fold(found.hit(), ir::and);
-                // What follows is copied to every place that merges, so there are few. But the bytes of a text that is NULL
-                // are not read.
+                // What follows is copied to every place that merges, so there are few. But the bytes of a text that is
+                // NULL are not read.
                 let (early, late) = match found.reads_bytes() {
                     true => (matchable, None),
                     false => (None, matchable),

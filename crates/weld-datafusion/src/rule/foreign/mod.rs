@@ -1,5 +1,5 @@
-//! Expressions without a lowering are evaluated by DataFusion in a node of their own, so that the operator that reads them
-//! compiles.
+//! Expressions without a lowering are evaluated by DataFusion in a node of their own, so that the operator that reads
+//! them compiles.
 //!
 //! ```text
 //! AggregateExec: gby=[reverse(s)], sum(a * 2)        AggregateExec: gby=[reverse(s)@2], sum(a * 2)
@@ -10,7 +10,8 @@
 //!                                                              source
 //! ```
 //! They are evaluated for the rows for which the operator itself would have evaluated them: below the operator, above
-//! everything that drops rows, and above those conjuncts of a filter that come first. Conditions of joins are in `join`.
+//! everything that drops rows, and above those conjuncts of a filter that come first. Conditions of joins are in
+//! `join`.
 
 mod join;
 
