@@ -55,12 +55,12 @@ impl Drop for Told {
 impl Inner {
     /// Those who drop rows by the keys of the table in this run.
     pub(crate) fn keys(&self) -> Option<&TableKeys> {
-        self.pipeline.keys.as_ref().filter(|_| !self.reset)
+        self.pipeline.filters.keys.as_ref().filter(|_| !self.reset)
     }
 
     /// Waits for the keys that the source drops rows by, where they are sure to come.
     pub(crate) async fn keys_settled(&self) {
-        for filter in self.pipeline.awaited.iter().filter(|_| !self.reset) {
+        for filter in self.pipeline.filters.awaited.iter().filter(|_| !self.reset) {
             filter.settled().await;
         }
     }

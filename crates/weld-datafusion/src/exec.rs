@@ -53,6 +53,24 @@ pub(crate) struct Pipeline {
     pub(crate) lowered: LoweredPipeline,
     /// The operators that it consists of, in the order of execution.
     pub(crate) fused: Vec<Fused>,
+    /// All expressions of the replaced operators.
+    pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// At most so many rows a partition.
+    pub(crate) fetch: Option<usize>,
+    pub(crate) partitions: Partitions,
+    pub(crate) filters: Filters,
+    /// Whether the source must give all rows, whatever is known of those that joins will drop: see [`scan::Request`].
+    pub(crate) keeps_rows: bool,
+    /// Whether a Parquet source is read by the project's own scan.
+    pub(crate) scan: bool,
+    pub(crate) compilation: Compilation,
+}
+
+/// How a pipeline's rows are divided into partitions.
+#[derive(Debug)]
+pub(crate) struct Partitions {
+    /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
+    pub(crate) distribution: Distribution,
     /// Whether a hash exchange below the operators was taken out.
     pub(crate) dropped_exchange: bool,
     /// Whether rows come out in other partitions than those of the replaced operators would.
@@ -63,34 +81,34 @@ pub(crate) struct Pipeline {
     /// For a build pipeline: whether each of its partitions makes a table for the probe side's partition of the same
     /// number.
     pub(crate) per_partition: bool,
-    /// How the streamed input has to be partitioned, for the operators or for those that they replaced.
-    pub(crate) distribution: Distribution,
-    /// At most so many rows a partition.
-    pub(crate) fetch: Option<usize>,
+}
+
+/// What joins tell others of their keys.
+#[derive(Debug)]
+pub(crate) struct Filters {
     /// The dynamic filter that the table feeds.
     pub(crate) feeds: Option<DynamicFilter>,
     /// Those who drop rows by the keys of the table.
     pub(crate) keys: Option<TableKeys>,
     /// Filters that the source drops rows by, once their keys are there.
     pub(crate) awaited: Vec<KeyFilter>,
-    /// All expressions of the replaced operators.
-    pub(crate) exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// Whether the source must give all rows, whatever is known of those that joins will drop: see [`scan::Request`].
-    pub(crate) keeps_rows: bool,
-    /// Whether a Parquet source is read by the project's own scan.
-    pub(crate) scan: bool,
-    /// Over fewer rows it is not compiled; see `gate`.
-    pub(crate) compile_min_rows: usize,
-    /// The number of the plan that it was made for.
-    pub(crate) plan: u64,
-    pub(crate) settings: Settings,
-    pub(crate) cache: Arc<CodeCache>,
-    /// Where its code is kept on disk, if it is.
-    pub(crate) folder: Option<Arc<CodeFolder>>,
 }
 
-impl Pipeline {
-    /// The code of a program of this pipeline, and whether it was made just now.
+/// How code is made.
+#[derive(Debug)]
+pub(crate) struct Compilation {
+    pub(crate) settings: Settings,
+    pub(crate) cache: Arc<CodeCache>,
+    /// Where code is kept on disk, if it is.
+    pub(crate) folder: Option<Arc<CodeFolder>>,
+    /// Over fewer rows there is none; see `gate`.
+    pub(crate) rows_min: usize,
+    /// The number of the plan that the pipeline was made for.
+    pub(crate) plan: u64,
+}
+
+impl Compilation {
+    /// The code of a program, and whether it was made just now.
     pub(crate) fn code(&self, lowered: &LoweredPipeline) -> Result<(Arc<Code>, bool), String> {
         self.cache.code(lowered, &self.settings, self.plan, self.folder.as_ref())
     }
@@ -139,27 +157,11 @@ pub(crate) struct Inner {
     pub(crate) replaced: Replaced,
     pub(crate) properties: Arc<PlanProperties>,
     pub(crate) metrics: ExecutionPlanMetricsSet,
-    /// Whether it is compiled, once that is decided.
-    gate: OnceLock<Gate>,
-    rows_expected: OnceLock<Option<u64>>,
-    /// How many rows compiled code has seen.
-    rows_seen: AtomicU64,
-    /// The code of this run of the plan, or why there is none.
-    pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
-    /// The same for the program of a partial aggregate that makes a group of every row.
-    pub(crate) ungrouped: OnceCell<Result<Arc<Code>, String>>,
+    decided: Decided,
+    pub(crate) codes: Codes,
     /// For a build pipeline: its table.
     pub(crate) table: Mutex<Table>,
-    /// Columns that the project's scan left to arrow-rs.
-    pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
-    /// The source's columns that are read as codes, once that is decided.
-    coded: OnceCell<Vec<usize>>,
-    nulls: OnceLock<Vec<bool>>,
-    has_nulls: OnceLock<bool>,
-    /// What its partitions share of the files that they read, where it gives rows: who builds a table has its own.
-    sharing: scan::Sharing,
-    /// Of its partitions, where these may take batches from each other.
-    pub(crate) inputs: Arc<Inputs>,
+    pub(crate) reading: Reading,
     /// What runs instead when there is no code.
     fallback: OnceLock<Arc<dyn ExecutionPlan>>,
     /// What runs instead once the pool has refused memory.
@@ -169,6 +171,39 @@ pub(crate) struct Inner {
     pub(crate) reset: bool,
 }
 
+/// What is found out once for a run of the plan, when it is first asked for.
+#[derive(Default)]
+struct Decided {
+    /// Whether it is compiled.
+    gate: OnceLock<Gate>,
+    rows_expected: OnceLock<Option<u64>>,
+    /// The source's columns that are read as codes.
+    coded: OnceCell<Vec<usize>>,
+    nulls: OnceLock<Vec<bool>>,
+    has_nulls: OnceLock<bool>,
+}
+
+/// The code of a run of the plan, or why there is none.
+#[derive(Default)]
+pub(crate) struct Codes {
+    pub(crate) code: OnceCell<Result<Arc<Code>, String>>,
+    /// Of the program of a partial aggregate that makes a group of every row.
+    pub(crate) ungrouped: OnceCell<Result<Arc<Code>, String>>,
+    /// How many rows it has seen.
+    rows_seen: AtomicU64,
+}
+
+/// What partitions share as they read the source.
+#[derive(Default)]
+pub(crate) struct Reading {
+    /// Columns that the project's scan left to arrow-rs.
+    pub(crate) declined_columns: Arc<scan::DeclinedColumns>,
+    /// The files, where the pipeline gives rows: who builds a table has its own.
+    sharing: scan::Sharing,
+    /// The rows, where partitions may take batches from each other.
+    pub(crate) inputs: Arc<Inputs>,
+}
+
 impl WeldExec {
     pub(crate) fn new(
         pipeline: Pipeline,
@@ -176,7 +211,7 @@ impl WeldExec {
         replaced: Replaced,
     ) -> Result<WeldExec> {
         let is_same = are_same_properties(children[0].properties(), replaced.inputs[0].properties());
-        let properties = if is_same && !pipeline.moves_rows {
+        let properties = if is_same && !pipeline.partitions.moves_rows {
             Arc::clone(replaced.plan.properties())
         } else {
             properties(&pipeline, &children, &replaced)?
@@ -198,18 +233,10 @@ impl WeldExec {
                 replaced,
                 properties,
                 metrics: ExecutionPlanMetricsSet::new(),
-                gate: OnceLock::new(),
-                rows_expected: OnceLock::new(),
-                rows_seen: AtomicU64::new(0),
-                code: OnceCell::new(),
-                ungrouped: OnceCell::new(),
+                decided: Decided::default(),
+                codes: Codes::default(),
                 table: Mutex::default(),
-                declined_columns: Arc::default(),
-                coded: OnceCell::new(),
-                nulls: OnceLock::new(),
-                has_nulls: OnceLock::new(),
-                sharing: scan::Sharing::default(),
-                inputs: Arc::default(),
+                reading: Reading::default(),
                 fallback: OnceLock::new(),
                 handover: Handover::default(),
                 reset,
@@ -229,7 +256,7 @@ impl WeldExec {
 
     /// The Weld program after optimisation.
     pub fn optimized_program(&self) -> weld_core::ir::Program {
-        self.inner.pipeline.settings.optimize(self.program())
+        self.inner.pipeline.compilation.settings.optimize(self.program())
     }
 
     /// How the loops of the optimised program run over the layouts that the input is expected to have: see
@@ -237,7 +264,7 @@ impl WeldExec {
     /// run.
     pub fn loop_plans(&self) -> Result<String, String> {
         let layouts = crate::pipeline::layouts(&self.inner, &self.inner.pipeline.lowered);
-        let disabled = self.inner.pipeline.settings.disabled_paths();
+        let disabled = self.inner.pipeline.compilation.settings.disabled_paths();
         let options = weld_codegen::Options { disabled, ..weld_codegen::Options::default() };
         weld_codegen::loop_plans(&self.optimized_program(), &options, layouts.as_deref())
             .map_err(|error| error.to_string())
@@ -252,7 +279,7 @@ impl WeldExec {
     /// The native code, compiled now if it was not yet.
     pub fn compiled(&self) -> Result<Arc<weld_codegen::Compiled>, String> {
         let pipeline = &self.inner.pipeline;
-        let (code, _) = pipeline.code(&pipeline.lowered)?;
+        let (code, _) = pipeline.compilation.code(&pipeline.lowered)?;
         Ok(Arc::clone(&code.compiled))
     }
 
@@ -262,12 +289,17 @@ impl WeldExec {
     }
 
     pub(crate) fn codes(&self) -> Vec<Arc<Code>> {
-        [&self.inner.code, &self.inner.ungrouped].into_iter().filter_map(OnceCell::get).flatten().cloned().collect()
+        [&self.inner.codes.code, &self.inner.codes.ungrouped]
+            .into_iter()
+            .filter_map(OnceCell::get)
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Why this pipeline ran on the operators that it replaced, if it did: its own code or that of a build side failed.
     pub fn compile_error(&self) -> Option<&str> {
-        let own = self.inner.code.get().and_then(|code| code.as_ref().err()).map(String::as_str);
+        let own = self.inner.codes.code.get().and_then(|code| code.as_ref().err()).map(String::as_str);
         own.or_else(|| self.inner.builds().find_map(WeldExec::compile_error))
     }
 
@@ -331,31 +363,32 @@ impl Inner {
     pub(crate) fn rows_left(&self, rows: usize) -> Option<u64> {
         let is_known = |rows: &gate::Rows| rows.is_exact && !rows.is_filtered;
         let count = || gate::rows_of(self.source()).filter(is_known).map(|rows| rows.count as u64);
-        let seen = self.rows_seen.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
-        Some(self.rows_expected.get_or_init(count).as_ref()?.saturating_sub(seen))
+        let seen = self.codes.rows_seen.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
+        Some(self.decided.rows_expected.get_or_init(count).as_ref()?.saturating_sub(seen))
     }
 
     /// Whether this pipeline is compiled in this run.
     pub(crate) fn gate(&self) -> Gate {
-        *self.gate.get_or_init(|| gate::decide(self))
+        *self.decided.gate.get_or_init(|| gate::decide(self))
     }
 
     /// Notes what the operators took that ran because compiling would not have paid.
     pub(crate) fn note_spent(&self) {
-        if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.gate.get(), self.fallback.get()) {
-            let Pipeline { cache, lowered, settings, plan: number, .. } = &*self.pipeline;
+        if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.decided.gate.get(), self.fallback.get()) {
+            let Pipeline { lowered, compilation: Compilation { cache, settings, plan: number, .. }, .. } =
+                &*self.pipeline;
             cache.note_spent(lowered, settings, *number, gate::spent(plan));
         }
     }
 
     fn few_rows(&self) -> Option<usize> {
-        match self.gate.get()? {
+        match self.decided.gate.get()? {
             Gate::Replaced { rows, .. } => Some(*rows),
             Gate::Wait { .. } => self
                 .metrics
                 .clone_inner()
                 .sum_by_name(gate::FEW_ROWS)
-                .filter(|_| self.code.get().is_none())
+                .filter(|_| self.codes.code.get().is_none())
                 .map(|count| count.as_usize()),
             Gate::Compile => None,
         }
@@ -367,7 +400,7 @@ impl Inner {
 
     /// The rows of a partition of the source.
     pub(crate) fn read(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.read_from(self.source(), partition, context, &self.sharing)
+        self.read_from(self.source(), partition, context, &self.reading.sharing)
     }
 
     /// The same of `source`, which is the source or made of it, where the partitions have something else to share.
@@ -380,7 +413,8 @@ impl Inner {
     ) -> Result<SendableRecordBatchStream> {
         let context = Arc::clone(context);
         let keeps_rows = self.pipeline.keeps_rows;
-        let request = scan::Request { coded: &self.read_as_codes(), declined: &self.declined_columns, keeps_rows };
+        let request =
+            scan::Request { coded: &self.read_as_codes(), declined: &self.reading.declined_columns, keeps_rows };
         let stream = scan::execute(source, partition, context, self.pipeline.scan, sharing, request)?;
         Ok(nulls::checked(stream, &self.pipeline.lowered.schema))
     }
@@ -411,12 +445,12 @@ impl Inner {
             coded.dedup();
             coded
         };
-        self.coded.get_or_init(choose).await;
+        self.decided.coded.get_or_init(choose).await;
     }
 
     /// The columns that are read as codes, since something is found by them.
     pub(crate) fn coded(&self) -> &[usize] {
-        self.coded.get().map_or(&[], Vec::as_slice)
+        self.decided.coded.get().map_or(&[], Vec::as_slice)
     }
 
     /// The columns that are read as codes of views: those by which something is found, and the dictionaries of text
@@ -434,7 +468,7 @@ impl Inner {
     /// Which of the source's columns are expected to have nulls in about every batch, for each of the first columns: as
     /// its statistics tell; where they tell nothing, all of them if tables below have such columns.
     pub(crate) fn nulls(&self) -> &[bool] {
-        self.nulls.get_or_init(|| {
+        self.decided.nulls.get_or_init(|| {
             let columns = self.source().schema().fields().len();
             nulls::expected(self.source()).unwrap_or_else(|| vec![nulls::may_come(self.source()); columns])
         })
@@ -442,7 +476,7 @@ impl Inner {
 
     /// Whether tables that the pipeline reads, directly or not, have columns with nulls in about every batch.
     pub(crate) fn has_nulls(&self) -> bool {
-        *self.has_nulls.get_or_init(|| self.children.iter().any(nulls::may_come))
+        *self.decided.has_nulls.get_or_init(|| self.children.iter().any(nulls::may_come))
     }
 
     /// The build pipelines, in the order of the program's parameters.
@@ -452,7 +486,7 @@ impl Inner {
 
     /// The dynamic filter that the table feeds in this run.
     pub(crate) fn feeds(&self) -> Option<&DynamicFilter> {
-        self.pipeline.feeds.as_ref().filter(|_| !self.reset)
+        self.pipeline.filters.feeds.as_ref().filter(|_| !self.reset)
     }
 
     /// DataFusion's operators over this pipeline's present inputs.
@@ -567,7 +601,7 @@ fn properties(
     let restored = put_over(children, replaced, unchanged)?;
     let properties = restored.properties();
     let partitions = children[0].output_partitioning().partition_count();
-    if pipeline.moves_rows && !matches!(pipeline.lowered.output, Output::Table(_)) {
+    if pipeline.partitions.moves_rows && !matches!(pipeline.lowered.output, Output::Table(_)) {
         let properties = PlanProperties::clone(properties);
         return Ok(Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(partitions))));
     }
@@ -604,7 +638,7 @@ impl ExecutionPlan for WeldExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         let mut required = vec![Distribution::UnspecifiedDistribution; self.inner.children.len()];
-        required[0] = self.inner.pipeline.distribution.clone();
+        required[0] = self.inner.pipeline.partitions.distribution.clone();
         InputDistributionRequirements::new(required)
     }
 
@@ -626,12 +660,12 @@ impl ExecutionPlan for WeldExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let produced = self.inner.pipeline.feeds.iter().map(|feeds| &feeds.filter);
+        let produced = self.inner.pipeline.filters.feeds.iter().map(|feeds| &feeds.filter);
         apply_expression_roots(self.inner.pipeline.exprs.iter().chain(produced), f)
     }
 
     fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.inner.pipeline.feeds.iter().map(|feeds| Arc::clone(&feeds.filter)).collect()
+        self.inner.pipeline.filters.feeds.iter().map(|feeds| Arc::clone(&feeds.filter)).collect()
     }
 
     fn replace_children(

@@ -163,10 +163,11 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
         return writeln!(f, "{result} of {operators}");
     }
     write!(f, "WeldExec: {result} of {operators}")?;
-    if pipeline.dropped_exchange {
+    if pipeline.partitions.dropped_exchange {
         f.write_str(", without exchange")?;
     }
-    if let Some(scan) = crate::scan::describe(exec.inner.source().as_ref(), pipeline.scan, &exec.inner.declined_columns)
+    if let Some(scan) =
+        crate::scan::describe(exec.inner.source().as_ref(), pipeline.scan, &exec.inner.reading.declined_columns)
     {
         write!(f, ", scan={scan}")?;
     }
@@ -192,13 +193,13 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     if !interned.is_empty() {
         write!(f, ", interns=[{}]", interned.join(", "))?;
     }
-    if let Some(feeds) = &pipeline.feeds {
+    if let Some(feeds) = &pipeline.filters.feeds {
         write!(f, ", feeds={}", feeds.filter)?;
     }
-    for filter in &pipeline.awaited {
+    for filter in &pipeline.filters.awaited {
         write!(f, ", {filter}")?;
     }
-    if let Some(table) = &pipeline.keys {
+    if let Some(table) = &pipeline.filters.keys {
         write!(f, ", keys={}", table.keys)?;
     }
     if matches!(format, DisplayFormatType::Verbose) {

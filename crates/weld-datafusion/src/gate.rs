@@ -30,7 +30,7 @@ use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, expec
 
 use crate::config::WeldOptions;
 use crate::distinct::Distinct;
-use crate::exec::{Inner, Pipeline, WeldExec};
+use crate::exec::{Compilation, Inner, Pipeline, WeldExec};
 use crate::explain::{Declined, is_operator};
 use crate::lower::pipeline::Output;
 use crate::scan::{ParquetScan, ScanExec};
@@ -191,22 +191,22 @@ fn plain_cost(program: &Program) -> Duration {
 
 /// Decides before a run. A build pipeline is decided on with the pipeline that reads its table.
 pub(crate) fn decide(inner: &Inner) -> Gate {
-    let pipeline = &inner.pipeline;
-    if pipeline.compile_min_rows == 0 {
+    let Pipeline { lowered, compilation: Compilation { cache, settings, plan, rows_min, .. }, .. } = &*inner.pipeline;
+    if *rows_min == 0 {
         return Gate::Compile;
     }
     let group = group(inner);
-    let cache = &pipeline.cache;
-    if group.iter().all(|member| cache.has(&member.pipeline.lowered, &member.pipeline.settings)) {
+    let is_there = |member: &&Inner| cache.has(&member.pipeline.lowered, &member.pipeline.compilation.settings);
+    if group.iter().all(is_there) {
         return Gate::Compile;
     }
     // Several may be of one program.
     let (mut programs, mut stored) = (HashMap::new(), 0);
-    for Pipeline { lowered, settings, folder, .. } in group.iter().map(|member| &*member.pipeline) {
-        if cache.has(lowered, settings) {
+    for Pipeline { lowered, compilation, .. } in group.iter().map(|member| &*member.pipeline) {
+        if cache.has(lowered, &compilation.settings) {
             continue;
         }
-        match cache.is_on_disk(lowered, settings, folder.as_ref()) {
+        match cache.is_on_disk(lowered, &compilation.settings, compilation.folder.as_ref()) {
             true => stored += 1,
             false => drop(programs.insert(lowered.fingerprint(), &lowered.program)),
         }
@@ -214,7 +214,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let (work, time) = cache.rate.cost(programs.into_values());
     let cost = time + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
-    let rows_min = ((pipeline.compile_min_rows as f64 * units) as usize).max(1);
+    let rows_of_cost = ((*rows_min as f64 * units) as usize).max(1);
     // Of rows that arrive, and of those that pass.
     let worths = |member: &Inner| {
         (
@@ -224,7 +224,7 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     };
     let wait_for_rows = || {
         let (row, grouping) = worths(inner);
-        wait(inner, (rows_min as f64 / (row + grouping)) as usize)
+        wait(inner, (rows_of_cost as f64 / (row + grouping)) as usize)
     };
     let arriving: Option<Vec<Arriving>> = group.iter().map(|member| arriving(member, group.len() == 1)).collect();
     match arriving {
@@ -235,10 +235,10 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
                 arriving.rows.count as f64 * row + arriving.passed * grouping
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
-            match worth_all < rows_min {
+            match worth_all < rows_of_cost {
                 true => {
-                    let spent = cache.comes_again(&pipeline.lowered, &pipeline.settings, pipeline.plan);
-                    let compile = spent.is_some_and(|spent| repays(pipeline.compile_min_rows, spent, work));
+                    let spent = cache.comes_again(lowered, settings, *plan);
+                    let compile = spent.is_some_and(|spent| repays(*rows_min, spent, work));
                     Gate::Replaced { rows: count, compile }
                 }
                 false if group.len() > 1 || arriving[0].rows.is_exact => Gate::Compile,

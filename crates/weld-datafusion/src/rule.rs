@@ -48,7 +48,9 @@ use weld_window::WindowExec;
 use crate::code_cache::{CodeCache, Settings};
 use crate::config::WeldOptions;
 use crate::dynamic_filter::TableKeys;
-use crate::exec::{DynamicFilter, Fused, Pipeline, Replaced, WeldExec, with_inputs, without_notes};
+use crate::exec::{
+    Compilation, DynamicFilter, Filters, Fused, Partitions, Pipeline, Replaced, WeldExec, with_inputs, without_notes,
+};
 use crate::explain::{Declined, DeclinedExec, is_operator};
 use crate::gate::{self, KnownRows};
 use crate::lower::aggregate::Aggregate;
@@ -555,23 +557,25 @@ impl Rewriter {
         let pipeline = Pipeline {
             lowered,
             fused: chain.fused,
-            dropped_exchange: chain.dropped_exchange,
-            moves_rows: chain.moves_rows,
-            steals,
-            per_partition: built.per_partition,
-            distribution,
-            fetch: chain.fetch,
-            feeds: built.feeds,
-            keys: built.keys,
-            awaited: chain.awaited,
             exprs: chain.exprs,
+            fetch: chain.fetch,
+            partitions: Partitions {
+                distribution,
+                dropped_exchange: chain.dropped_exchange,
+                moves_rows: chain.moves_rows,
+                steals,
+                per_partition: built.per_partition,
+            },
+            filters: Filters { feeds: built.feeds, keys: built.keys, awaited: chain.awaited },
             keeps_rows,
             scan: self.options.scan,
-            compile_min_rows: self.options.compile_min_rows,
-            plan: self.plan,
-            settings: Settings::of(&self.options),
-            cache: Arc::clone(&self.cache),
-            folder: self.folder.clone(),
+            compilation: Compilation {
+                settings: Settings::of(&self.options),
+                cache: Arc::clone(&self.cache),
+                folder: self.folder.clone(),
+                rows_min: self.options.compile_min_rows,
+                plan: self.plan,
+            },
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))
     }

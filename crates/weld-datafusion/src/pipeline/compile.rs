@@ -13,7 +13,7 @@ use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
 
 use crate::code_cache::Code;
-use crate::exec::{Inner, Pipeline, WeldExec};
+use crate::exec::{Compilation, Inner, Pipeline, WeldExec};
 use crate::gate::{self, Gate};
 use crate::lower::lists::list;
 use crate::lower::pipeline::{LoweredPipeline, Output};
@@ -41,10 +41,10 @@ pub(super) fn code(inner: Arc<Inner>, context: Arc<TaskContext>) -> BoxFuture<'s
 /// The code of this pipeline alone.
 async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Code>, String> {
     // Unless another partition sets the same meanwhile.
-    if inner.code.get().is_none()
+    if inner.codes.code.get().is_none()
         && inner.reads_no_codes()
         && let Some(code) = known(&inner)
-        && inner.code.set(Ok(code)).is_ok()
+        && inner.codes.code.set(Ok(code)).is_ok()
     {
         count_hit(&inner);
     }
@@ -52,7 +52,7 @@ async fn own_code(inner: Arc<Inner>, context: Arc<TaskContext>) -> Result<Arc<Co
         inner.choose_codes(&context).await;
         compiled(&inner).await
     };
-    made_once(inner, |inner| &inner.code, make).await
+    made_once(inner, |inner| &inner.codes.code, make).await
 }
 
 /// The code in a cell, made by the first who asks, in a task: whoever asks may poll once and then wait for something
@@ -83,15 +83,15 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
     if let Some(code) = found() {
         return Ok(code);
     }
-    let pipeline = &inner.pipeline;
+    let Pipeline { lowered, compilation, .. } = &*inner.pipeline;
     // Pipelines of the same program, here or in other queries, wait for the one that compiles.
-    let turn = pipeline.cache.turn(&pipeline.lowered, &pipeline.settings);
+    let turn = compilation.cache.turn(lowered, &compilation.settings);
     let _turn = turn.lock().await;
     if let Some(code) = found() {
         return Ok(code);
     }
     // More at a time than there are processors would only wait for each other.
-    let _slot = pipeline.cache.slot().await;
+    let _slot = compilation.cache.slot().await;
     let inner = Arc::clone(inner);
     ended(SpawnedTask::spawn_blocking(move || compile(&inner, &inner.pipeline.lowered))).await
 }
@@ -99,13 +99,13 @@ async fn compiled(inner: &Arc<Inner>) -> Result<Arc<Code>, String> {
 /// The code of this pipeline, if it was compiled before, for the layouts that are expected: nothing is left to do on
 /// another thread, which would have to wait for a processor.
 fn known(inner: &Inner) -> Option<Arc<Code>> {
-    let pipeline = &inner.pipeline;
-    let is_ready = |code: &Code| match layouts(inner, &pipeline.lowered) {
-        _ if !gives_rows(&pipeline.lowered, code) => false,
+    let Pipeline { lowered, compilation: Compilation { cache, settings, plan, .. }, .. } = &*inner.pipeline;
+    let is_ready = |code: &Code| match layouts(inner, lowered) {
+        _ if !gives_rows(lowered, code) => false,
         Some(layouts) => code.compiled.is_prepared(&layouts),
         None => true,
     };
-    pipeline.cache.find(&pipeline.lowered, &pipeline.settings, pipeline.plan, is_ready)
+    cache.find(lowered, settings, *plan, is_ready)
 }
 
 fn count_hit(inner: &Inner) {
@@ -133,12 +133,11 @@ pub(super) async fn ungrouped(inner: Arc<Inner>) -> Result<Arc<Code>, String> {
             None => Err("it has no groups".to_owned()),
         }))
     };
-    made_once(inner, |inner| &inner.ungrouped, make).await
+    made_once(inner, |inner| &inner.codes.ungrouped, make).await
 }
 
 fn compile(inner: &Inner, lowered: &LoweredPipeline) -> Result<Arc<Code>, String> {
-    let pipeline = &inner.pipeline;
-    let (code, new) = pipeline.code(lowered)?;
+    let (code, new) = inner.pipeline.compilation.code(lowered)?;
     if !gives_rows(lowered, &code) {
         return Err("its accumulators would get no rows before all have come".to_owned());
     }
@@ -147,7 +146,6 @@ fn compile(inner: &Inner, lowered: &LoweredPipeline) -> Result<Arc<Code>, String
 
 /// Compiles for the layouts that the input is expected to have, and notes the time that it took.
 fn prepare(inner: &Inner, lowered: &LoweredPipeline, code: Arc<Code>, new: bool) -> Result<Arc<Code>, String> {
-    let pipeline = &inner.pipeline;
     let before = code.compile_time();
     // Failures show here, before anything runs; other layouts (with nulls, dictionaries) are compiled as they come.
     match layouts(inner, lowered) {
@@ -161,7 +159,7 @@ fn prepare(inner: &Inner, lowered: &LoweredPipeline, code: Arc<Code>, new: bool)
     if new {
         note_phases(inner, lowered, &code);
     }
-    pipeline.cache.trim();
+    inner.pipeline.compilation.cache.trim();
     Ok(code)
 }
 
@@ -203,7 +201,7 @@ fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
     MetricBuilder::new(&inner.metrics).counter("llvm_instructions", 0).add(instructions);
     if stored == 0 {
         let took: Duration = timings.iter().map(Timing::total).sum();
-        inner.pipeline.cache.rate.learn(&lowered.program, took);
+        inner.pipeline.compilation.cache.rate.learn(&lowered.program, took);
     }
 }
 
@@ -211,7 +209,8 @@ fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
 /// runs stay on the operators: cheap code would be no faster, and a run that found a program which is being compiled
 /// would wait for a thread of low priority.
 pub(super) fn compile_beside(inner: &Arc<Inner>) {
-    if !inner.pipeline.cache.claim(&inner.pipeline.lowered, &inner.pipeline.settings) {
+    let Pipeline { lowered, compilation, .. } = &*inner.pipeline;
+    if !compilation.cache.claim(lowered, &compilation.settings) {
         return;
     }
     let inner = Arc::clone(inner);
@@ -227,7 +226,7 @@ pub(super) fn compile_beside(inner: &Arc<Inner>) {
 }
 
 fn compile_optimised(inner: &Inner) -> Result<(), String> {
-    let Pipeline { cache, lowered, settings, plan, folder, .. } = &*inner.pipeline;
+    let Pipeline { lowered, compilation: Compilation { cache, settings, plan, folder, .. }, .. } = &*inner.pipeline;
     if cache.has(lowered, settings) {
         return Ok(());
     }

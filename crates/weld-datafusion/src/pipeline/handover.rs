@@ -127,7 +127,7 @@ fn clear_tables(plan: &Arc<dyn ExecutionPlan>) {
 /// Whether the rows of a partition depend on what the others have met.
 fn marks_together(inner: &Inner) -> bool {
     let last = inner.builds().last();
-    inner.pipeline.lowered.at_end.is_some() && last.is_some_and(|build| !build.inner.pipeline.per_partition)
+    inner.pipeline.lowered.at_end.is_some() && last.is_some_and(|build| !build.inner.pipeline.partitions.per_partition)
 }
 
 /// Whether every source below can be read again from its start.

@@ -14,6 +14,7 @@ mod constants;
 mod failure;
 mod grouping;
 mod handover;
+mod held;
 mod preserve;
 mod pressure;
 mod radix;
@@ -62,8 +63,8 @@ pub(crate) fn stream(inner: Arc<Inner>, partition: usize, context: Arc<TaskConte
 /// reading files are tasks of tokio's, and who executes the plan has no runtime. DataFusion's operators may do without.
 fn without_code(inner: &Inner) -> bool {
     // Another partition may have been faster.
-    let _ = inner.code.set(Err("there is no runtime of tokio's".to_owned()));
-    matches!(inner.code.get(), Some(Err(_)))
+    let _ = inner.codes.code.set(Err("there is no runtime of tokio's".to_owned()));
+    matches!(inner.codes.code.get(), Some(Err(_)))
 }
 
 /// Where a partition's rows come from.

@@ -55,31 +55,31 @@ pub(super) fn excess_of_range(used: usize) -> usize {
 impl Run {
     /// Goes on after the pool has refused memory to the code for `slice`, if nothing is lost.
     pub(super) async fn recover(&mut self, slice: RecordBatch, failure: Failure) -> Result<(), Failure> {
-        match &self.output {
+        match &self.execution.output {
             // Since rows were taken last, nothing has left this run: the same in smaller parts.
-            Output::Rows(_) if self.reader.is_none() => {
-                let mut redo: Vec<RecordBatch> = self.held.drain(..).map(|(batch, _)| batch).collect();
+            Output::Rows(_) if self.out.reader.is_none() => {
+                let mut redo: Vec<RecordBatch> = self.held.drain().collect();
                 redo.push(slice);
                 let rows = redo.iter().map(RecordBatch::num_rows).max().unwrap_or(1);
                 if redo.len() == 1 {
-                    if !self.exceeds && (rows <= FEW_ROWS || !self.slices.multiplies()) {
-                        self.exceeds = true;
-                    } else if !self.slices.refused(rows) {
+                    if !self.execution.exceeds && (rows <= FEW_ROWS || !self.input.slices.multiplies()) {
+                        self.execution.exceeds = true;
+                    } else if !self.input.slices.refused(rows) {
                         return Err(failure);
                     }
                 }
-                self.held_max = 1;
-                redo.into_iter().rev().for_each(|batch| self.queue.push_front(batch));
-                self.stream = None;
+                self.held.hold_one();
+                redo.into_iter().rev().for_each(|batch| self.input.queue.push_front(batch));
+                self.execution.stream = None;
                 self.open_again()
             }
             // A table that does not hold a single batch: every row is passed on.
-            Output::Groups { partial: true, .. } if self.is_fresh => {
-                self.stream = None;
+            Output::Groups { partial: true, .. } if self.execution.is_fresh => {
+                self.execution.stream = None;
                 if !self.stop_grouping().await? {
                     return Err(failure);
                 }
-                self.queue.push_front(slice);
+                self.input.queue.push_front(slice);
                 Ok(())
             }
             _ => Err(failure),

@@ -11,14 +11,13 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_datafusion_err};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder, RecordOutput};
 use futures::{StreamExt, poll};
-use weld_arrow::{BatchColumns, DictionaryNumbers, Numbered, RowsReader, string_buffers_of};
+use weld_arrow::{BatchColumns, DictionaryNumbers, RowsReader};
 use weld_codegen::{Stream, Value};
 use weld_frontend::Source;
 use weld_runtime::Context;
@@ -26,7 +25,8 @@ use weld_runtime::Context;
 use super::accumulators::Accumulation;
 use super::constants::constant;
 use super::failure::{Failure, guard, run};
-use super::grouping::Grouping;
+use super::grouping::{Grouping, TableBounds};
+use super::held::Held;
 use super::preserve::{EndRows, Marks};
 use super::pressure::{excess_at_ends, excess_max, excess_of_range, pressure};
 use super::radix::{Collected, PARTITIONS, Radix, RangeTable};
@@ -36,7 +36,6 @@ use crate::code_cache::Code;
 use crate::deferred_gate::Early;
 use crate::exec::Inner;
 use crate::lower::accumulated::Accumulated;
-use crate::lower::lists::is_taken;
 use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
@@ -45,67 +44,79 @@ use crate::stoppable;
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
 const BATCHES_HELD_MAX: usize = 8;
 
-/// A partial aggregate hands its groups out when they take so much memory, which bounds its table and says how many
-/// rows a group has. Measured against 32 MiB: ClickBench's questions on many groups at scale factor 1 by a sixth
-/// faster, H2O.ai's at 0.3 by a quarter, TPC-H Q18 204 -> 159 ms; 2 MiB: no faster.
-const PARTIAL_BYTES: usize = 4 << 20;
-
-/// The same where larger tables have fewer groups to rows. TPC-DS Q22, 90,000 groups in 60 million rows: 108 ms, 248
-/// with 4 MiB.
-const PARTIAL_BYTES_MAX: usize = 32 << 20;
-
 /// One partition's run.
 pub(super) struct Run {
-    input: Option<SendableRecordBatchStream>,
-    columns: Vec<usize>,
-    dictionaries: DictionaryNumbers,
-    pub(super) code: Arc<Code>,
-    args: Vec<Value>,
-    name: String,
+    pub(super) inner: Arc<Inner>,
+    partition: usize,
     context: Arc<TaskContext>,
-    /// Absent once finished.
-    pub(super) stream: Option<Stream>,
-    pub(super) memory: Arc<QueryMemory>,
-    /// Rows to hand out.
-    pub(super) reader: Option<RowsReader>,
-    /// The memory of the finished run that they are from.
-    finished: Option<Arc<QueryMemory>>,
-    /// Rows of the input that are still to be processed, before any others.
+    metrics: RunMetrics,
+    pub(super) input: Input,
+    pub(super) execution: Execution,
+    pub(super) held: Held,
+    pub(super) out: Out,
+    pub(super) groups: Groups,
+    end: EndSide,
+}
+
+/// What comes in.
+pub(super) struct Input {
+    /// Absent once it has ended.
+    rows: Option<SendableRecordBatchStream>,
+    /// Rows that are still to be processed, before any others.
     pub(super) queue: VecDeque<RecordBatch>,
     pub(super) slices: Slices,
-    /// What was processed since rows were taken: their strings may point into it.
-    pub(super) held: Vec<(RecordBatch, BatchColumns)>,
-    /// Of the next row in the stream, and of the first that is held.
-    row_number: u64,
-    held_number: u64,
-    pub(super) held_max: usize,
+    /// What compiled code reads of it.
+    columns: Vec<usize>,
+    dictionaries: DictionaryNumbers,
+}
+
+/// Compiled code and its state.
+pub(super) struct Execution {
+    pub(super) code: Arc<Code>,
+    args: Vec<Value>,
+    /// Absent once finished.
+    pub(super) stream: Option<Stream>,
+    /// Whether the stream has processed nothing yet.
+    pub(super) is_fresh: bool,
+    pub(super) output: Output,
+    pub(super) memory: Arc<QueryMemory>,
+    /// As the pool knows the memory.
+    name: String,
     /// Whether rows are made though the pool refuses their memory.
     pub(super) exceeds: bool,
-    pub(super) output: Output,
+    /// The cancellation flag.
+    cancel: Arc<AtomicBool>,
+}
+
+/// What goes out.
+pub(super) struct Out {
     schema: SchemaRef,
-    batch_rows_max: usize,
+    /// Rows to hand out.
+    pub(super) reader: Option<RowsReader>,
+    /// The memory of the finished stream that they are from.
+    finished: Option<Arc<QueryMemory>>,
+    batch_rows: usize,
+    /// As many rows may still be given.
     rows_left: usize,
-    /// How large the table of a partial aggregate becomes, and may be made to become.
-    pub(super) partial_bytes_max: usize,
-    pub(super) partial_bytes_limit: usize,
+    /// Whether this partition's rows are those of this run.
+    gives: bool,
+}
+
+/// How rows are grouped, if they are.
+pub(super) struct Groups {
     pub(super) grouping: Grouping,
+    pub(super) bounds: TableBounds,
     /// DataFusion's accumulators of groups, where there are calls that are not compiled.
     pub(super) accumulation: Option<Accumulation>,
     /// Where rows are collected to be grouped range by range of their keys' hashes.
     radix: Option<Radix>,
-    /// Of groups to rows: above it, grouping does not pay.
-    pub(super) ratio_max: f64,
-    /// Whether the stream has processed nothing yet.
-    pub(super) is_fresh: bool,
-    /// The build side whose rows the stream's rows mark, until they follow.
+}
+
+/// The build side whose rows follow those of all partitions.
+struct EndSide {
+    /// The stream's rows mark its rows, until they follow.
     marked: Option<Arc<BuildTable>>,
-    end_rows: Option<EndRows>,
-    partition: usize,
-    gives: bool,
-    pub(super) inner: Arc<Inner>,
-    metrics: RunMetrics,
-    /// The cancellation flag.
-    cancel: Arc<AtomicBool>,
+    rows: Option<EndRows>,
 }
 
 struct RunMetrics {
@@ -149,46 +160,48 @@ impl Run {
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
         };
         Ok(Run {
-            input: match early {
-                _ if args.no_rows => None,
-                Some(early) => Some(early.rows),
-                None => Some(inner.read(partition, context)?),
-            },
-            columns: lowered.inputs.clone(),
-            dictionaries: DictionaryNumbers::default(),
-            code: Arc::clone(code),
-            args: args.values,
-            name,
-            context: Arc::clone(context),
-            stream: Some(stream),
-            memory,
-            reader: None,
-            finished: None,
-            queue: VecDeque::new(),
-            slices: Slices::new(args.multiplies),
-            held: Vec::new(),
-            row_number: 0,
-            held_number: 0,
-            held_max: if lowered.gathers { BATCHES_HELD_MAX } else { 1 },
-            exceeds: false,
-            output: lowered.output.clone(),
-            schema: Arc::clone(inner.properties.eq_properties.schema()),
-            batch_rows_max: context.session_config().batch_size(),
-            rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
-            partial_bytes_max: partial_bytes_max(inner, context),
-            partial_bytes_limit: partial_bytes_limit(inner, context),
-            grouping: Grouping::new(lowered),
-            accumulation,
-            radix: Radix::new(inner, partition, context),
-            ratio_max: context.session_config().options().execution.skip_partial_aggregation_probe_ratio_threshold,
-            is_fresh: true,
-            marked: args.last.filter(|_| lowered.at_end.is_some()),
-            end_rows: None,
             partition,
-            gives,
-            inner: Arc::clone(inner),
+            context: Arc::clone(context),
             metrics,
-            cancel,
+            input: Input {
+                rows: match early {
+                    _ if args.no_rows => None,
+                    Some(early) => Some(early.rows),
+                    None => Some(inner.read(partition, context)?),
+                },
+                queue: VecDeque::new(),
+                slices: Slices::new(args.multiplies),
+                columns: lowered.inputs.clone(),
+                dictionaries: DictionaryNumbers::default(),
+            },
+            execution: Execution {
+                code: Arc::clone(code),
+                args: args.values,
+                stream: Some(stream),
+                is_fresh: true,
+                output: lowered.output.clone(),
+                memory,
+                name,
+                exceeds: false,
+                cancel,
+            },
+            held: Held::new(if lowered.gathers { BATCHES_HELD_MAX } else { 1 }),
+            out: Out {
+                schema: Arc::clone(inner.properties.eq_properties.schema()),
+                reader: None,
+                finished: None,
+                batch_rows: context.session_config().batch_size(),
+                rows_left: inner.pipeline.fetch.unwrap_or(usize::MAX),
+                gives,
+            },
+            groups: Groups {
+                grouping: Grouping::new(lowered),
+                bounds: TableBounds::new(inner, context),
+                accumulation,
+                radix: Radix::new(inner, partition, context),
+            },
+            end: EndSide { marked: args.last.filter(|_| lowered.at_end.is_some()), rows: None },
+            inner: Arc::clone(inner),
         })
     }
 
@@ -198,16 +211,16 @@ impl Run {
             if let Some(batch) = self.hand_out()? {
                 return Ok(Some(batch));
             }
-            if self.rows_left > 0 && self.stream.is_none() && self.next_range().await? {
+            if self.out.rows_left > 0 && self.execution.stream.is_none() && self.next_range().await? {
                 continue;
             }
-            if self.rows_left > 0
-                && self.stream.is_none()
+            if self.out.rows_left > 0
+                && self.execution.stream.is_none()
                 && let Some(batch) = self.next_end_rows().await?
             {
                 return Ok(Some(batch));
             }
-            if self.rows_left == 0 || self.stream.is_none() {
+            if self.out.rows_left == 0 || self.execution.stream.is_none() {
                 return self.give().map(|()| None);
             }
             match self.next_input().await? {
@@ -215,7 +228,9 @@ impl Run {
                     let rows = self.process(batch).await?;
                     self.adapt(rows).await?;
                 }
-                Next::HandOut if self.accumulation.is_some() && matches!(self.output, Output::Groups { .. }) => {
+                Next::HandOut
+                    if self.groups.accumulation.is_some() && matches!(self.execution.output, Output::Groups { .. }) =>
+                {
                     self.accumulate()?;
                 }
                 Next::HandOut => self.take_rows()?,
@@ -233,49 +248,49 @@ impl Run {
     fn hand_out(&mut self) -> Result<Option<RecordBatch>, Failure> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        let rows_max = self.batch_rows_max.min(self.rows_left);
-        let Some(reader) = self.reader.as_mut().filter(|_| rows_max > 0) else { return Ok(None) };
+        let rows_max = self.out.batch_rows.min(self.out.rows_left);
+        let Some(reader) = self.out.reader.as_mut().filter(|_| rows_max > 0) else { return Ok(None) };
         if let Some(batch) = guard(|| Ok(reader.next_batch(rows_max)?))? {
-            let batch = match &mut self.accumulation {
-                Some(accumulation) => guard(|| Ok(accumulation.complete(&batch, &self.schema)?))?,
+            let batch = match &mut self.groups.accumulation {
+                Some(accumulation) => guard(|| Ok(accumulation.complete(&batch, &self.out.schema)?))?,
                 None => batch,
             };
             self.give()?;
-            self.rows_left -= batch.num_rows();
+            self.out.rows_left -= batch.num_rows();
             return Ok(Some(batch.record_output(&self.metrics.baseline)));
         }
-        self.reader = None;
-        if let Some(memory) = self.finished.take() {
+        self.out.reader = None;
+        if let Some(memory) = self.out.finished.take() {
             memory.release();
         }
-        self.accumulation.iter_mut().for_each(Accumulation::release);
+        self.groups.accumulation.iter_mut().for_each(Accumulation::release);
         Ok(None)
     }
 
     /// From now on this partition's rows are those of this run.
     fn give(&mut self) -> Result<(), Failure> {
-        if !self.gives && !self.inner.handover.may_give(self.partition) {
+        if !self.out.gives && !self.inner.handover.may_give(self.partition) {
             return Err(Failure::Superseded);
         }
-        self.gives = true;
+        self.out.gives = true;
         Ok(())
     }
 
     /// Whether the rows of this partition may still come from other operators.
     pub(super) fn may_hand_over(&self) -> bool {
-        !self.gives
+        !self.out.gives
     }
 
     async fn next_input(&mut self) -> Result<Next, Failure> {
-        if let Some(batch) = self.queue.pop_front() {
-            self.slices.pause().await;
+        if let Some(batch) = self.input.queue.pop_front() {
+            self.input.slices.pause().await;
             return Ok(Next::Process(batch));
         }
-        if !self.gives && self.inner.handover.has_happened() {
+        if !self.out.gives && self.inner.handover.has_happened() {
             return Err(Failure::Superseded);
         }
-        let Some(input) = &mut self.input else { return Ok(Next::Finish) };
-        let batch = if self.stream.as_ref().is_none_or(|stream| stream.pending_rows() == 0) {
+        let Some(input) = &mut self.input.rows else { return Ok(Next::Finish) };
+        let batch = if self.execution.stream.as_ref().is_none_or(|stream| stream.pending_rows() == 0) {
             input.next().await
         } else {
             match poll!(input.next()) {
@@ -292,7 +307,7 @@ impl Run {
         };
         let Some(batch) = batch.transpose()? else {
             // What the input holds is of no use any more.
-            self.input = None;
+            self.input.rows = None;
             return Ok(Next::Finish);
         };
         self.metrics.input_rows.add(batch.num_rows());
@@ -302,23 +317,23 @@ impl Run {
 
     /// Goes on with other code, or the same from the start.
     pub(super) fn open(&mut self, code: &Arc<Code>, output: Output) -> Result<(), Failure> {
-        let lowered = &self.inner.pipeline.lowered;
-        let is_other = !Arc::ptr_eq(code, &self.code);
+        let (lowered, execution) = (&self.inner.pipeline.lowered, &mut self.execution);
+        let is_other = !Arc::ptr_eq(code, &execution.code);
         let args = match is_other.then(|| lowered.ungrouped()).flatten() {
-            Some(ungrouped) => with_constants_of(&self.args, lowered, ungrouped),
-            None => self.args.clone(),
+            Some(ungrouped) => with_constants_of(&execution.args, lowered, ungrouped),
+            None => execution.args.clone(),
         };
-        let memory = memory_of(&self.name, &self.context, &output);
-        let context = Context::new(memory.clone(), Arc::clone(&self.cancel));
-        let stream = open(code, args, context, &lowered.source)?;
-        (self.stream, self.memory, self.output, self.is_fresh) = (Some(stream), memory, output, true);
-        (self.row_number, self.held_number) = (0, 0);
+        let memory = memory_of(&execution.name, &self.context, &output);
+        let context = Context::new(memory.clone(), Arc::clone(&execution.cancel));
+        execution.stream = Some(open(code, args, context, &lowered.source)?);
+        (execution.memory, execution.output, execution.is_fresh) = (memory, output, true);
+        self.held.restart();
         Ok(())
     }
 
     /// Goes on with the same code from the start.
     pub(super) fn open_again(&mut self) -> Result<(), Failure> {
-        let (code, output) = (self.current_code(), self.output.clone());
+        let (code, output) = (self.current_code(), self.execution.output.clone());
         self.open(&code, output)
     }
 
@@ -327,14 +342,14 @@ impl Run {
         if batch.num_rows() == 0 {
             return Ok(0);
         }
-        if self.radix.is_some() {
+        if self.groups.radix.is_some() {
             let rows = batch.num_rows();
             self.collect(batch).await?;
             return Ok(rows);
         }
-        let (slice, rest) = self.slices.cut(batch);
+        let (slice, rest) = self.input.slices.cut(batch);
         if let Some(rest) = rest {
-            self.queue.push_front(rest);
+            self.input.queue.push_front(rest);
         }
         let rows = slice.num_rows();
         match self.process_slice(&slice) {
@@ -351,15 +366,15 @@ impl Run {
     async fn collect(&mut self, batch: RecordBatch) -> Result<(), Failure> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let timer = compute.timer();
-        let Some(radix) = &mut self.radix else { return Ok(()) };
+        let Some(radix) = &mut self.groups.radix else { return Ok(()) };
         let collected = guard(|| Ok(radix.collect(batch)?))?;
         drop(timer);
         match collected {
             Collected::More => Ok(()),
             Collected::Enough => self.process_ranges().await,
             Collected::OneTable => {
-                self.queue.extend(radix.take());
-                self.radix = None;
+                self.input.queue.extend(radix.take());
+                self.groups.radix = None;
                 Ok(())
             }
         }
@@ -368,25 +383,25 @@ impl Run {
     /// The end of the input. Whether there is something to do before the run is finished: rows that were collected are
     /// processed, range by range if there are ranges.
     fn settle(&mut self) -> bool {
-        let Some(radix) = &mut self.radix else { return false };
+        let Some(radix) = &mut self.groups.radix else { return false };
         if radix.ranges.is_some() {
             MetricBuilder::new(&self.inner.metrics).counter("radix_partitions", self.partition).add(PARTITIONS);
-            self.stream = None;
+            self.execution.stream = None;
         } else {
-            self.queue.extend(radix.take());
-            self.radix = None;
+            self.input.queue.extend(radix.take());
+            self.groups.radix = None;
         }
         true
     }
 
     /// Processes the rows that were collected, one range of hashes after the other.
     async fn process_ranges(&mut self) -> Result<(), Failure> {
-        let ranges = self.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).map_or(0, VecDeque::len);
+        let ranges = self.groups.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).map_or(0, VecDeque::len);
         for range in 0..ranges {
             self.process_range(range)?;
-            self.slices.pause().await;
+            self.input.slices.pause().await;
         }
-        if let Some(radix) = &mut self.radix {
+        if let Some(radix) = &mut self.groups.radix {
             radix.free();
         }
         Ok(())
@@ -395,7 +410,7 @@ impl Run {
     fn process_range(&mut self, range: usize) -> Result<(), Failure> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        let Some(radix) = &mut self.radix else { return Ok(()) };
+        let Some(radix) = &mut self.groups.radix else { return Ok(()) };
         let chunks = guard(|| Ok(radix.chunks(range)?))?;
         let groups = radix.expected_groups(range);
         let Some(range) = radix.ranges.as_mut().and_then(|ranges| ranges.get_mut(range)) else { return Ok(()) };
@@ -404,11 +419,11 @@ impl Run {
             let table = match &mut range.table {
                 Some(table) => table,
                 None => {
-                    let memory = QueryMemory::new(&self.name, &self.context, Pressure::Fails);
+                    let memory = QueryMemory::new(&self.execution.name, &self.context, Pressure::Fails);
                     // Once a range's groups are out, no other operators can take over.
-                    memory.allow_excess(if self.gives { excess_of_range(0) } else { 0 });
-                    let context = Context::new(memory.clone(), Arc::clone(&self.cancel)).expecting(groups);
-                    let stream = open(&self.code, self.args.clone(), context, source)?;
+                    memory.allow_excess(if self.out.gives { excess_of_range(0) } else { 0 });
+                    let context = Context::new(memory.clone(), Arc::clone(&self.execution.cancel)).expecting(groups);
+                    let stream = open(&self.execution.code, self.execution.args.clone(), context, source)?;
                     range.table.insert(RangeTable { stream, memory })
                 }
             };
@@ -418,30 +433,30 @@ impl Run {
                 let chunk = columns.chunk()?;
                 run(source, || table.stream.process(&chunk))
             })?;
-            self.slices.note(chunk.num_rows(), 0, started);
-            self.code.improve_if_due(self.inner.rows_left(chunk.num_rows()));
+            self.input.slices.note(chunk.num_rows(), 0, started);
+            self.execution.code.improve_if_due(self.inner.rows_left(chunk.num_rows()));
         }
         Ok(())
     }
 
     /// Goes on to the groups of the next range of hashes; whether there is one.
     async fn next_range(&mut self) -> Result<bool, Failure> {
-        if self.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).is_none_or(VecDeque::is_empty) {
-            self.radix = None;
+        if self.groups.radix.as_ref().and_then(|radix| radix.ranges.as_ref()).is_none_or(VecDeque::is_empty) {
+            self.groups.radix = None;
             return Ok(false);
         }
-        self.slices.pause().await;
+        self.input.slices.pause().await;
         self.process_range(0)?;
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        let range = self.radix.as_mut().and_then(|radix| radix.ranges.as_mut()?.pop_front());
+        let range = self.groups.radix.as_mut().and_then(|radix| radix.ranges.as_mut()?.pop_front());
         if let Some(mut range) = range
             && let Some(table) = range.table.take()
         {
-            let excess = if self.gives { excess_of_range(table.memory.used()) } else { 0 };
-            (self.stream, self.memory) = (Some(table.stream), table.memory);
+            let excess = if self.out.gives { excess_of_range(table.memory.used()) } else { 0 };
+            (self.execution.stream, self.execution.memory) = (Some(table.stream), table.memory);
             self.finish_within(excess)?;
-            if let (Some(radix), Some(reader)) = (&mut self.radix, &self.reader) {
+            if let (Some(radix), Some(reader)) = (&mut self.groups.radix, &self.out.reader) {
                 radix.note_groups(&range, reader.rows_left());
             }
         }
@@ -451,43 +466,43 @@ impl Run {
     fn process_slice(&mut self, slice: &RecordBatch) -> Result<(), Failure> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        let Some(stream) = &mut self.stream else {
+        let Some(stream) = &mut self.execution.stream else {
             return Err(internal_datafusion_err!("a finished run was given a batch").into());
         };
         let (started, pending) = (Instant::now(), stream.pending_rows());
-        self.memory.allow_excess(excess_max(&self.output, self.exceeds, slice));
+        self.execution.memory.allow_excess(excess_max(&self.execution.output, self.execution.exceeds, slice));
         let columns = guard(|| {
-            let columns = BatchColumns::of_stream(slice, &self.columns, &mut self.dictionaries)?;
+            let columns = BatchColumns::of_stream(slice, &self.input.columns, &mut self.input.dictionaries)?;
             let chunk = columns.chunk()?;
             run(&self.inner.pipeline.lowered.source, || stream.process(&chunk))?;
             drop(chunk);
             Ok(columns)
         })?;
         let pending_now = stream.pending_rows();
-        self.slices.note(slice.num_rows(), pending_now - pending, started);
+        self.input.slices.note(slice.num_rows(), pending_now - pending, started);
         self.note_grouped(slice.num_rows());
-        self.row_number += slice.num_rows() as u64;
-        self.is_fresh = false;
+        self.held.count(slice.num_rows());
+        self.execution.is_fresh = false;
         self.current_code().improve_if_due(self.inner.rows_left(slice.num_rows()));
-        match &self.output {
+        match &self.execution.output {
             Output::Rows(_) if !self.current_code().compiled.streams_rows() => {
                 // Code that was not fused, or makes lists, gives its rows at the end: every slice is a run of its own.
-                self.held.push((slice.clone(), columns));
+                self.held.push(slice.clone(), columns);
                 self.finish()?;
                 self.held.clear();
                 self.open_again()
             }
             Output::Rows(_) => {
-                self.held.push((slice.clone(), columns));
-                let enough = pending_now >= self.batch_rows_max.min(self.rows_left);
-                if enough || self.held.len() >= self.held_max { self.take_rows() } else { Ok(()) }
+                self.held.push(slice.clone(), columns);
+                let enough = pending_now >= self.out.batch_rows.min(self.out.rows_left);
+                if enough || self.held.is_full() { self.take_rows() } else { Ok(()) }
             }
             Output::Groups { partial, .. } => {
                 let partial = *partial;
                 let refused = self.hold_for_accumulators((slice, columns), pending_now)?;
                 // At first it is asked whether grouping pays, also where one batch makes so many groups.
-                let is_large = self.memory.used() > self.partial_bytes_max && !self.is_asked_next();
-                let is_full = is_large || self.memory.excess() > 0;
+                let is_large = self.execution.memory.used() > self.groups.bounds.bytes_max && !self.is_asked_next();
+                let is_full = is_large || self.execution.memory.excess() > 0;
                 match refused {
                     Some(failure) if !partial => Err(failure),
                     None if !partial || !is_full => Ok(()),
@@ -505,45 +520,48 @@ impl Run {
         (slice, columns): (&RecordBatch, BatchColumns),
         pending: usize,
     ) -> Result<Option<Failure>, Failure> {
-        if self.accumulation.is_none() {
+        if self.groups.accumulation.is_none() {
             return Ok(None);
         }
-        self.held.push((slice.clone(), columns));
-        if pending < self.batch_rows_max && self.held.len() < self.held_max {
+        self.held.push(slice.clone(), columns);
+        if pending < self.out.batch_rows && !self.held.is_full() {
             return Ok(None);
         }
         self.accumulate()?;
-        let granted = self.accumulation.as_mut().map_or(Ok(()), Accumulation::reserve);
+        let granted = self.groups.accumulation.as_mut().map_or(Ok(()), Accumulation::reserve);
         Ok(granted.err().map(|error| Failure::Refused(Arc::new(error))))
     }
 
     /// Gives the rows that have come so far to the accumulators.
     pub(super) fn accumulate(&mut self) -> Result<(), Failure> {
-        let (Some(stream), Some(accumulation)) = (&mut self.stream, &mut self.accumulation) else { return Ok(()) };
-        let (held, first) = (std::mem::take(&mut self.held), self.held_number);
-        self.held_number = self.row_number;
-        guard(|| {
+        let (Some(stream), Some(accumulation)) = (&mut self.execution.stream, &mut self.groups.accumulation) else {
+            return Ok(());
+        };
+        let accumulated = guard(|| {
             let rows = stream.rows().ok_or_else(|| internal_datafusion_err!("groups without numbers of their rows"))?;
             let Accumulated { numbered: schema, slots, moved, .. } = &*accumulation.of;
             let (schema, rows) = (Arc::clone(schema), rows.value().clone());
-            let batches = numbered(&held, first, &schema, moved);
-            let mut reader = RowsReader::numbered(rows, schema, slots, string_buffers(&held), moved)?.over(batches);
+            let (batches, strings) = (self.held.numbered(&schema, moved), self.held.string_buffers());
+            let mut reader = RowsReader::numbered(rows, schema, slots, strings, moved)?.over(batches);
             while let Some(batch) = reader.next_batch(usize::MAX)? {
                 accumulation.add(batch)?;
             }
             Ok(())
-        })
+        });
+        self.held.clear();
+        accumulated
     }
 
     /// Makes the rows that have come so far ready to be handed out.
     pub(super) fn take_rows(&mut self) -> Result<(), Failure> {
-        let (Some(stream), Output::Rows(slots)) = (&mut self.stream, &self.output) else { return Ok(()) };
+        let (Some(stream), Output::Rows(slots)) = (&mut self.execution.stream, &self.execution.output) else {
+            return Ok(());
+        };
         let rows =
             guard(|| stream.rows().ok_or_else(|| internal_datafusion_err!("a row pipeline gives no rows").into()))?;
-        let strings = string_buffers(&self.held);
-        self.reader = self.read_rows(rows.value().clone(), slots, strings)?;
+        let strings = self.held.string_buffers();
+        self.out.reader = self.read_rows(rows.value().clone(), slots, strings)?;
         self.held.clear();
-        self.held_number = self.row_number;
         Ok(())
     }
 
@@ -557,78 +575,78 @@ impl Run {
                 }
             }
             let lowered = &self.inner.pipeline.lowered;
-            let is_ungrouped = self.accumulation.is_some() && matches!(self.output, Output::Rows(_));
+            let is_ungrouped = self.groups.accumulation.is_some() && matches!(self.execution.output, Output::Rows(_));
             let ungrouped = is_ungrouped.then(|| lowered.ungrouped()).flatten();
-            let (schema, moved) = match (&self.accumulation, ungrouped) {
+            let (schema, moved) = match (&self.groups.accumulation, ungrouped) {
                 (Some(accumulation), Some(ungrouped)) => (&accumulation.of.states, &ungrouped.moved),
                 (Some(accumulation), None) => (&accumulation.of.groups, &lowered.moved),
-                (None, _) => (&self.schema, &lowered.moved),
+                (None, _) => (&self.out.schema, &lowered.moved),
             };
             let reader = RowsReader::moving(rows, Arc::clone(schema), slots, strings, moved)?;
-            Ok(Some(reader.over(numbered(&self.held, self.held_number, schema, moved))))
+            Ok(Some(reader.over(self.held.numbered(schema, moved))))
         })
     }
 
     fn marks(&self) -> Option<&Marks> {
-        self.marked.as_ref()?.marks.as_ref()
+        self.end.marked.as_ref()?.marks.as_ref()
     }
 
     /// The next of the rows of the build side that follow those of all partitions.
     async fn next_end_rows(&mut self) -> Result<Option<RecordBatch>, Failure> {
-        if self.marked.is_none() && self.end_rows.is_none() {
+        if self.end.marked.is_none() && self.end.rows.is_none() {
             return Ok(None);
         }
         let compute = self.metrics.baseline.elapsed_compute().clone();
-        if let (Some(side), Some(at_end)) = (self.marked.take(), &self.inner.pipeline.lowered.at_end) {
+        if let (Some(side), Some(at_end)) = (self.end.marked.take(), &self.inner.pipeline.lowered.at_end) {
             // From now on the others count on this one.
-            if !self.gives && !self.inner.handover.may_give(self.partition) {
+            if !self.out.gives && !self.inner.handover.may_give(self.partition) {
                 return Err(Failure::Superseded);
             }
-            self.gives = true;
+            self.out.gives = true;
             let _timer = compute.timer();
             let partitions = match self.inner.builds().last() {
-                Some(build) if build.inner.pipeline.per_partition => 1,
+                Some(build) if build.inner.pipeline.partitions.per_partition => 1,
                 _ => self.inner.source().output_partitioning().partition_count(),
             };
             let partition = if partitions == 1 { 0 } else { self.partition };
-            self.end_rows = guard(|| Ok(EndRows::of(side, at_end, &self.schema, partition, partitions)?))?;
+            self.end.rows = guard(|| Ok(EndRows::of(side, at_end, &self.out.schema, partition, partitions)?))?;
         } else {
-            self.slices.pause().await;
+            self.input.slices.pause().await;
         }
         let _timer = compute.timer();
-        let rows_max = self.batch_rows_max.min(self.rows_left);
-        let Some(rows) = &mut self.end_rows else { return Ok(None) };
+        let rows_max = self.out.batch_rows.min(self.out.rows_left);
+        let Some(rows) = &mut self.end.rows else { return Ok(None) };
         let Some(batch) = guard(|| Ok(rows.next_batch(rows_max)?))? else {
-            self.end_rows = None;
+            self.end.rows = None;
             return Ok(None);
         };
-        self.rows_left -= batch.num_rows();
+        self.out.rows_left -= batch.num_rows();
         Ok(Some(batch.record_output(&self.metrics.baseline)))
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        if matches!(self.output, Output::Rows(_)) && self.current_code().compiled.streams_rows() {
+        if matches!(self.execution.output, Output::Rows(_)) && self.current_code().compiled.streams_rows() {
             self.take_rows()?;
-            self.stream = None;
+            self.execution.stream = None;
             return Ok(());
         }
-        self.finish_within(excess_at_ends(&self.output, self.memory.used()))
+        self.finish_within(excess_at_ends(&self.execution.output, self.execution.memory.used()))
     }
 
     fn finish_within(&mut self, excess: usize) -> Result<(), Failure> {
-        if self.accumulation.is_some() && matches!(self.output, Output::Groups { .. }) {
+        if self.groups.accumulation.is_some() && matches!(self.execution.output, Output::Groups { .. }) {
             self.accumulate()?;
-            self.accumulation.as_mut().map_or(Ok(()), |accumulation| guard(|| Ok(accumulation.finish()?)))?;
+            self.groups.accumulation.as_mut().map_or(Ok(()), |accumulation| guard(|| Ok(accumulation.finish()?)))?;
         }
-        let Some(stream) = self.stream.take() else { return Ok(()) };
-        self.memory.allow_excess(excess);
-        let slots = match &self.output {
+        let Some(stream) = self.execution.stream.take() else { return Ok(()) };
+        self.execution.memory.allow_excess(excess);
+        let slots = match &self.execution.output {
             Output::Rows(slots) | Output::Groups { slots, .. } => slots,
             Output::Table(_) => return Err(internal_datafusion_err!("a table is no vector of rows").into()),
         };
         let rows = run(&self.inner.pipeline.lowered.source, || stream.finish())?;
-        self.finished = Some(Arc::clone(&self.memory));
-        self.reader = self.read_rows(rows, slots, Vec::new())?;
+        self.out.finished = Some(Arc::clone(&self.execution.memory));
+        self.out.reader = self.read_rows(rows, slots, Vec::new())?;
         Ok(())
     }
 }
@@ -653,48 +671,4 @@ fn memory_of(name: &str, context: &TaskContext, output: &Output) -> Arc<QueryMem
 /// A fresh run of the code.
 fn open(code: &Arc<Code>, args: Vec<Value>, context: Context, source: &Source) -> Result<Stream, Failure> {
     run(source, || code.compiled.stream(Arc::new(context), args))
-}
-
-/// What is held, by the numbers of its rows, of which `first` is the first; nothing where no column is moved.
-fn numbered(held: &[(RecordBatch, BatchColumns)], first: u64, schema: &SchemaRef, moved: &[Option<usize>]) -> Numbered {
-    let is_moved = |(field, moved): (&Arc<Field>, &Option<usize>)| moved.is_some() && is_taken(field.data_type());
-    if !schema.fields().iter().zip(moved).any(is_moved) {
-        return Vec::new();
-    }
-    let mut next = first;
-    let numbered = held.iter().map(|(batch, _)| {
-        let first = next;
-        next += batch.num_rows() as u64;
-        (first, batch.clone())
-    });
-    numbered.collect()
-}
-
-/// The buffers that long strings of rows made of these batches may point into.
-fn string_buffers(held: &[(RecordBatch, BatchColumns)]) -> Vec<Buffer> {
-    let mut strings: Vec<Buffer> = Vec::new();
-    for (_, columns) in held {
-        string_buffers_of(columns.arrays(), &mut strings);
-    }
-    strings.sort_by_key(|buffer| (buffer.as_ptr() as usize, std::cmp::Reverse(buffer.len())));
-    strings.dedup_by_key(|buffer| buffer.as_ptr());
-    strings
-}
-
-/// How large the table of a partial aggregate becomes at first. Where grouping cannot be left out, nothing is to be
-/// learnt of a small one, and the groups of all grouping sets come out of each.
-fn partial_bytes_max(inner: &Inner, context: &TaskContext) -> usize {
-    let limit = partial_bytes_limit(inner, context);
-    if inner.pipeline.lowered.may_be_ungrouped() { limit.min(PARTIAL_BYTES) } else { limit }
-}
-
-/// How large the table of a partial aggregate may become: of a limited pool a part that leaves room for the others.
-fn partial_bytes_limit(inner: &Inner, context: &TaskContext) -> usize {
-    match context.memory_pool().memory_limit() {
-        MemoryLimit::Finite(bytes) => {
-            let partitions = inner.source().output_partitioning().partition_count();
-            PARTIAL_BYTES_MAX.min(bytes / (16 * partitions.max(1)))
-        }
-        _ => PARTIAL_BYTES_MAX,
-    }
 }

@@ -99,13 +99,13 @@ pub(super) fn begin(
     partition: usize,
     context: &Arc<TaskContext>,
 ) -> Option<SendableRecordBatchStream> {
-    if !may_steal(inner, context) || !inner.inputs.begin(partition, partitions(inner), context) {
+    if !may_steal(inner, context) || !inner.reading.inputs.begin(partition, partitions(inner), context) {
         return None;
     }
     let (opens, context) = (Arc::clone(inner), Arc::clone(context));
     let (metrics, mut stolen) = (inner.metrics.clone(), None::<Count>);
     let mut reader = Reader {
-        inputs: Arc::clone(&inner.inputs),
+        inputs: Arc::clone(&inner.reading.inputs),
         partition,
         open: move |partition| opens.read(partition, &context),
         stole: move || {
@@ -125,7 +125,7 @@ fn partitions(inner: &Inner) -> usize {
 fn may_steal(inner: &Inner, context: &TaskContext) -> bool {
     let source = inner.source();
     let is_keyed = matches!(source.output_partitioning(), Partitioning::Hash(..) | Partitioning::Range(_));
-    if !inner.pipeline.steals || partitions(inner) == 1 || is_keyed || source.output_ordering().is_some() {
+    if !inner.pipeline.partitions.steals || partitions(inner) == 1 || is_keyed || source.output_ordering().is_some() {
         return false;
     }
     // A partition that starts again because the pool refused memory must have the rows that it had.

@@ -276,12 +276,12 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
             false => internal_datafusion_err!("a build task failed: {error}").into(),
         })??;
         let _timer = combine_time.timer();
-        match wholes.last_mut().filter(|_| !inner.pipeline.per_partition) {
+        match wholes.last_mut().filter(|_| !inner.pipeline.partitions.per_partition) {
             None => wholes.push(part),
             Some(whole) => run(&inner.pipeline.lowered.source, || whole.combine(part))?,
         }
     }
-    let wanted = if inner.pipeline.per_partition { partitions } else { 1 };
+    let wanted = if inner.pipeline.partitions.per_partition { partitions } else { 1 };
     while wholes.len() < wanted {
         wholes.push(stream()?);
     }
