@@ -105,6 +105,51 @@ fn settings_are_shown_and_reset() {
 }
 
 #[test]
+fn functions_of_the_session_are_shown() {
+    let ours = "
+        create function scaled(x double, by_much double) returns double language weld as '|x: f64, by_much: f64| x * by_much';
+        create function Total(v float[3]) returns float language ttl
+            as 'function float total(matrix<float>[3] v) { return v{0} + v{1} + v{2}; }';
+        create function geo(x double) returns double language python as $$
+@aggregate
+class geo(object):
+    layout = Struct([('n', 'Float')])
+    def __init__(self):
+        self.n = 0.0
+    def step(self, x):
+        self.n = self.n + x
+    def merge(self, other):
+        self.n = self.n + other.n
+    def result(self):
+        return self.n
+$$;";
+    let show = "show functions like 'scaled'; show functions like 'geo'; show functions like 'total';
+        select routine_name, data_type from information_schema.routines where routine_name in ('geo', 'floor') order by 1, 2;
+        create view v as select parameter_mode, data_type from information_schema.parameters where specific_name = 'scaled';
+        select * from v; drop function scaled; select * from v";
+    let shown = weld("sql --no-cache --format csv -c", &format!("{ours} {show}")).ok();
+    let header = "function_name,return_type,parameters,parameter_types,function_type,description,syntax_example";
+    let lines = [
+        header,
+        "scaled,Float64,\"[x, by_much]\",\"[Float64, Float64]\",SCALAR,LANGUAGE weld,\"scaled(x, by_much)\"",
+        header,
+        "geo,Float64,[x],[Float64],AGGREGATE,LANGUAGE python,geo(x)",
+        header,
+        "total,Float32,[v],[FixedSizeList(3 x Float32)],SCALAR,LANGUAGE ttl,Total(v)",
+        "routine_name,data_type",
+        "floor,Float32",
+        "floor,Float64",
+        "geo,Float64",
+        "parameter_mode,data_type",
+        "IN,Float64",
+        "IN,Float64",
+        "OUT,Float64",
+        "parameter_mode,data_type",
+    ];
+    assert_eq!(shown.lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
 fn settings_change_what_follows() {
     let sql = "set datafusion.execution.target_partitions = 3; show datafusion.execution.target_partitions";
     assert!(weld("sql --format csv -c", sql).ok().contains("target_partitions,3"));

@@ -13,6 +13,7 @@ use weld_plans::{CommonNames, DistinctAggregates};
 use crate::code_cache::CodeCache;
 use crate::config::{WeldOptions, plan_options};
 use crate::function::factory::WeldFunctionFactory;
+use crate::function::listing::with_functions;
 use crate::function::literals::ListsOfConstants;
 use crate::planner::SecondAttempt;
 use crate::rule::WeldRule;
@@ -52,7 +53,8 @@ impl WeldSessionExt for SessionStateBuilder {
 }
 
 /// Executes a statement as [`SessionContext::execute_logical_plan`] does, but that CREATE TABLE makes a table that
-/// keeps its columns encoded if `weld.encode_tables` is on, and that RESET knows the settings `weld.*`.
+/// keeps its columns encoded if `weld.encode_tables` is on, that RESET knows the settings `weld.*`, and that SHOW
+/// FUNCTIONS and `information_schema` have the functions of the session.
 pub async fn execute_statement(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     let encodes =
         |context: &SessionContext| WeldOptions::of(context.state_ref().read().config().options()).encode_tables;
@@ -77,7 +79,12 @@ pub async fn execute_statement(context: &SessionContext, plan: LogicalPlan) -> R
                 None => context.execute_logical_plan(LogicalPlan::Statement(Statement::ResetVariable(reset))).await,
             }
         }
-        plan => context.execute_logical_plan(plan).await,
+        // Who reads the view reads the tables then.
+        plan @ LogicalPlan::Ddl(DdlStatement::CreateView(_)) => context.execute_logical_plan(plan).await,
+        plan => {
+            let plan = with_functions(plan, &context.state_ref().read())?;
+            context.execute_logical_plan(plan).await
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use weld_frontend::{Arg, Args, DataType, Known, Language, Library, Options, Para
 
 use super::aggregate::{Kernels, WeldAggregate};
 use super::invoke::Codes;
-use super::{Declared, WeldFunction, call, types};
+use super::{Declared, WeldFunction, call, documentation, types};
 use crate::code_cache::{CodeCache, Settings};
 use crate::config::WeldOptions;
 
@@ -83,15 +83,18 @@ fn create(
     let wrong =
         |errors: Vec<Diagnostic>| DataFusionError::Plan(diag::render(&errors, &text, name).trim_end().to_owned());
     let volatility = statement.params.behavior.unwrap_or(Volatility::Immutable);
-    let params = declared.iter().map(|declared| declared.data_type.clone()).collect();
-    let declared = Declared::new(name.clone(), params, result.clone(), volatility);
+    let declare = |params: &[Param]| {
+        let types = declared.iter().map(|declared| declared.data_type.clone()).collect();
+        let documentation = documentation(name, language.names()[0], params);
+        Declared::new(name.clone(), types, result.clone(), volatility, documentation)
+    };
     let pool = Arc::clone(&state.runtime_env().memory_pool);
     if let Some(aggregate) = language.aggregate(&request).map_err(wrong)? {
         if is_scalar(state, name) {
             return plan_err!("{name} is called for each row; DROP FUNCTION drops it before an aggregate has its name");
         }
         check(name, &aggregate.params, &aggregate.finish.result, (&args, &returns))?;
-        let aggregate = Arc::new(aggregate);
+        let (declared, aggregate) = (declare(&aggregate.params), Arc::new(aggregate));
         let code = (Weak::clone(cache), Settings::of(&WeldOptions::of(state.config_options())));
         let kernels = Kernels::new(name.clone(), Arc::clone(&aggregate), result.clone(), code, pool);
         kernels.check().map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
@@ -101,7 +104,7 @@ fn create(
     let function = language.compile(&request).map_err(wrong)?;
     check(name, &function.params, &function.output(), (&args, &returns))?;
     let codes = Codes::new(Arc::clone(&function.source), Weak::clone(cache), pool);
-    let function = WeldFunction::new(declared, Arc::new(function), codes);
+    let function = WeldFunction::new(declare(&function.params), Arc::new(function), codes);
     // What the pipelines cannot pass or return is refused here, not in queries.
     call::check(&function).map_err(|unsupported| plan_datafusion_err!("{name}: {unsupported}"))?;
     Ok(RegisterFunction::Scalar(Arc::new(ScalarUDF::new_from_impl(function))))

@@ -13,6 +13,7 @@ pub(crate) mod aggregate;
 pub(crate) mod call;
 pub(crate) mod factory;
 mod invoke;
+pub(crate) mod listing;
 pub(crate) mod literals;
 mod nested;
 pub(crate) mod types;
@@ -23,9 +24,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
-use weld_frontend::Function;
+use weld_frontend::{Function, Param};
 
 use crate::stoppable::may_run_long;
 
@@ -39,16 +40,23 @@ pub(crate) struct Declared {
     params: Vec<DataType>,
     result: DataType,
     signature: Signature,
+    documentation: Arc<Documentation>,
 }
 
 impl Declared {
-    fn new(name: String, params: Vec<DataType>, result: DataType, volatility: Volatility) -> Declared {
+    fn new(
+        name: String,
+        params: Vec<DataType>,
+        result: DataType,
+        volatility: Volatility,
+        documentation: Documentation,
+    ) -> Declared {
         let signature = match params.is_empty() {
             true => Signature::nullary(volatility),
             false => Signature::user_defined(volatility),
         };
         let aliases = vec![name.to_lowercase(), name.clone()];
-        Declared { name, aliases, params, result, signature }
+        Declared { name, aliases, params, result, signature, documentation: Arc::new(documentation) }
     }
 
     /// The types that arguments of these types are converted to.
@@ -64,6 +72,15 @@ impl Declared {
         }
         Ok(found.iter().zip(params).map(|(found, declared)| types::passed(found, declared)).collect())
     }
+}
+
+/// What SHOW FUNCTIONS says of a function in a language.
+fn documentation(name: &str, language: &str, params: &[Param]) -> Documentation {
+    let section = DocSection { include: false, label: "Functions of the session", description: None };
+    let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+    let call = format!("{name}({})", names.join(", "));
+    let documentation = Documentation::builder(section, format!("LANGUAGE {language}"), call);
+    names.into_iter().fold(documentation, |documentation, name| documentation.with_argument(name, "")).build()
 }
 
 /// A function of a session.
@@ -128,6 +145,10 @@ impl ScalarUDFImpl for WeldFunction {
 
     fn signature(&self) -> &Signature {
         &self.declared.signature
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&self.declared.documentation)
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {

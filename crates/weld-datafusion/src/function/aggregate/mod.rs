@@ -25,7 +25,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, GroupsAccumulator, Signature};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature};
 use weld_core::ir::{Expr, build as ir};
 use weld_frontend::{Aggregate, Merged};
 
@@ -53,6 +53,10 @@ impl WeldAggregate {
     /// The function's name, as it was written.
     pub(crate) fn name(&self) -> &str {
         &self.declared.name
+    }
+
+    pub(super) fn declared(&self) -> &Declared {
+        &self.declared
     }
 
     /// How builders of pipelines have it, if they can. Lists and structs are passed and made outside of them.
@@ -129,6 +133,10 @@ impl AggregateUDFImpl for WeldAggregate {
 
     fn signature(&self) -> &Signature {
         &self.declared.signature
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&self.declared.documentation)
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
