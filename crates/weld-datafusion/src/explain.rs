@@ -27,7 +27,7 @@ use weld_window::WindowExec;
 use crate::code_cache::Code;
 use crate::exec::{Fused, WeldExec};
 use crate::gate::FEW_ROWS_REASON;
-use crate::lower::accumulated::Accumulating;
+use crate::lower::accumulated::{Accumulating, Means};
 use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::rule::foreign::EvaluateExec;
 use crate::scan::ScanExec;
@@ -86,14 +86,14 @@ fn as_weld(plan: &dyn ExecutionPlan) -> Option<&WeldExec> {
     if plan.name() == DeclinedExec::NAME { None } else { plan.downcast_ref() }
 }
 
-/// The aggregates of a pipeline that are not compiled, by whether DataFusion's accumulators compute them.
-fn accumulated(exec: &WeldExec, foreign: bool) -> impl Iterator<Item = &str> {
+/// The aggregates of a pipeline that are not compiled, but accumulated in this way.
+fn accumulated(exec: &WeldExec, means: Means) -> impl Iterator<Item = &str> {
     let accumulated = match &exec.inner.pipeline.lowered.output {
         Output::Groups { accumulated, .. } => accumulated.as_ref(),
         Output::Rows(_) | Output::Table(_) => None,
     };
     let calls = accumulated.into_iter().flat_map(|accumulated| &accumulated.calls);
-    calls.filter(move |call| call.is_foreign() == foreign).map(Accumulating::name)
+    calls.filter(move |call| call.means() == means).map(Accumulating::name)
 }
 
 /// The node that evaluates expressions, if this is one: it passes for a projection.
@@ -113,7 +113,7 @@ impl Summary {
             match &failed {
                 None => {
                     self.operators_compiled += exec.fused().len();
-                    self.accumulated.extend(accumulated(exec, true).map(str::to_owned));
+                    self.accumulated.extend(accumulated(exec, Means::DataFusion).map(str::to_owned));
                 }
                 Some(reason) => self.declined.extend(
                     exec.fused()
@@ -171,8 +171,10 @@ pub(crate) fn display(exec: &WeldExec, format: DisplayFormatType, f: &mut fmt::F
     {
         write!(f, ", scan={scan}")?;
     }
-    for (label, foreign) in [("in sets", false), ("accumulated by DataFusion", true)] {
-        let accumulated: Vec<&str> = accumulated(exec, foreign).collect();
+    let labels =
+        [("in sets", Means::Sets), ("in order", Means::Order), ("accumulated by DataFusion", Means::DataFusion)];
+    for (label, means) in labels {
+        let accumulated: Vec<&str> = accumulated(exec, means).collect();
         if !accumulated.is_empty() {
             write!(f, ", {label}: {}", accumulated.join(", "))?;
         }

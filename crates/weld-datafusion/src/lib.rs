@@ -27,6 +27,7 @@ mod give_way;
 mod lower;
 mod memory;
 mod nulls;
+mod ordered;
 mod pipeline;
 mod planner;
 mod rule;

@@ -1,4 +1,4 @@
-//! Aggregates that accumulators compute, DataFusion's or those of distinct values, beside those that are compiled: the
+//! Aggregates that accumulators compute, DataFusion's or those of this project, beside those that are compiled: the
 //! pipeline finds the group of every row.
 //!
 //! `SELECT k, median(v), sum(w) .. GROUP BY k` becomes
@@ -27,13 +27,14 @@ use super::expr::{Scope, lower};
 use super::lists::{given_value, lower_given};
 use super::{Block, Result, Slot, Sql, Unsupported};
 use crate::distinct::{self, Distinct};
+use crate::ordered::Ordered;
 
 /// A call that is left to an accumulator.
 #[derive(Clone, Debug)]
 pub(super) struct AccumulatedCall {
     call: Arc<AggregateFunctionExpr>,
     /// What is not left to DataFusion.
-    distinct: Option<Distinct>,
+    own: Option<Own>,
     /// What the accumulator is given: arguments, those of its ORDER BY behind the others; or states.
     args: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
@@ -57,16 +58,16 @@ impl AccumulatedCall {
         let ordering = call.order_bys();
         let is_sorted = exec.required_input_ordering().iter().any(Option::is_some);
         let is_ordered = merged.is_none() && !ordering.is_empty() && is_sorted;
-        let distinct = Distinct::of(call, &exec.input_schema());
-        accumulator(call, distinct.as_ref(), false).map_err(|error| Unsupported::new(call.name(), error))?;
+        let own = Own::of(call, &exec.input_schema());
+        accumulator(call, own.as_ref(), false).map_err(|error| Unsupported::new(call.name(), error))?;
         // DataFusion's that are given the values of an order, too, do not expect them there.
         let takes_all = ordering.is_empty() || !call.groups_accumulator_supported();
-        let converts = distinct.is_some() || takes_all;
+        let converts = own.is_some() || takes_all;
         let args = merged.unwrap_or_else(|| {
             let ordering = ordering.iter().map(|order| Arc::clone(&order.expr));
             call.expressions().into_iter().chain(ordering).collect()
         });
-        Ok(AccumulatedCall { call: Arc::clone(call), distinct, args, filter, output, is_ordered, converts })
+        Ok(AccumulatedCall { call: Arc::clone(call), own, args, filter, output, is_ordered, converts })
     }
 
     /// Every expression that reads the input.
@@ -76,7 +77,7 @@ impl AccumulatedCall {
 
     /// Whether it is computed in sets of distinct values.
     pub(super) fn is_of_sets(&self) -> bool {
-        self.distinct.is_some()
+        matches!(self.own, Some(Own::Distinct(_)))
     }
 
     /// How many columns it has in the output.
@@ -85,14 +86,30 @@ impl AccumulatedCall {
     }
 }
 
-/// The accumulator of groups for a call: DataFusion's, but for distinct values.
+/// A call that this project has an accumulator for.
+#[derive(Clone, Debug)]
+enum Own {
+    Distinct(Distinct),
+    Ordered(Ordered),
+}
+
+impl Own {
+    fn of(call: &AggregateFunctionExpr, input: &Schema) -> Option<Own> {
+        let ordered = || Ordered::of(call, input).map(Own::Ordered);
+        Distinct::of(call, input).map(Own::Distinct).or_else(ordered)
+    }
+}
+
+/// The accumulator of groups for a call, DataFusion's if the call has no other.
 fn accumulator(
     call: &Arc<AggregateFunctionExpr>,
-    distinct: Option<&Distinct>,
+    own: Option<&Own>,
     partial: bool,
 ) -> QueryResult<Box<dyn GroupsAccumulator>> {
-    if let Some(distinct) = distinct {
-        return Ok(distinct.accumulator(partial));
+    match own {
+        Some(Own::Distinct(distinct)) => return Ok(distinct.accumulator(partial)),
+        Some(Own::Ordered(ordered)) => return Ok(ordered.accumulator()),
+        None => {}
     }
     if call.groups_accumulator_supported() {
         return call.create_groups_accumulator();
@@ -126,7 +143,7 @@ impl Arguments {
             }
             let declared = expr.data_type(input).map_err(|error| Unsupported::new(expr, error))?;
             let mut calls = calls.iter().filter(|call| call.args.contains(expr));
-            let given = match calls.all(|call| call.distinct.is_some()) {
+            let given = match calls.all(AccumulatedCall::is_of_sets) {
                 true => distinct::given_type(&declared),
                 false => declared,
             };
@@ -168,7 +185,7 @@ impl Arguments {
         };
         let calls = calls.iter().map(|call| Accumulating {
             call: Arc::clone(&call.call),
-            distinct: call.distinct.clone(),
+            own: call.own.clone(),
             args: call.args.iter().filter_map(argument).collect(),
             filter: call.filter.as_ref().and_then(|filter| place(self.values..self.exprs.len(), filter)),
             output: call.output.clone(),
@@ -242,7 +259,7 @@ pub(crate) struct Accumulated {
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulating {
     call: Arc<AggregateFunctionExpr>,
-    distinct: Option<Distinct>,
+    own: Option<Own>,
     pub(crate) args: Vec<Argument>,
     /// Its filter among the arguments of all calls.
     pub(crate) filter: Option<usize>,
@@ -264,11 +281,26 @@ impl Accumulating {
 
     /// A `partial` aggregate's gives states.
     pub(crate) fn accumulator(&self, partial: bool) -> QueryResult<Box<dyn GroupsAccumulator>> {
-        accumulator(&self.call, self.distinct.as_ref(), partial)
+        accumulator(&self.call, self.own.as_ref(), partial)
     }
 
-    /// Whether its accumulator is DataFusion's.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.distinct.is_none()
+    /// How it is accumulated, as EXPLAIN has it.
+    pub(crate) fn means(&self) -> Means {
+        match self.own {
+            Some(Own::Distinct(_)) => Means::Sets,
+            Some(Own::Ordered(_)) => Means::Order,
+            None => Means::DataFusion,
+        }
     }
+}
+
+/// How calls are accumulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Means {
+    /// In sets of distinct values.
+    Sets,
+    /// In rows that are put in order.
+    Order,
+    /// By DataFusion's accumulators.
+    DataFusion,
 }

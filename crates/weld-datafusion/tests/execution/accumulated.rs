@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, Volatility, create_udaf};
 use datafusion::physical_plan::displayable;
@@ -152,6 +153,41 @@ async fn ordered_inside() {
         engines
             .check("SELECT k, array_agg(v) FROM (SELECT * FROM t ORDER BY v LIMIT 500) GROUP BY k ORDER BY k", 0)
             .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_in_order() {
+    let calls = [
+        "array_agg(s ORDER BY v), count(*)",
+        "array_agg(n ORDER BY x DESC NULLS LAST, v DESC), array_agg(v ORDER BY s NULLS FIRST, v)",
+        "array_agg(v ORDER BY d, day DESC, b NULLS FIRST, v), sum(n)",
+        "array_agg(st ORDER BY v), array_agg(l ORDER BY v DESC), array_agg(d ORDER BY -v)",
+        "string_agg(s, ', ' ORDER BY v), string_agg(s, NULL ORDER BY v)",
+        "string_agg(s, '-' ORDER BY n DESC, v)",
+        "array_agg(x ORDER BY v) FILTER (WHERE b), string_agg(s, ' und ' ORDER BY v DESC) FILTER (WHERE n > 900)",
+        "array_agg(n ORDER BY v) IGNORE NULLS, array_agg(s ORDER BY v) FILTER (WHERE n > 990) IGNORE NULLS",
+        "array_agg(v ORDER BY v + 1), median(x), count(DISTINCT s)",
+    ];
+    for partitions in [1, 3] {
+        let engines = engines(partitions).await;
+        for calls in calls {
+            for sql in [
+                format!("SELECT k, {calls} FROM t GROUP BY k"),
+                format!("SELECT m, {calls} FROM t WHERE v % 4 <> 1 GROUP BY m"),
+                format!("SELECT v % 700 AS g, {calls} FROM t GROUP BY v % 700"),
+                format!("SELECT e, b, {calls} FROM t GROUP BY e, b"),
+                format!("SELECT name, {calls} FROM t JOIN names ON t.k = names.k WHERE n > 100 GROUP BY name"),
+                format!("SELECT k, {calls} FROM t WHERE v < 0 GROUP BY k"),
+                format!("SELECT k, {calls} FROM none GROUP BY k"),
+            ] {
+                compiled(&engines, &sql).await;
+            }
+        }
+        let sql = "EXPLAIN SELECT k, array_agg(s ORDER BY v) FROM t GROUP BY k";
+        let plan = engines.weld.sql(sql).await.expect("valid SQL").collect().await.expect("a plan");
+        let plan = pretty_format_batches(&plan).expect("text").to_string();
+        assert!(plan.contains("in order: array_agg") && !plan.contains("accumulated by DataFusion"), "{plan}");
     }
 }
 
