@@ -49,9 +49,13 @@ impl Dict {
     /// The same with room for so many rows, if there is memory for it.
     pub fn with_room(layout: RowLayout, pool: &Arc<dyn MemoryPool>, rows: u64) -> Result<Dict, OutOfMemory> {
         let mut dict = Dict::new(layout, pool)?;
+        if rows == 0 || dict.reserve(rows).is_err() {
+            return Ok(dict);
+        }
         let end = rows.saturating_add(2).saturating_mul(u64::from(layout.row_bytes));
-        if rows > 0 && dict.reserve(rows).is_ok() && end > dict.owned.rows.len() as u64 && dict.grow_rows(end).is_err()
-        {
+        if end > dict.owned.rows.len() as u64 && dict.grow_rows(end).is_err() {
+            // What its directory took may be what a small table needs.
+            drop(dict);
             return Dict::new(layout, pool);
         }
         Ok(dict)
@@ -325,10 +329,15 @@ mod tests {
         assert_eq!(roomy.bytes(), bytes);
         (1000..3000).for_each(|key| add(&mut roomy, spread, key, 1).unwrap());
         assert_eq!((roomy.len(), roomy.bytes() > bytes), (3000, true));
-        for (rows, limit) in [(1000, 10_000), (1000, 20_000), (u64::MAX, usize::MAX)] {
-            let pool: Arc<dyn MemoryPool> = Arc::new(Limit::new(limit));
-            let mut small = Dict::with_room(LAYOUT, &pool, rows).unwrap();
-            (0..100).for_each(|key| add(&mut small, spread, key, 1).unwrap());
+        Dict::with_room(LAYOUT, &pool, u64::MAX).unwrap();
+        // Where a table without room fits, one that wanted it does.
+        for limit in (0..100).map(|kilobytes| kilobytes << 10) {
+            let fits = |rows| {
+                let pool: Arc<dyn MemoryPool> = Arc::new(Limit::new(limit));
+                let dict = Dict::with_room(LAYOUT, &pool, rows);
+                dict.is_ok_and(|mut dict| (0..100).all(|key| add(&mut dict, spread, key, 1).is_ok()))
+            };
+            assert!(fits(1000) || !fits(0), "{limit}");
         }
     }
 }
