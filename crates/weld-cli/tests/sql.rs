@@ -108,6 +108,7 @@ fn settings_are_shown_and_reset() {
 fn functions_of_the_session_are_shown() {
     let ours = "
         create function scaled(x double, by_much double) returns double language weld as '|x: f64, by_much: f64| x * by_much';
+        create function initial(s varchar) returns varchar language weld as '|s: vec[u8]| slice(s, 0L, 1L)';
         create function Total(v float[3]) returns float language ttl
             as 'function float total(matrix<float>[3] v) { return v{0} + v{1} + v{2}; }';
         create function geo(x double) returns double language python as $$
@@ -123,7 +124,7 @@ class geo(object):
     def result(self):
         return self.n
 $$;";
-    let show = "show functions like 'scaled'; show functions like 'geo'; show functions like 'total';
+    let show = "show functions like 'scaled'; show functions like 'geo'; show functions like 'total'; show functions like 'initial';
         select routine_name, data_type from information_schema.routines where routine_name in ('geo', 'acosh') order by 1, 2;
         create view v as select parameter_mode, data_type from information_schema.parameters where specific_name = 'scaled';
         select * from v; drop function scaled; select * from v";
@@ -132,6 +133,7 @@ $$;";
 {"function_name":"scaled","return_type":"Float64","parameters":["x","by_much"],"parameter_types":["Float64","Float64"],"function_type":"SCALAR","description":"LANGUAGE weld","syntax_example":"scaled(x, by_much)"}
 {"function_name":"geo","return_type":"Float64","parameters":["x"],"parameter_types":["Float64"],"function_type":"AGGREGATE","description":"LANGUAGE python","syntax_example":"geo(x)"}
 {"function_name":"total","return_type":"Float32","parameters":["v"],"parameter_types":["FixedSizeList(3 x Float32)"],"function_type":"SCALAR","description":"LANGUAGE ttl","syntax_example":"Total(v)"}
+{"function_name":"initial","return_type":"String","parameters":["s"],"parameter_types":["String"],"function_type":"SCALAR","description":"LANGUAGE weld","syntax_example":"initial(s)"}
 {"routine_name":"acosh","data_type":"Float32"}
 {"routine_name":"acosh","data_type":"Float64"}
 {"routine_name":"geo","data_type":"Float64"}

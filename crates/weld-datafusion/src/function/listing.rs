@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::types::NativeType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
@@ -21,9 +22,12 @@ use super::{Declared, WeldFunction};
 
 /// The plan with the session's functions in the tables of functions that it reads.
 pub(crate) fn with_functions(plan: LogicalPlan, session: &SessionState) -> Result<LogicalPlan> {
-    let listed = plan.transform_up_with_subqueries(|node| match node {
+    let listed = listed(session);
+    if listed.is_empty() {
+        return Ok(plan);
+    }
+    let filled = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::TableScan(scan) if scan.table_name.schema() == Some("information_schema") => {
-            let listed = listed(session);
             let rows: Vec<Vec<Expr>> = match scan.table_name.table() {
                 "parameters" => listed.iter().flat_map(|listed| listed.parameters(session)).collect(),
                 "routines" => listed.iter().map(|listed| listed.routine(session)).collect(),
@@ -36,7 +40,7 @@ pub(crate) fn with_functions(plan: LogicalPlan, session: &SessionState) -> Resul
         }
         node => Ok(Transformed::no(node)),
     })?;
-    Ok(listed.data)
+    Ok(filled.data)
 }
 
 /// A table of functions with `rows` in the place of what DataFusion has of these functions.
@@ -84,7 +88,7 @@ impl Listed<'_> {
         let all = args.chain([(1, "OUT", None, &self.declared.result)]);
         let row = |(place, mode, param, of): (u64, &'static str, Option<&str>, &DataType)| {
             let mut row = self.place(session);
-            row.extend([lit(place), lit(mode), text(param), lit(of.to_string()), text(None), lit(false), lit(0_u8)]);
+            row.extend([lit(place), lit(mode), text(param), lit(shown(of)), text(None), lit(false), lit(0_u8)]);
             row
         };
         all.map(row).collect()
@@ -95,7 +99,7 @@ impl Listed<'_> {
         let Documentation { description, syntax_example, .. } = &*self.declared.documentation;
         let deterministic = self.declared.signature.volatility == Volatility::Immutable;
         let mut row = [self.place(session), self.place(session)].concat();
-        row.extend([lit("FUNCTION"), lit(deterministic), lit(self.declared.result.to_string())]);
+        row.extend([lit("FUNCTION"), lit(deterministic), lit(shown(&self.declared.result))]);
         row.extend([lit(self.kind), lit(description.as_str()), lit(syntax_example.as_str())]);
         row
     }
@@ -105,6 +109,11 @@ impl Listed<'_> {
         let catalog = &session.config_options().catalog;
         vec![lit(catalog.default_catalog.as_str()), lit(catalog.default_schema.as_str()), lit(self.name)]
     }
+}
+
+/// The type as DataFusion lists it.
+fn shown(of: &DataType) -> String {
+    NativeType::from(of.clone()).to_string()
 }
 
 fn text(value: Option<&str>) -> Expr {

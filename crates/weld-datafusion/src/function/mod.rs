@@ -79,8 +79,7 @@ fn documentation(name: &str, language: &str, params: &[Param]) -> Documentation 
     let section = DocSection { include: false, label: "Functions of the session", description: None };
     let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
     let call = format!("{name}({})", names.join(", "));
-    let documentation = Documentation::builder(section, format!("LANGUAGE {language}"), call);
-    names.into_iter().fold(documentation, |documentation, name| documentation.with_argument(name, "")).build()
+    Documentation::builder(section, format!("LANGUAGE {language}"), call).build()
 }
 
 /// A function of a session.
