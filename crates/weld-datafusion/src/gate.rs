@@ -187,7 +187,7 @@ fn grouping_worth(plan: &Arc<dyn ExecutionPlan>, has_builds: bool) -> f64 {
     };
     let (calls, input) = (aggregate.aggr_expr(), aggregate.input_schema());
     let distinct = calls.iter().filter_map(|call| Distinct::of(call, &input)).filter(Distinct::is_of_words).count();
-    let ordered = calls.iter().filter_map(|call| Ordered::of(call, &input)).count();
+    let ordered = calls.iter().filter_map(|call| Ordered::of(call)).count();
     KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ORDERED_WORTH * ordered as f64
 }
 

@@ -13,13 +13,15 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{self, SortOptions, concat, take};
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
+use arrow::datatypes::{DataType, FieldRef, Fields};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::functions_aggregate::{array_agg::ArrayAgg, string_agg::StringAgg};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
+
+use crate::distinct::{Included, all};
 
 /// A call of an aggregate function that puts values in order.
 #[derive(Clone, Debug)]
@@ -36,8 +38,8 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// `None` if DataFusion's accumulators are to compute it. `input` is what the aggregate's values are computed of.
-    pub(crate) fn of(call: &AggregateFunctionExpr, input: &Schema) -> Option<Ordered> {
+    /// `None` if DataFusion's accumulators are to compute it.
+    pub(crate) fn of(call: &AggregateFunctionExpr) -> Option<Ordered> {
         let function = call.fun().inner();
         let args = call.expressions();
         let delimiter = match args.as_slice() {
@@ -48,6 +50,7 @@ impl Ordered {
             }
             _ => return None,
         };
+        // With DISTINCT, or without an order, there is one.
         let states = call.state_fields().ok()?;
         let [values, keys] = states.as_slice() else { return None };
         let (DataType::List(item), DataType::List(keys_item)) = (values.data_type(), keys.data_type()) else {
@@ -55,19 +58,15 @@ impl Ordered {
         };
         let DataType::Struct(keys) = keys_item.data_type() else { return None };
         let is_plain = |ty: &DataType| !ty.is_nested() && !matches!(ty, DataType::Dictionary(..));
-        let orders = call.order_bys();
-        let is_known = item.data_type() == &args[0].data_type(input).ok()?
-            && !matches!(item.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..))
-            && keys.len() == orders.len()
-            && keys.iter().all(|key| is_plain(key.data_type()))
-            && (delimiter.is_none() || item.data_type().is_string());
-        (is_known && !orders.is_empty() && !call.is_distinct() && !call.is_reversed()).then(|| Ordered {
+        let is_known = !matches!(item.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..))
+            && keys.iter().all(|key| is_plain(key.data_type()));
+        (is_known && !call.is_reversed()).then(|| Ordered {
             delimiter,
             ignores_nulls: call.ignore_nulls(),
             item: Arc::clone(item),
             keys: keys.clone(),
             keys_item: Arc::clone(keys_item),
-            options: orders.iter().map(|order| order.options).collect(),
+            options: call.order_bys().iter().map(|order| order.options).collect(),
         })
     }
 
@@ -207,15 +206,8 @@ impl GroupsAccumulator for Accumulator {
         let keys = &values[values.len() - self.call.keys.len()..];
         let columns: Vec<&ArrayRef> = std::iter::once(&values[0]).chain(keys).collect();
         let valid = self.call.ignores_nulls.then(|| values[0].logical_nulls()).flatten();
-        let holds = filter.map(|filter| match filter.nulls() {
-            Some(valid) => filter.values() & valid.inner(),
-            None => filter.values().clone(),
-        });
-        let included = match (valid, holds) {
-            (None, None) => return self.add(&columns, group_indices.iter().copied(), groups_total),
-            (Some(valid), None) => valid.into_inner(),
-            (None, Some(holds)) => holds,
-            (Some(valid), Some(holds)) => valid.inner() & &holds,
+        let Included::Some(included) = Included::of(valid.as_ref(), filter) else {
+            return self.add(&columns, group_indices.iter().copied(), groups_total);
         };
         let groups = included.set_indices().map(|row| group_indices[row]);
         let filter = BooleanArray::new(included.clone(), None);
@@ -276,13 +268,5 @@ impl GroupsAccumulator for Accumulator {
     /// With what putting them in order takes: the columns once more, normalised keys, the rows and their groups.
     fn size(&self) -> usize {
         size_of::<Accumulator>() + 3 * self.bytes + (self.groups.capacity() + self.groups.len()) * size_of::<u32>()
-    }
-}
-
-/// Groups are handed out together: these accumulators are only used where they are.
-fn all(emit_to: EmitTo) -> Result<()> {
-    match emit_to {
-        EmitTo::All => Ok(()),
-        EmitTo::First(_) => internal_err!("values in order are handed out for all groups"),
     }
 }

@@ -273,6 +273,10 @@ async fn keys_and_grouping_sets_count() {
     let (plan, summary) = run(&engines, &by_sets).await;
     assert!(summary.operators_compiled > 0 && metric(&plan, "few_rows") == 0, "{summary:?}");
     engines.check(&by_sets, 1).await;
+    // DataFusion makes scalars of values that are put in order.
+    let in_order = "SELECT i_order, array_agg(i_key ORDER BY i_tag, i_key) AS keys FROM items GROUP BY i_order";
+    let (plan, summary) = run(&engines, in_order).await;
+    assert!(summary.operators_compiled > 0 && metric(&plan, "few_rows") == 0, "{summary:?}");
     // Texts that nobody has interned are no faster for being compiled.
     let by_texts = grouped("CUBE (CAST(i_order AS VARCHAR), i_tag, CAST(i_key AS VARCHAR))");
     let (plan, _) = run(&engines, &by_texts).await;

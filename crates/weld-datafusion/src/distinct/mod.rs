@@ -25,7 +25,8 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use sets::Sets;
-use values::{Included, Kind, Values};
+pub(crate) use values::Included;
+use values::{Kind, Values};
 
 /// So many values of lists are merged at a time.
 const VALUES_TOGETHER: usize = 8192;
@@ -158,7 +159,7 @@ impl GroupsAccumulator for Accumulator {
         groups_total: usize,
     ) -> Result<()> {
         let values = values::plain(&values[0])?;
-        let included = Included::of(&values, filter);
+        let included = Included::of(values.nulls(), filter);
         match &included {
             Included::All => self.groups.extend(group_indices.iter().map(|group| *group as u32)),
             Included::Some(bits) => self.groups.extend(bits.set_indices().map(|row| group_indices[row] as u32)),
@@ -219,7 +220,7 @@ impl GroupsAccumulator for Accumulator {
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = values::plain(&values[0])?;
-        let (lengths, values): (Vec<usize>, ArrayRef) = match Included::of(&values, filter) {
+        let (lengths, values): (Vec<usize>, ArrayRef) = match Included::of(values.nulls(), filter) {
             Included::All => (vec![1; values.len()], values),
             Included::Some(bits) => {
                 let lengths = bits.iter().map(usize::from).collect();
@@ -241,7 +242,7 @@ impl Accumulator {
     /// Adds items of lists, of which those that are not null have their groups.
     fn merge(&mut self, items: &ArrayRef, range: std::ops::Range<usize>, groups_total: usize) -> Result<()> {
         let items = items.slice(range.start, range.len());
-        self.values.add_codes(&items, &Included::of(&items, None), &mut self.codes)?;
+        self.values.add_codes(&items, &Included::of(items.nulls(), None), &mut self.codes)?;
         self.add(groups_total)
     }
 }
@@ -268,9 +269,9 @@ fn item(value_type: &DataType) -> Arc<Field> {
 }
 
 /// Groups are handed out together: these accumulators are only used where they are.
-fn all(emit_to: EmitTo) -> Result<()> {
+pub(crate) fn all(emit_to: EmitTo) -> Result<()> {
     match emit_to {
         EmitTo::All => Ok(()),
-        EmitTo::First(_) => internal_err!("sets of distinct values are handed out for all groups"),
+        EmitTo::First(_) => internal_err!("this accumulator hands out all groups"),
     }
 }

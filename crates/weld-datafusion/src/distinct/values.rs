@@ -11,18 +11,19 @@ use datafusion::common::{Result, internal_err};
 use super::codes::Codes;
 
 /// Which rows have a value that is added.
-pub(super) enum Included {
+pub(crate) enum Included {
     All,
     Some(BooleanBuffer),
 }
 
 impl Included {
-    pub(super) fn of(values: &ArrayRef, filter: Option<&BooleanArray>) -> Included {
+    /// Those that are `valid` and for which the filter holds.
+    pub(crate) fn of(valid: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Included {
         let holds = filter.map(|filter| match filter.nulls() {
             Some(valid) => filter.values() & valid.inner(),
             None => filter.values().clone(),
         });
-        match (values.nulls().filter(|nulls| nulls.null_count() > 0).map(NullBuffer::inner), holds) {
+        match (valid.filter(|nulls| nulls.null_count() > 0).map(NullBuffer::inner), holds) {
             (None, None) => Included::All,
             (Some(valid), None) => Included::Some(valid.clone()),
             (None, Some(holds)) => Included::Some(holds),

@@ -95,7 +95,7 @@ enum Own {
 
 impl Own {
     fn of(call: &AggregateFunctionExpr, input: &Schema) -> Option<Own> {
-        let ordered = || Ordered::of(call, input).map(Own::Ordered);
+        let ordered = || Ordered::of(call).map(Own::Ordered);
         Distinct::of(call, input).map(Own::Distinct).or_else(ordered)
     }
 }

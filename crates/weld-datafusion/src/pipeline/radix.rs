@@ -62,7 +62,7 @@ pub(super) struct Radix {
     rows: usize,
     memory: MemoryReservation,
     bytes_max: usize,
-    /// Of the last range whose groups were given.
+    /// Groups to rows of the last range whose groups were given; 0 before.
     groups_per_row: f64,
     /// Then the ranges, those whose groups have been given left out.
     pub(super) ranges: Option<VecDeque<Range>>,

@@ -272,6 +272,7 @@ async fn many_groups() {
             "SELECT concat('a long name of a group: ', CAST(v AS VARCHAR)) AS g, array_agg(n), max(x) FROM t GROUP BY g",
             "SELECT m, median(v), approx_distinct(s), count(*) FROM t GROUP BY m",
             "SELECT v, array_agg(l), first_value(st), first_value(e) FROM t GROUP BY v",
+            "SELECT v, array_agg(n ORDER BY s), array_agg(x ORDER BY n) FILTER (WHERE b) FROM t WHERE v <= 40000 GROUP BY v",
         ] {
             // So little DataFusion's own lists of lists cannot do with.
             if limit == usize::MAX || !sql.contains("array_agg(l)") {
