@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_window::cume_dist::CumeDist;
 use datafusion::functions_window::lead_lag::WindowShift;
 use datafusion::functions_window::nth_value::NthValue;
@@ -14,6 +14,7 @@ use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr,
 };
@@ -21,9 +22,10 @@ use datafusion::physical_plan::windows::WindowUDFExpr;
 
 use crate::aggregate;
 use crate::chunk::{Chunk, Unit};
+use crate::distribution::{Distribution, Tiles};
 use crate::frame::Frame;
 use crate::rank::{Numbering, Numbers};
-use crate::standard::Whole;
+use crate::shift::Shift;
 use crate::value::ValueOfFrame;
 
 /// A window function in use: one array a chunk, chunks in order.
@@ -55,6 +57,41 @@ pub(crate) fn array_of(results: Vec<ScalarValue>, data_type: &DataType) -> Resul
         }
         _ => ScalarValue::iter_to_array(results),
     }
+}
+
+/// What DataFusion does not give access to. They are the last fields of what it prints.
+pub(crate) struct Flags {
+    pub(crate) ignores_nulls: bool,
+    /// Whether the rows come in the opposite of the order that the call is written for.
+    pub(crate) is_reversed: bool,
+}
+
+impl Flags {
+    /// `None` if DataFusion prints something else.
+    pub(crate) fn of(call: &WindowUDFExpr) -> Option<Flags> {
+        let printed = format!("{call:?}");
+        let (printed, ignores_nulls) = flag(&printed, " }", "ignore_nulls")?;
+        let (_, is_reversed) = flag(printed, ", ", "is_reversed")?;
+        Some(Flags { ignores_nulls, is_reversed })
+    }
+}
+
+/// The value of the flag that `printed` has before `end`, and what is printed before it.
+fn flag<'a>(printed: &'a str, end: &str, name: &str) -> Option<(&'a str, bool)> {
+    let (before, value) = printed.strip_suffix(end)?.rsplit_once(&format!("{name}: "))?;
+    Some((before, value.parse().ok()?))
+}
+
+pub(crate) fn literal(arg: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
+    Some(arg.downcast_ref::<Literal>()?.value())
+}
+
+/// The first argument of `call` for the rows of a chunk.
+pub(crate) fn first_argument(call: &WindowUDFExpr, chunk: &Chunk) -> Result<ArrayRef> {
+    let Some(argument) = call.expressions().into_iter().next() else {
+        return internal_err!("{} has an argument", call.name());
+    };
+    argument.evaluate(&chunk.batch)?.into_array(chunk.rows())
 }
 
 /// What it takes to evaluate `window` over rows of this schema; the error says why it cannot be evaluated here.
@@ -103,26 +140,21 @@ fn standard(
         Box::new(Numbers::new(Numbering::Rank))
     } else if function.is::<Rank>() && function.name() == "dense_rank" {
         Box::new(Numbers::new(Numbering::DenseRank))
-    } else if function.is::<Rank>() || function.is::<CumeDist>() {
-        Box::new(Whole::of_peers(call.clone()))
-    } else if function.is::<WindowShift>() && leads_over_nulls(call) {
-        return Err(format!("{}: lead with IGNORE NULLS", window.name()));
-    } else if function.is::<Ntile>() || function.is::<WindowShift>() {
-        Box::new(Whole::of_rows(call.clone()))
+    } else if function.is::<Rank>() && function.name() == "percent_rank" {
+        Box::new(Distribution::PercentRank)
+    } else if function.is::<CumeDist>() {
+        Box::new(Distribution::CumeDist)
+    } else if function.is::<Ntile>() {
+        let tiles = Tiles::of(call).ok_or_else(|| format!("{}: no literal of an integer above 0", window.name()))?;
+        Box::new(tiles)
+    } else if let Some(shift) = function.downcast_ref::<WindowShift>() {
+        Box::new(Shift::of(call, shift).map_err(|reason| format!("{}: {reason}", window.name()))?)
     } else if function.is::<NthValue>() {
         let value = ValueOfFrame::of(call, frame(window, input)?);
         Box::new(value.ok_or_else(|| format!("{}: a place that is no literal", window.name()))?)
     } else {
         return Err(format!("{}: a function of the user's", window.name()));
     })
-}
-
-/// Whether it is `lead`, or `lag` by less than nothing, and ignores nulls. DataFusion's operator for bounded memory
-/// asks its evaluator row by row, which gives other values for these than the one for whole window partitions.
-fn leads_over_nulls(call: &WindowUDFExpr) -> bool {
-    // DataFusion does not give access to IGNORE NULLS, but prints it.
-    let ignores_nulls = format!("{call:?}").contains("ignore_nulls: true");
-    ignores_nulls && !call.create_evaluator().is_ok_and(|evaluator| evaluator.is_causal())
 }
 
 fn frame(window: &Arc<dyn WindowExpr>, input: &Schema) -> Result<Frame, String> {

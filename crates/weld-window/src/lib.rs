@@ -16,12 +16,13 @@
 mod aggregate;
 mod chunk;
 mod distance;
+mod distribution;
 mod exec;
 mod frame;
 mod function;
 mod rank;
 mod running;
-mod standard;
+mod shift;
 mod stream;
 mod text;
 mod value;

@@ -17,16 +17,14 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::functions_window::nth_value::{NthValue, NthValueKind};
-use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::window::StandardWindowFunctionExpr;
 use datafusion::physical_plan::windows::WindowUDFExpr;
 use datafusion::scalar::ScalarValue;
 
 use crate::chunk::{Chunk, Unit};
 use crate::frame::Frame;
-use crate::function::Function;
+use crate::function::{Flags, Function, first_argument, literal};
 
 /// The value at a place of each row's frame.
 pub(crate) struct ValueOfFrame {
@@ -40,10 +38,7 @@ impl ValueOfFrame {
     /// `None` if it cannot be told which value `call` asks for.
     pub(crate) fn of(call: &WindowUDFExpr, frame: Frame) -> Option<ValueOfFrame> {
         let kind = call.fun().inner().downcast_ref::<NthValue>()?.kind();
-        // DataFusion does not give access to these two. They are the last fields of what it prints.
-        let printed = format!("{call:?}");
-        let (printed, ignores_nulls) = flag(&printed, " }", "ignore_nulls")?;
-        let (_, is_reversed) = flag(printed, ", ", "is_reversed")?;
+        let Flags { ignores_nulls, is_reversed } = Flags::of(call)?;
         let place = match kind {
             NthValueKind::First => Place(1),
             NthValueKind::Last => Place(-1),
@@ -53,12 +48,6 @@ impl ValueOfFrame {
     }
 }
 
-/// The value of the flag that `printed` has before `end`, and what is printed before it.
-fn flag<'a>(printed: &'a str, end: &str, name: &str) -> Option<(&'a str, bool)> {
-    let (before, value) = printed.strip_suffix(end)?.rsplit_once(&format!("{name}: "))?;
-    Some((before, value.parse().ok()?))
-}
-
 /// The first of a range's rows is 1, the last -1; none is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place(i64);
@@ -66,7 +55,7 @@ struct Place(i64);
 impl Place {
     /// That of `nth_value`, which must be a literal.
     fn of_literal(call: &WindowUDFExpr) -> Option<Place> {
-        let literal = call.args().get(1)?.downcast_ref::<Literal>()?.value();
+        let literal = literal(call.args().get(1)?)?;
         if literal.is_null() {
             return Some(Place(0));
         }
@@ -101,10 +90,7 @@ impl Function for ValueOfFrame {
     }
 
     fn evaluate(&mut self, chunk: &Chunk) -> Result<ArrayRef> {
-        let Some(argument) = self.call.expressions().into_iter().next() else {
-            return internal_err!("{} has an argument", self.call.name());
-        };
-        let values = argument.evaluate(&chunk.batch)?.into_array(chunk.rows())?;
+        let values = first_argument(&self.call, chunk)?;
         let frames = self.frame.of_rows(chunk)?.into_iter();
         let row_of = |row: Option<usize>| row.map(|row| row as u64);
         let rows: UInt64Array = match values.nulls().filter(|nulls| self.ignores_nulls && nulls.null_count() > 0) {
@@ -119,14 +105,14 @@ impl Function for ValueOfFrame {
 }
 
 /// The rows of a chunk that are not null.
-struct NotNull {
+pub(crate) struct NotNull {
     rows: Vec<usize>,
     /// How many of them are before each row, and before the chunk's end.
     before: Vec<usize>,
 }
 
 impl NotNull {
-    fn of(nulls: &NullBuffer) -> NotNull {
+    pub(crate) fn of(nulls: &NullBuffer) -> NotNull {
         let mut rows = Vec::with_capacity(nulls.len() - nulls.null_count());
         let mut before = Vec::with_capacity(nulls.len() + 1);
         for (row, is_valid) in nulls.iter().enumerate() {
@@ -137,6 +123,12 @@ impl NotNull {
         }
         before.push(rows.len());
         NotNull { rows, before }
+    }
+
+    /// The row that is so many such rows before the end of `rows`.
+    pub(crate) fn preceding(&self, distance: usize, rows: Range<usize>) -> Option<usize> {
+        let index = self.before[rows.end].checked_sub(distance)?;
+        (index >= self.before[rows.start]).then(|| self.rows[index])
     }
 
     /// The row at a place among those of a frame.
