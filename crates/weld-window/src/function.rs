@@ -121,7 +121,7 @@ fn of_aggregate(
     if !aggregate.order_bys().is_empty() {
         return Err(format!("{}: ORDER BY inside an aggregate", window.name()));
     }
-    Ok(aggregate::function(aggregate.clone(), Arc::clone(window), frame(window, input)?))
+    Ok(aggregate::function(aggregate.clone(), Arc::clone(window), frame(window, input)?, input))
 }
 
 fn standard(

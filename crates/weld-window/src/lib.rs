@@ -13,15 +13,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod accumulated;
 mod aggregate;
 mod chunk;
 mod distance;
 mod distribution;
 mod exec;
+mod fold;
 mod frame;
 mod function;
+mod numbers;
 mod rank;
-mod running;
 mod shift;
 mod stream;
 mod text;
