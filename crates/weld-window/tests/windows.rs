@@ -367,6 +367,86 @@ async fn places_of_values_are_integers() {
     }
 }
 
+/// Distances of `lag` and `lead` and parts of `ntile`: what is no number is an error of DataFusion's.
+#[tokio::test]
+async fn distances_and_parts_are_integers() {
+    let both = Both::new(3, 1, None);
+    both.table("t", TABLE).await;
+    for (call, is_ours) in [
+        ("lag(i, 0)", true),
+        ("lag(i, NULL, 5)", true),
+        ("lead(s, 9223372036854775807)", true),
+        ("lead(s, -9223372036854775808)", true),
+        ("lag(s, -9223372036854775808, 'none')", true),
+        ("lag(i, CAST(2 AS SMALLINT), 1.5)", true),
+        ("lag(m, 1, 0)", true),
+        ("lag(NULL, 1, 5)", true),
+        ("lead(NULL)", true),
+        ("lag(d, 1, 'yesterday')", false),
+        ("lag(i, k)", false),
+        ("lag(i, 1, k)", false),
+        ("lag(i, 1.5)", false),
+        ("lead(i, 0) IGNORE NULLS", false),
+        ("ntile(1)", true),
+        ("ntile(1000)", true),
+        ("ntile(CAST(3 AS TINYINT UNSIGNED))", true),
+        ("ntile(0)", false),
+        ("ntile(-1)", false),
+        ("ntile(NULL)", false),
+        ("ntile(k)", false),
+    ] {
+        for over in ["PARTITION BY k ORDER BY i, s, f", "ORDER BY i DESC, s, f"] {
+            let plan = both.check(&format!("SELECT k, {call} OVER ({over}) AS w FROM t")).await;
+            assert_eq!(
+                plan.contains("WindowExec: Bounded") || plan.contains("WindowExec: Window"),
+                is_ours,
+                "{call}: {plan}"
+            );
+        }
+    }
+}
+
+/// Enough rows for values to outlive others in their frames: nulls, numbers that are none, sums that wrap around and
+/// averages that overflow.
+#[tokio::test]
+async fn numbers_enter_and_leave() {
+    let numbers = "SELECT value AS n, value / 60 AS k, value * 7919 % 101 AS r, \
+        CASE WHEN value % 5 > 0 THEN value * 7919 % 101 - 50 END AS i, \
+        arrow_cast(value * 31 % 200 - 100, 'Int8') AS small, \
+        CASE value % 97 WHEN 0 THEN 'NaN' WHEN 1 THEN '-inf' WHEN 2 THEN '-0' WHEN 3 THEN NULL \
+            ELSE concat(value * 7919 % 1009, '.1') END::DOUBLE AS f, \
+        (value * 7919 % 101)::DECIMAL(38, 0) * 1000000000000000000000000000000000000 AS wide, \
+        (value * 7919 % 101)::DECIMAL(30, 2) / 7 AS longer, \
+        (value * 7919 % 101)::DECIMAL(12, 3) - 50 AS m \
+        FROM generate_series(1, 400)";
+    let calls = "sum(i) OVER w, avg(i) OVER w, min(i) OVER w, max(i) OVER w, count(i) OVER w, count(*) OVER w, \
+        sum(f) OVER w, avg(f) OVER w, min(small) OVER w, max(small) OVER w, sum(m) OVER w, avg(m) OVER w, \
+        min(m) OVER w, max(m) OVER w, avg(longer) OVER w, max(n::TIMESTAMP) OVER w";
+    for batch_rows in [8192, 7] {
+        let both = Both::new(batch_rows, 1, None);
+        both.table("t", numbers).await;
+        for by in ["PARTITION BY k ORDER BY n", "ORDER BY n", "PARTITION BY k ORDER BY r"] {
+            for frame in [
+                "",
+                "ROWS BETWEEN 6 PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 20 PRECEDING AND 3 PRECEDING",
+                "ROWS BETWEEN 2 FOLLOWING AND 9 FOLLOWING",
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND 4 FOLLOWING",
+                "ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING",
+                "RANGE BETWEEN 12 PRECEDING AND 5 FOLLOWING",
+                "RANGE BETWEEN 4 FOLLOWING AND 6 FOLLOWING",
+                "GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
+            ] {
+                let over = format!("{by} {frame}");
+                let plan = both.check(&format!("SELECT n, {calls} FROM t WINDOW w AS ({over})")).await;
+                assert!(plan.contains("WindowExec: "), "{over}: {plan}");
+                both.check(&format!("SELECT n, sum(wide) OVER w FROM t WINDOW w AS ({over})")).await;
+                both.check(&format!("SELECT n, avg(wide) OVER w FROM t WINDOW w AS ({over})")).await;
+            }
+        }
+    }
+}
+
 /// Which of them are peers DataFusion decides in a way of its own.
 #[tokio::test]
 async fn nested_values_have_datafusions_peers() {
