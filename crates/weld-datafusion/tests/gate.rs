@@ -283,6 +283,22 @@ async fn keys_and_grouping_sets_count() {
     assert!(metric(&plan, "few_rows") > 0);
 }
 
+/// DataFusion takes longer for each row the more groups there are, in the partial and in the final aggregate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_groups_count() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (keys, pays) in [(100, false), (60_000, true)] {
+        let engines = Engines::new(config(2));
+        let items = format!("SELECT v % {keys} AS i_group, v AS i_key FROM generate_series(1, 100000) AS g(v)");
+        engines.parquet_from("items", &items, folder.path()).await;
+        set(&engines, "compile_min_rows", 1_000_000).await;
+        let sql = "SELECT max(n) FROM (SELECT i_group, count(*) AS n FROM items GROUP BY i_group)";
+        let Run { summary, rows, .. } = engines.run(sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{keys} keys");
+        assert_eq!(summary.operators_compiled > 1, pays, "{keys} keys: {summary:?}");
+    }
+}
+
 /// Groups are few, however many rows they are made of: a join of them is not worth code.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_count_that_other_operators_are_expected_to_give() {

@@ -67,6 +67,11 @@ impl ColumnEstimate {
         }
     }
 
+    /// Whether anything tells how many distinct values there are.
+    fn is_known(&self) -> bool {
+        self.distinct.is_some() || self.range.is_some()
+    }
+
     /// Distinct values in the whole table: at most its rows and what its range holds.
     pub(crate) fn table_distinct(&self) -> f64 {
         let by_range = self.table_range.map_or(f64::INFINITY, |(min, max)| max - min + 1.0);
@@ -98,6 +103,15 @@ impl Estimate {
 /// How many rows `plan` is expected to give; `None` where statistics do not tell.
 pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
     ExpectedRows::default().of(plan)
+}
+
+/// How many groups an aggregate is expected to make by those of its keys of which statistics tell something; the others
+/// may make more of them.
+pub fn expected_groups(aggregate: &AggregateExec) -> Option<f64> {
+    let input = Estimates::new(&Arc::new(Ranges::unread())).of(aggregate.input())?;
+    let keys = aggregate.group_expr().expr().iter().map(|(key, _)| of_expr(key, &input));
+    let combinations: f64 = keys.filter(ColumnEstimate::is_known).map(|key| key.distinct_among(input.rows)).product();
+    Some(combinations.min(input.rows))
 }
 
 /// The same of parts of one plan, each estimated once.

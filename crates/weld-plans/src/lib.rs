@@ -49,7 +49,7 @@ pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
 pub use distinct_order::with_order_of_distinct;
 pub use dynamic_filters::{current_filter, is_found_again};
-pub use estimate::{ExpectedRows, expected_rows};
+pub use estimate::{ExpectedRows, expected_groups, expected_rows};
 pub use expr::cannot_fail;
 pub use footers::footers;
 pub use held::HeldExec;
