@@ -134,8 +134,8 @@ struct Column<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> Column<T> {
     fn of(window: &Arc<dyn WindowExpr>, result: DataType) -> Column<T> {
-        let values = PrimitiveArray::from_iter_values(std::iter::empty());
-        Column { window: Arc::clone(window), result, values, results: Vec::new(), valid: NullBufferBuilder::new(0) }
+        let (values, valid) = (no_values(), NullBufferBuilder::new(0));
+        Column { window: Arc::clone(window), result, values, results: Vec::new(), valid }
     }
 
     fn begin(&mut self, chunk: &Chunk) -> Result<()> {
@@ -157,10 +157,15 @@ impl<T: ArrowPrimitiveType> Column<T> {
     }
 
     fn results(&mut self) -> ArrayRef {
+        self.values = no_values();
         let results = std::mem::take(&mut self.results);
         let results = PrimitiveArray::<T>::new(results.into(), self.valid.finish());
         Arc::new(results.with_data_type(self.result.clone()))
     }
+}
+
+fn no_values<T: ArrowPrimitiveType>() -> PrimitiveArray<T> {
+    PrimitiveArray::from_iter_values(std::iter::empty())
 }
 
 /// A sum, which wraps around as DataFusion's does, and what is made of it and of the number of its values.
@@ -373,6 +378,7 @@ impl Fold for Count {
     }
 
     fn results(&mut self) -> Result<ArrayRef> {
+        self.nulls = None;
         Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.counts))))
     }
 }
