@@ -731,6 +731,32 @@ async fn nulls_that_match_are_not_dropped() {
     }
 }
 
+/// Joins take the two zeros of floats for equal, whoever tells the scan its keys.
+#[tokio::test]
+async fn zeros_that_match_are_not_dropped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let zeros = |sign| {
+        format!(
+            "SELECT {sign}0.0e0 AS f, arrow_cast({sign}0.0e0, 'Float32') AS g, v AS n FROM generate_series(1, 3) AS t(v)"
+        )
+    };
+    engines.parquet_from("less", &zeros("-"), folder.path()).await;
+    engines.parquet_from("more", &zeros(""), folder.path()).await;
+    for join in ["true", "false"] {
+        engines.weld.sql(&format!("SET weld.join = {join}")).await.expect("an option");
+        for sql in [
+            "SELECT f FROM less INTERSECT SELECT f FROM less",
+            "SELECT g FROM less INTERSECT SELECT g FROM more",
+            "SELECT less.n FROM less JOIN more ON less.f = more.f",
+            "SELECT more.n FROM less JOIN more ON less.f = more.f AND less.g = more.g WHERE less.n < 2",
+            "SELECT less.n FROM less JOIN more ON less.f = more.f AND less.n = more.n WHERE more.n < 3",
+        ] {
+            engines.check(sql, 0).await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_timestamps_are_arrow_rss() {
     let folder = tempfile::tempdir().expect("a temporary folder");

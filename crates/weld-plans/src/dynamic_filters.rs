@@ -8,13 +8,18 @@
 //! On its way to a scan a filter remembers what its keys become there, and `DynamicFilterPhysicalExpr::current` puts
 //! that in the place of the keys, from the leaves upwards. A key inside of another is replaced first, after which the
 //! other is no longer found: those of its columns that are not keys keep the places that they had above.
+//!
+//! DataFusion's joins take the two zeros of floats for equal, a comparison takes -0.0 for the less. What they say of their
+//! keys, `a >= 0 AND a <= 0 AND a IN (0)`, drops rows that have a match where a scan judges each row by it: DataFusion's
+//! own do so with `pushdown_filters` only.
 
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::expressions::{Column, lit};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, Literal, lit};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
@@ -33,7 +38,7 @@ pub fn is_found_again(key: &Arc<dyn PhysicalExpr>, keys: &[&Arc<dyn PhysicalExpr
 /// What a filter says by now of columns of this schema: without the conditions that read a column where the schema has
 /// another.
 pub fn current_filter(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-    let now = snapshot_physical_expr(Arc::clone(filter))?;
+    let now = snapshot_physical_expr(with_both_zeros(filter, schema)?)?;
     let is_there =
         |column: &Column| schema.fields().get(column.index()).is_some_and(|field| field.name() == column.name());
     let conjuncts = split_conjunction(&now);
@@ -42,11 +47,47 @@ pub fn current_filter(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result
     Ok(if kept.len() == conjuncts.len() { now } else { conjunction(kept) })
 }
 
+/// The filter with what dynamic ones say by now, of floats for both zeros.
+fn with_both_zeros(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let current = |part: Arc<dyn PhysicalExpr>| {
+        let Some(dynamic) = part.downcast_ref::<DynamicFilterPhysicalExpr>() else { return Ok(Transformed::no(part)) };
+        Ok(Transformed::yes(dynamic.current()?.transform_down(|part| widened(part, schema)).data()?))
+    };
+    Arc::clone(filter).transform_down(current).data()
+}
+
+fn widened(part: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
+    if let Some(list) = part.downcast_ref::<InListExpr>() {
+        // One by one if there are several keys: they are fields of a struct then.
+        let is_of_floats = list.expr().data_type(schema).is_ok_and(|keys| keys.is_floating() || keys.is_nested());
+        return Ok(if is_of_floats && !list.negated() { Transformed::yes(lit(true)) } else { Transformed::no(part) });
+    }
+    let Some(binary) = part.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(part)) };
+    let Some(bound) = binary.right().downcast_ref::<Literal>() else { return Ok(Transformed::no(part)) };
+    let zero = match (binary.op(), zero_of_floats(bound.value())) {
+        (Operator::GtEq, Some(zero)) => zero.arithmetic_negate()?,
+        (Operator::LtEq, Some(zero)) => zero,
+        _ => return Ok(Transformed::no(part)),
+    };
+    let (left, op) = (Arc::clone(binary.left()), *binary.op());
+    Ok(Transformed::yes(Arc::new(BinaryExpr::new(left, op, lit(zero)))))
+}
+
+/// 0.0 of the same type, if the value is it or -0.0.
+fn zero_of_floats(value: &ScalarValue) -> Option<ScalarValue> {
+    let is_zero = match value {
+        ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0,
+        ScalarValue::Float32(Some(value)) => *value == 0.0,
+        ScalarValue::Float64(Some(value)) => *value == 0.0,
+        _ => false,
+    };
+    if is_zero { ScalarValue::new_zero(&value.data_type()).ok() } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, Field};
-    use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr};
+    use datafusion::physical_expr::expressions::in_list;
 
     use super::*;
 
@@ -94,6 +135,30 @@ mod tests {
         let field = |name: &str| Field::new(name, DataType::Int32, true);
         let schema = Schema::new(vec![field("x"), field("z"), field("y")]);
         assert_eq!(current_filter(&pushed, &schema)?.to_string(), "x@0 < 3");
+        Ok(())
+    }
+
+    /// As a join says that its build side has the key 0.0 alone. What a query says itself stays as it is.
+    #[test]
+    fn floats_have_two_zeros() -> Result<()> {
+        let schema =
+            Schema::new(vec![Field::new("x", DataType::Float64, true), Field::new("n", DataType::Int64, true)]);
+        let (x, n) = (column("x", 0), column("n", 1));
+        let and = |left, right| binary(&left, Operator::And, &right);
+        let compared = |key, operator, value: ScalarValue| binary(key, operator, &lit(value));
+        let of_key = |key, least: ScalarValue, greatest: ScalarValue| {
+            let bounds = and(compared(key, Operator::GtEq, least.clone()), compared(key, Operator::LtEq, greatest));
+            Ok::<_, datafusion::error::DataFusionError>(and(
+                bounds,
+                in_list(Arc::clone(key), vec![lit(least)], &false, &schema)?,
+            ))
+        };
+        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&x), Arc::clone(&n)], lit(true)));
+        filter.update(and(of_key(&x, 0.0.into(), (-0.0).into())?, of_key(&n, 0_i64.into(), 0_i64.into())?))?;
+        let own = compared(&x, Operator::GtEq, 0.0.into());
+        let now = current_filter(&and(own, filter), &schema)?;
+        let said = "x@0 >= 0 AND x@0 >= -0 AND x@0 <= 0 AND true AND n@1 >= 0 AND n@1 <= 0 AND n@1 IN (SET) ([0])";
+        assert_eq!(now.to_string(), said);
         Ok(())
     }
 }
