@@ -47,7 +47,7 @@ pub use input::{BatchColumns, DictionaryNumbers, expected_layout};
 pub use lists::{constant_list, whole_layout};
 pub use literal::literal;
 pub use moved::Numbered;
-pub use output::{RowsReader, Slot, string_buffers_of};
+pub use output::{RowsReader, Slot, null_array, string_buffers_of};
 pub use results::Results;
 pub use types::{List, list, plain_type, value_type};
 pub use vectors::{ArrayError, from_arrow, from_columns, to_arrow};

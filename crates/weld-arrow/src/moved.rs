@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, FixedSizeListArray, RecordBatch, UInt64Array, new_null_array};
+use arrow::array::{Array, ArrayRef, FixedSizeListArray, RecordBatch, UInt64Array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::DataType;
@@ -12,7 +12,7 @@ use weld_codegen::ColumnView;
 
 use crate::lists::{lists_of, lists_of_fixed};
 use crate::memory::{Owned, fixed_array, shared};
-use crate::output::with_entry;
+use crate::output::{null_array, with_entry};
 use crate::types::{List, list};
 use crate::{Result, defect};
 
@@ -41,7 +41,7 @@ pub(crate) fn moved(
         return Err(defect(format_args!("a row number of the type {}", view.ty())));
     };
     let Some(places) = places(batches, &numbers[rows.clone()], nulls.as_ref())? else {
-        return Ok(with_entry(new_null_array(ty, rows.len())));
+        return Ok(null_array(ty, rows.len()));
     };
     let array = picked(batches, column, &places)?;
     let array = match nulls.filter(|nulls| nulls.null_count() > 0) {

@@ -373,6 +373,11 @@ fn of_one_width(values: &[StringView], width: i32, nulls: Option<NullBuffer>) ->
     Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(bytes), nulls)?))
 }
 
+/// Rows that are all null; dictionaries have an entry.
+pub fn null_array(data_type: &DataType, rows: usize) -> ArrayRef {
+    with_entry(new_null_array(data_type, rows))
+}
+
 /// The same, if a dictionary, with an entry. Of rows that are all null there may be none, over which kernels of Arrow
 /// panic.
 pub(crate) fn with_entry(array: ArrayRef) -> ArrayRef {

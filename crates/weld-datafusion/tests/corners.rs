@@ -243,6 +243,26 @@ async fn dictionary_columns_are_read_in_place() {
     engines.check("SELECT sum(v), count(*) FROM d WHERE v > 3", 1).await;
 }
 
+/// Kernels of Arrow panic over dictionaries without an entry, such as those of a side of an outer join that has no rows:
+/// stock DataFusion fails with most of these.
+#[tokio::test]
+async fn dictionaries_of_nulls_have_an_entry() {
+    let engines = Engines::new(config(1));
+    let tags = "SELECT v, arrow_cast(CAST(v AS VARCHAR), 'Dictionary(Int32, Utf8)') AS tag
+                FROM generate_series(1, 9) AS g(v)";
+    engines.table_from("tags", tags, 4).await;
+    for join in
+        ["LEFT JOIN none AS b ON a.v = b.v", "FULL JOIN none AS b ON a.v = b.v", "LEFT JOIN none AS b ON a.v < b.v"]
+    {
+        let sql = format!(
+            "WITH none AS (SELECT * FROM tags WHERE v > 90)
+             SELECT a.v, b.tag FROM tags AS a {join} WHERE b.tag LIKE b.tag OR a.v < 5"
+        );
+        let run = engines.run(&sql).await.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_eq!(run.rows.len(), 4, "{sql}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_limits_are_errors() {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(200_000, 1.0).build_arc().expect("a valid limit");

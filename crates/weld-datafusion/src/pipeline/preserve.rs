@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use weld_arrow::Gather;
+use weld_arrow::{Gather, null_array};
 use weld_codegen::Value;
 
 use super::failure::Failure;
@@ -169,7 +169,7 @@ impl EndRows {
         let column = |(column, field): (&EndColumn, &arrow::datatypes::FieldRef)| -> Result<ArrayRef> {
             match column {
                 EndColumn::Build(slot) => Ok(part.column(field.data_type(), *slot, numbers)?),
-                EndColumn::Null => Ok(new_null_array(field.data_type(), numbers.len())),
+                EndColumn::Null => Ok(null_array(field.data_type(), numbers.len())),
                 EndColumn::Mark => {
                     let has_mark = |row: &u32| Some(!is_unkeyed && self.has_mark(*row as usize));
                     Ok(Arc::new(numbers.iter().map(has_mark).collect::<BooleanArray>()))

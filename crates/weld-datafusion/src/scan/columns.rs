@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -21,6 +21,7 @@ use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use weld_arrow::null_array;
 use weld_plans::cannot_fail;
 
 use super::adapt::Adapter;
@@ -211,7 +212,7 @@ impl Columns {
             (Output::Computed(expr), Some(table)) => {
                 in_type(&expr.evaluate(table)?.into_array(rows)?, field.data_type())
             }
-            (Output::Computed(_), None) => Ok(new_null_array(field.data_type(), rows)),
+            (Output::Computed(_), None) => Ok(null_array(field.data_type(), rows)),
             (Output::OfText(of), _) => {
                 let texts = file.as_read(of.place(), &self.used[of.place()], batch)?;
                 evaluated.of(of, &texts, field.data_type())
