@@ -757,6 +757,29 @@ async fn zeros_that_match_are_not_dropped() {
     }
 }
 
+/// DataFusion's own scan asks the minimum and the maximum what they are cast to, also where a cast does not keep their
+/// order, and leaves out files and row groups that have the rows: what it gives of a table in memory is compared.
+#[tokio::test]
+async fn casts_that_keep_no_order_rule_out_nothing() -> Result<()> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    let rows = "SELECT v - 5 AS i, TIMESTAMP '2001-02-03 20:00:00' + INTERVAL '1 hour' * v AS ts FROM generate_series(1, 9) AS g(v)";
+    engines.stock.sql(&format!("CREATE TABLE held AS {rows}")).await?;
+    write(&engines, rows, &folder.path().join("times.parquet")).await;
+    register(&engines, "times", folder.path(), ParquetReadOptions::default()).await;
+    for rest in [
+        "WHERE CAST(ts AS TIME) > TIME '21:30:00' ORDER BY i",
+        "WHERE TRY_CAST(ts AS TIME) = TIME '23:00:00' AND i < 4",
+        "WHERE NOT CAST(i AS BOOLEAN)",
+        "WHERE CAST(ts AS DATE) > DATE '2001-02-03' ORDER BY i",
+        "ORDER BY CAST(ts AS TIME) DESC LIMIT 3",
+    ] {
+        let of = |table: &str| format!("SELECT i, ts FROM {table} {rest}");
+        assert_eq!(text(&engines.weld, &of("times")).await, text(&engines.stock, &of("held")).await, "{rest}");
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_timestamps_are_arrow_rss() {
     let folder = tempfile::tempdir().expect("a temporary folder");

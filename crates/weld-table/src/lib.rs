@@ -19,8 +19,8 @@
 
 mod column;
 mod integers;
-mod order;
 mod provider;
+mod prunable;
 mod queue;
 mod sketch;
 mod snapshot;
@@ -30,4 +30,5 @@ mod texts;
 mod zones;
 
 pub use provider::{WeldTable, create_table, register_table};
+pub use prunable::prunable;
 pub use source::{Shared, TableSource};

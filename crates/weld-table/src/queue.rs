@@ -13,12 +13,12 @@ use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::metrics::Count;
 
-use crate::order::keeps_order;
+use crate::prunable::prunable;
 use crate::snapshot::Snapshot;
 
 /// Spans of zones, in their order.
@@ -122,14 +122,8 @@ fn passing(snapshot: &Snapshot, predicate: &Arc<dyn PhysicalExpr>) -> Result<Opt
     if split_conjunction(&now).iter().any(passes_nothing) {
         return Ok(Some(vec![false; snapshot.zones.len()]));
     }
-    let mut known = Vec::new();
-    for conjunct in split_conjunction(&now) {
-        if keeps_order(conjunct, &snapshot.schema)? {
-            known.push(Arc::clone(conjunct));
-        }
-    }
     let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&snapshot.schema));
-    let pruning = builder.build(conjunction(known));
+    let pruning = builder.build(prunable(&now, &snapshot.schema));
     pruning.map(|pruning| pruning.prune(&ZoneStatistics(snapshot))).transpose()
 }
 

@@ -26,6 +26,7 @@ use datafusion::physical_expr_adapter::{
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, PruningMetrics};
 use weld_parquet::ScanColumn;
+use weld_table::prunable;
 
 use super::adapt::{Adapter, FileColumns, constants_of};
 use super::fetch::Fetcher;
@@ -89,9 +90,10 @@ impl OpenFile {
             }
             predicate => predicate.clone(),
         };
-        let mut pruner = predicate.as_ref().and_then(|predicate| {
+        let asked = predicate.as_ref().map(|predicate| prunable(predicate, table.file_schema()));
+        let mut pruner = asked.and_then(|predicate| {
             let errors = MetricBuilder::new(metrics).global_counter("num_predicate_creation_errors");
-            FilePruner::try_new(Arc::clone(predicate), table.file_schema(), &file, errors)
+            FilePruner::try_new(predicate, table.file_schema(), &file, errors)
         });
         let pruned = file_metrics.files_ranges_pruned_statistics.clone();
         if let Some(pruner) = &mut pruner

@@ -27,6 +27,7 @@ use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicate
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use weld_parquet::Selection;
 use weld_plans::current_filter;
+use weld_table::prunable;
 
 /// What may prune, as the session has set it.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +101,7 @@ impl Groups {
     ) -> Result<()> {
         self.asked = predicate.map(snapshot_generation);
         let mut groups = RowGroupAccessPlanFilter::new(self.plan());
-        let predicate = predicate.map(|predicate| current_filter(predicate, &self.schema)).transpose()?;
+        let predicate = predicate.map(|predicate| self.prunable(predicate)).transpose()?;
         let pruning = predicate.as_ref().and_then(|predicate| self.pruning(predicate));
         self.prune_by_statistics(&mut groups, pruning.as_deref());
         match &pruning {
@@ -154,12 +155,17 @@ impl Groups {
         let metrics = std::mem::replace(&mut self.metrics, uncounted);
         let mut groups = RowGroupAccessPlanFilter::new(self.plan());
         let before = groups.remaining_row_group_count();
-        let now = current_filter(predicate, &self.schema)?;
+        let now = self.prunable(predicate)?;
         self.prune_by_statistics(&mut groups, self.pruning(&now).as_deref());
         metrics.row_groups_pruned_dynamic_filter.add(before - groups.remaining_row_group_count());
         let pruned = self.prune_by_pages(groups.build(), Some(&now));
         self.metrics = metrics;
         pruned
+    }
+
+    /// What the predicate says now that statistics may be asked about.
+    fn prunable(&self, predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(prunable(&current_filter(predicate, &self.schema)?, &self.schema))
     }
 
     fn pruning(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
