@@ -134,6 +134,9 @@ settings! {
         pub similar_subplans: bool, default = true
         /// Drop rows that no join will match before other operators see them, by the keys of build sides.
         pub key_filters: bool, default = true
+        /// Drop rows behind the first ones of a sort with a limit by the first of its keys, where the others are of another
+        /// table.
+        pub first_key_filters: bool, default = true
         /// Where a filter keeps the first rows of each window partition, drop others before they are sorted.
         pub window_group_limits: bool, default = true
         /// Intern texts that rows are grouped by after joins, of build sides and of columns that have few: groups are

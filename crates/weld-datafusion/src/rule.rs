@@ -39,8 +39,8 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, ExpectedRows, JoinKeysExec, KeyFilter, KeyFilterExec, with_order_of_distinct,
-    with_sorted_windows, without_common_subplans, without_misdirected_filters,
+    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, with_first_key_filters,
+    with_order_of_distinct, with_sorted_windows, without_common_subplans, without_misdirected_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
@@ -81,7 +81,12 @@ impl WeldRule {
         WeldRule { cache: Arc::new(CodeCache::refusing(refuses)), folder: None }
     }
 
-    fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, options: WeldOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn rewrite(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        options: WeldOptions,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = with_sorted_windows(without_misdirected_filters(Arc::clone(plan))?)?;
         let plan = &with_order_of_distinct(plan)?;
         let rows = KnownRows::default();
@@ -94,6 +99,7 @@ impl WeldRule {
         let plan_number = self.cache.new_plan();
         let mut rewriter = Rewriter {
             options,
+            config,
             cache: Arc::clone(&self.cache),
             folder: self.folder.clone(),
             plan: plan_number,
@@ -132,7 +138,7 @@ impl PhysicalOptimizerRule for WeldRule {
         let whole = WeldOptions { evaluate: false, ..options.clone() };
         let may_fail = options.evaluate;
         for (options, may_fail) in [(options, may_fail), (whole, false), (careful, false)] {
-            match rewritten(|| self.rewrite(&plan, options), config) {
+            match rewritten(|| self.rewrite(&plan, options, config), config) {
                 Ok(rewritten) => return stoppable(rewritten),
                 Err(error) if may_fail => log::debug!("nothing is evaluated below operators: {error}"),
                 // Plans that never kept what they promise are not ours to repair.
@@ -163,8 +169,9 @@ fn rewritten(
     SanityCheckPlan::new().optimize(plan, config)
 }
 
-struct Rewriter {
+struct Rewriter<'a> {
     options: WeldOptions,
+    config: &'a ConfigOptions,
     cache: Arc<CodeCache>,
     folder: Option<Arc<CodeFolder>>,
     /// The number of the plan.
@@ -278,7 +285,7 @@ impl Chain {
     }
 }
 
-impl Rewriter {
+impl Rewriter<'_> {
     /// The plan with what compiles replaced. `keep_partitioning` if somebody above relies on the partitioning.
     fn rewrite(&mut self, plan: Arc<dyn ExecutionPlan>, keep_partitioning: bool) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(window) = WindowExec::of(&plan) {
@@ -289,13 +296,28 @@ impl Rewriter {
             let reason = sort.err().or_else(|| off(self.options.sort, "weld.sort"));
             // Its tasks would keep the runtime's threads.
             let reason = reason.or_else(|| calls_long(&plan).then(|| "a function in its keys may run long".to_owned()));
-            return self.native(plan, reason, keep_partitioning, |plan| Some(Arc::new(KeySortExec::of(plan)?.ok()?)));
+            let (plan, first) = if reason.is_none() { self.with_first_key_filters(plan)? } else { (plan, Vec::new()) };
+            let made = |plan: &_| Some(Arc::new(KeySortExec::narrowing(plan, &first)?.ok()?) as _);
+            return self.native(plan, reason, keep_partitioning, made);
         }
         match self.compile(&plan, keep_partitioning)? {
             Ok(compiled) => return Ok(compiled),
             Err(unsupported) => self.decline(&plan, unsupported),
         }
         self.rewrite_children(plan, keep_partitioning)
+    }
+
+    /// A sort whose input's sources have filters by its first key, where they take any.
+    fn with_first_key_filters(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Vec<FirstKeyFilter>)> {
+        let is_on = self.options.plans && self.options.first_key_filters;
+        let Some(sort) = plan.downcast_ref::<SortExec>().filter(|_| is_on) else { return Ok((plan, Vec::new())) };
+        Ok(match with_first_key_filters(sort, self.config)? {
+            Some((input, filters)) => (with_inputs(plan, vec![input])?, filters),
+            None => (plan, Vec::new()),
+        })
     }
 
     /// An operator that is not compiled, but `made` one of the project's own unless there is a `reason`.

@@ -11,8 +11,8 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, is_not_null, is_null, lit};
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
-use weld_plans::is_found_again;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use weld_plans::{FirstKeyFilter, is_found_again};
 
 use crate::column::Range;
 
@@ -42,11 +42,31 @@ impl Bound {
     }
 }
 
+/// A filter of a scan below.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    filter: Arc<DynamicFilterPhysicalExpr>,
+    /// The sort keys that it speaks of, as it has them: all, or some from the first on.
+    keys: Vec<PhysicalSortExpr>,
+}
+
+impl Filter {
+    /// The sort's own.
+    pub(crate) fn of_all(filter: Arc<DynamicFilterPhysicalExpr>, order: &LexOrdering) -> Filter {
+        Filter { filter, keys: order.to_vec() }
+    }
+
+    pub(crate) fn of_first(first: &FirstKeyFilter, order: &LexOrdering) -> Filter {
+        let key = PhysicalSortExpr { expr: Arc::clone(&first.key), options: order.first().options };
+        Filter { filter: Arc::clone(&first.filter), keys: vec![key] }
+    }
+}
+
 /// What partitions of one execution of a sort share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The filter of the scan below, unless it belongs to another execution.
-    filter: Option<Arc<DynamicFilterPhysicalExpr>>,
+    /// Unless they belong to another execution.
+    filters: Vec<Filter>,
     best: Mutex<Option<(Bound, Vec<ScalarValue>)>>,
     /// Whether each partition was begun.
     begun: Mutex<Vec<bool>>,
@@ -54,22 +74,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(filter: Option<Arc<DynamicFilterPhysicalExpr>>, partitions: usize) -> Arc<Shared> {
+    pub(crate) fn new(filters: Vec<Filter>, partitions: usize) -> Arc<Shared> {
         let begun = Mutex::new(vec![false; partitions]);
-        Arc::new(Shared { filter, best: Mutex::new(None), begun, unfinished: AtomicUsize::new(partitions) })
+        Arc::new(Shared { filters, best: Mutex::new(None), begun, unfinished: AtomicUsize::new(partitions) })
     }
 
-    /// For a partition that begins: `shared`, or new state if this partition has run with it. Rows that the filter
-    /// dropped for an execution that has ended are needed again; one that goes on keeps the filter for itself.
+    /// For a partition that begins: `shared`, or new state if this partition has run with it. Rows that the filters
+    /// dropped for an execution that has ended are needed again; one that goes on keeps the filters for itself.
     pub(crate) fn begin(shared: &Mutex<Arc<Shared>>, partition: usize) -> Result<Arc<Shared>> {
         let mut shared = lock(shared);
         if std::mem::replace(&mut lock(&shared.begun)[partition], true) {
             let partitions = lock(&shared.begun).len();
-            let filter = shared.filter.clone().filter(|_| Arc::strong_count(&shared) == 1);
-            if let Some(filter) = &filter {
-                filter.update(lit(true))?;
+            let filters = if Arc::strong_count(&shared) == 1 { shared.filters.clone() } else { Vec::new() };
+            for told in &filters {
+                told.filter.update(lit(true))?;
             }
-            *shared = Shared::new(filter, partitions);
+            *shared = Shared::new(filters, partitions);
             lock(&shared.begun)[partition] = true;
         }
         Ok(Arc::clone(&shared))
@@ -87,7 +107,8 @@ impl Shared {
         }
         let value = |key: &Arc<dyn PhysicalExpr>| ScalarValue::try_from_array(&key.evaluate(row)?.into_array(1)?, 0);
         let values: Vec<ScalarValue> = order.iter().map(|key| value(&key.expr)).collect::<Result<_>>()?;
-        let predicate = predicate(order, &values)?;
+        let says = |told: &Filter| predicate(&told.keys, &values, told.keys.len() == order.len());
+        let predicates: Vec<_> = self.filters.iter().map(says).collect::<Result<_>>()?;
         let mut best = lock(&self.best);
         if let Some((other, other_values)) = &*best
             && (other.key, true) <= (bound.key, bound.is_exact || !is_before(order, &values, other_values)?)
@@ -95,18 +116,13 @@ impl Shared {
             return Ok(());
         }
         *best = Some((bound, values));
-        match &self.filter {
-            Some(filter) => filter.update(predicate),
-            None => Ok(()),
-        }
+        self.filters.iter().zip(predicates).try_for_each(|(told, predicate)| told.filter.update(predicate))
     }
 
     /// One partition gives no bounds any more.
     pub(crate) fn finish(&self) {
-        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(filter) = &self.filter
-        {
-            filter.mark_complete();
+        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.filters.iter().for_each(|told| told.filter.mark_complete());
         }
     }
 }
@@ -129,10 +145,12 @@ fn is_before(order: &[PhysicalSortExpr], row: &[ScalarValue], other: &[ScalarVal
 
 /// What holds of rows that come before the one with these values: for `a, b DESC` that `a < 1 OR a = 1 AND b > 2`. The
 /// two zeros of floats have an order, but a comparison takes them for equal: it holds of either. Of keys from the first
-/// on that the filter would not find again nothing is said: rows that are equal up to there may come before.
-fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
+/// on that the filter would not find again nothing is said, nor of further ones than `order` unless these are `all`: rows
+/// that are equal up to there may come before.
+fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue], all: bool) -> Result<Arc<dyn PhysicalExpr>> {
     let keys: Vec<&Arc<dyn PhysicalExpr>> = order.iter().map(|key| &key.expr).collect();
     let said = keys.iter().take_while(|key| is_found_again(key, &keys)).count();
+    let all = all && said == order.len();
     let binary = |left, operator, right| Arc::new(BinaryExpr::new(left, operator, right)) as Arc<dyn PhysicalExpr>;
     let mut before: Option<Arc<dyn PhysicalExpr>> = None;
     let mut equal: Option<Arc<dyn PhysicalExpr>> = None;
@@ -163,7 +181,7 @@ fn predicate(order: &[PhysicalSortExpr], values: &[ScalarValue]) -> Result<Arc<d
         equal = Some(and(&equal, is_equal));
     }
     Ok(match (before, equal) {
-        (Some(before), Some(equal)) if said < order.len() => binary(before, Operator::Or, equal),
+        (Some(before), Some(equal)) if !all => binary(before, Operator::Or, equal),
         (Some(before), _) => before,
         (None, _) => lit(true),
     })

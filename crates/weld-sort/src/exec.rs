@@ -26,9 +26,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, PlanProperties,
 };
 use futures::stream;
+use weld_plans::FirstKeyFilter;
 
 use crate::best::Best;
-use crate::bound::Shared;
+use crate::bound::{Filter, Shared};
 use crate::rows::Unsorted;
 use crate::stream::{Input, Sort, State, Stop};
 
@@ -40,6 +41,8 @@ pub struct KeySortExec {
     stock: Arc<dyn ExecutionPlan>,
     sort: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
+    /// Filters of sources by the first key.
+    first: Vec<FirstKeyFilter>,
     /// Of the execution that began last, if there is a limit: one for all partitions, or one each where they are not
     /// merged by these keys alone.
     shared: Vec<Mutex<Arc<Shared>>>,
@@ -50,20 +53,25 @@ impl KeySortExec {
     /// Stands for `plan`; `None` if it is no sort of DataFusion's and no merge of sorted partitions, a reason if it is
     /// a sort that is left to DataFusion.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<KeySortExec, String>> {
+        KeySortExec::narrowing(plan, &[])
+    }
+
+    /// The same, which narrows filters that are in sources of the sort's input.
+    pub fn narrowing(plan: &Arc<dyn ExecutionPlan>, first: &[FirstKeyFilter]) -> Option<Result<KeySortExec, String>> {
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
-            return Some(KeySortExec::over(plan, plan, sort));
+            return Some(KeySortExec::over(plan, plan, sort, first));
         }
         let merge = plan.downcast_ref::<SortPreservingMergeExec>()?;
-        let below = match merge.input().downcast_ref::<KeySortExec>() {
-            Some(exec) => exec.stock(),
-            None => merge.input(),
+        let (below, first) = match merge.input().downcast_ref::<KeySortExec>() {
+            Some(exec) => (exec.stock(), &exec.first[..]),
+            None => (merge.input(), first),
         };
         let sort = below.downcast_ref::<SortExec>()?;
         if sort.expr() != merge.expr() || sort.fetch() != merge.fetch() {
             return None;
         }
         let stock = replace_children_if_necessary(Arc::clone(plan), vec![Arc::clone(below)]).ok()?;
-        Some(Ok(KeySortExec::over(&stock, below, sort).ok()?))
+        Some(Ok(KeySortExec::over(&stock, below, sort, first).ok()?))
     }
 
     /// DataFusion's operators.
@@ -75,6 +83,7 @@ impl KeySortExec {
         stock: &Arc<dyn ExecutionPlan>,
         plan: &Arc<dyn ExecutionPlan>,
         sort: &SortExec,
+        first: &[FirstKeyFilter],
     ) -> Result<KeySortExec, String> {
         if plan.boundedness().is_unbounded() {
             return Err("its input does not end".to_owned());
@@ -92,18 +101,16 @@ impl KeySortExec {
             return Err("it keeps no rows".to_owned());
         }
         Unsorted::new(sort.schema(), sort.expr(), 1)?;
-        let filter = sort.dynamic_expressions_produced().pop();
-        let filter = filter.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
-        let filter = filter.filter(|_| !has_nested_keys(sort));
         let partitions = plan.output_partitioning().partition_count();
         let shared = match partitions == 1 || !Arc::ptr_eq(stock, plan) || !differs_by_partition(input) {
-            true => vec![Shared::new(filter, partitions)],
-            false => (0..partitions).map(|_| Shared::new(None, partitions)).collect(),
+            true => vec![Shared::new(filters_of(sort, first), partitions)],
+            false => (0..partitions).map(|_| Shared::new(Vec::new(), partitions)).collect(),
         };
         Ok(KeySortExec {
             stock: Arc::clone(stock),
             sort: Arc::clone(plan),
             order: sort.expr().clone(),
+            first: first.to_vec(),
             shared: shared.into_iter().map(Mutex::new).collect(),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -117,11 +124,22 @@ impl KeySortExec {
     fn again(&self, sort: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let stock =
             if self.merges() { replace_children_if_necessary(Arc::clone(&self.stock), vec![sort])? } else { sort };
-        match KeySortExec::of(&stock) {
+        match KeySortExec::narrowing(&stock, &self.first) {
             Some(Ok(exec)) => Ok(Arc::new(exec)),
             _ => Ok(stock),
         }
     }
+}
+
+/// The filters that tell scans of the rows so far.
+fn filters_of(sort: &SortExec, first: &[FirstKeyFilter]) -> Vec<Filter> {
+    if has_nested_keys(sort) {
+        return Vec::new();
+    }
+    let own = sort.dynamic_expressions_produced().pop();
+    let own = own.and_then(|filter| (filter as Arc<dyn Any + Send + Sync>).downcast().ok());
+    let own = own.map(|filter| Filter::of_all(filter, sort.expr()));
+    own.into_iter().chain(first.iter().map(|first| Filter::of_first(first, sort.expr()))).collect()
 }
 
 /// Whether rows are sorted by lists, structs or maps. A comparison takes nulls within them for least, wherever the sort

@@ -22,7 +22,7 @@ use crate::lower::{self, Unsupported};
 /// Interning a text takes about as long as hashing and comparing it in a table of groups for so many rows.
 const ROWS_PER_INTERNED: f64 = 2.0;
 
-impl Rewriter {
+impl Rewriter<'_> {
     /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
     pub(super) fn join(
         &mut self,

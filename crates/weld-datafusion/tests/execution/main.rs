@@ -9,6 +9,7 @@ mod distinct;
 mod exchanges;
 mod fallback;
 mod faults;
+mod first_key_filters;
 mod first_last;
 mod float_keys;
 mod grouping_sets;

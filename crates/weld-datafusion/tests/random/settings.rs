@@ -30,6 +30,7 @@ const SWITCHES: [&str; 20] = [
     "weld.common_subplans",
     "weld.similar_subplans",
     "weld.key_filters",
+    "weld.first_key_filters",
     "weld.window_group_limits",
 ];
 

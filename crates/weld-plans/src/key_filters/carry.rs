@@ -39,9 +39,9 @@ pub(crate) struct Carried {
     /// The column there.
     pub(crate) column: usize,
     /// What a dropped row is spared.
-    pub(super) saves: Saves,
+    pub(crate) saves: Saves,
     /// Whether rows that the filter may drop are made of several, which must be dropped together.
-    pub(super) in_groups: bool,
+    pub(crate) in_groups: bool,
     /// Whether rows may come out that did not without the filter; whoever is above drops them.
     pub(super) adds_rows: bool,
 }

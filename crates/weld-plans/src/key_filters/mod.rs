@@ -48,10 +48,11 @@ pub use self::join::with_key_sets;
 pub use self::keys::{JoinKeys, KeySets, key_set};
 pub use self::source::{between, within};
 
-pub(crate) use self::carry::{Path, column_of, reaches_groups};
-use self::carry::{Saves, carried};
+use self::carry::carried;
+pub(crate) use self::carry::{Path, Saves, column_of, reaches_groups};
 pub(crate) use self::filter::PASSED_MAX;
 use self::source::SourceFilter;
+pub(crate) use self::source::with_filter;
 use crate::PlanOptions;
 use crate::estimate::{ColumnEstimate, Estimate, Estimates, domain};
 use crate::key_set::{KeySet, has_sets};
@@ -328,7 +329,7 @@ impl Filter<'_> {
         if self.join.null_equality() == NullEquality::NullEqualsNull {
             return None;
         }
-        let (source, filter) = source::with_filter(plan, column, self.config)?;
+        let (source, filter) = with_filter(plan, column, self.config)?;
         let column = Arc::clone(column);
         self.keys.add_source(SourceFilter { filter, column, schema: plan.schema(), part: self.part, keys_max });
         Some(source)
@@ -354,7 +355,7 @@ impl Filter<'_> {
 }
 
 /// Whether an operator has the dynamic filter of this number among its expressions.
-fn has_filter(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
+pub(crate) fn has_filter(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
     let mut is_there = false;
     let visited = plan.apply_expressions(&mut |expr| {
         expr.apply(|expr| {

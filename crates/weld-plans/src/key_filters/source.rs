@@ -29,7 +29,7 @@ pub(super) struct SourceFilter {
 }
 
 /// The source with a filter over its column that passes everything so far; `None` if it takes none.
-pub(super) fn with_filter(
+pub(crate) fn with_filter(
     plan: &Arc<dyn ExecutionPlan>,
     column: &Arc<dyn PhysicalExpr>,
     config: &ConfigOptions,
