@@ -121,10 +121,10 @@ impl KeySortExec {
     }
 
     /// The same over other operators of DataFusion's, or these if they are not sorted here.
-    fn again(&self, sort: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn again(&self, sort: Arc<dyn ExecutionPlan>, first: &[FirstKeyFilter]) -> Result<Arc<dyn ExecutionPlan>> {
         let stock =
             if self.merges() { replace_children_if_necessary(Arc::clone(&self.stock), vec![sort])? } else { sort };
-        match KeySortExec::narrowing(&stock, &self.first) {
+        match KeySortExec::narrowing(&stock, first) {
             Some(Ok(exec)) => Ok(Arc::new(exec)),
             _ => Ok(stock),
         }
@@ -247,7 +247,7 @@ impl ExecutionPlan for KeySortExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.again(Arc::clone(&self.sort).replace_children(children, options)?)
+        self.again(Arc::clone(&self.sort).replace_children(children, options)?, &self.first)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -255,7 +255,9 @@ impl ExecutionPlan for KeySortExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.again(Arc::clone(&self.sort).reset_state()?)
+        // What the first rows of a step of a recursive query are says nothing of the next step's. DataFusion's sort takes a
+        // new filter, which no source has.
+        self.again(Arc::clone(&self.sort).reset_state()?, &[])
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

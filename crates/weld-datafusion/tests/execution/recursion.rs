@@ -61,4 +61,9 @@ async fn steps_over_files() {
                SELECT e.b, d + 1 FROM r JOIN edges e ON r.n = e.a WHERE d < 10) SELECT n, d FROM r";
     let run = engines.check(sql, 0).await;
     assert_eq!(run.rows.len(), 11);
+    // Nor by the first rows of the step before.
+    let sql = "WITH RECURSIVE r AS (SELECT 1 AS n, 0 AS d UNION ALL
+               (SELECT e.b, d + 1 FROM r JOIN edges e ON r.n = e.a WHERE d < 10 ORDER BY e.a, d LIMIT 1)) SELECT n, d FROM r";
+    let run = engines.check(sql, 0).await;
+    assert_eq!(run.rows.len(), 11);
 }
