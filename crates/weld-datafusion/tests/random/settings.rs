@@ -10,7 +10,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 20] = [
+const SWITCHES: [&str; 21] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
