@@ -9,10 +9,12 @@
 //! ```
 //! A row whose first key comes after that of the last of the rows so far is not among the first ones, whatever its other
 //! keys are. Build sides, sorts and groups are read to their end before there is a row to compare with: what is below
-//! them has no filter.
+//! them has no filter. Nor has a float: it would be asked of minima and maxima, which leave NaN out, and NaN is greater than
+//! all others.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::source::DataSourceExec;
@@ -39,7 +41,8 @@ pub fn with_first_key_filters(
     config: &ConfigOptions,
 ) -> Result<Option<(Arc<dyn ExecutionPlan>, Vec<FirstKeyFilter>)>> {
     let Some(column) = column_of(&sort.expr().first().expr) else { return Ok(None) };
-    if sort.fetch().is_none() || !config.optimizer.enable_topk_dynamic_filter_pushdown {
+    let is_float = has_floats(&sort.expr().first().expr.data_type(&sort.input().schema())?);
+    if sort.fetch().is_none() || is_float || !config.optimizer.enable_topk_dynamic_filter_pushdown {
         return Ok(None);
     }
     let own = sort.dynamic_expressions_produced().pop().and_then(|filter| filter.expression_id());
@@ -54,6 +57,13 @@ pub fn with_first_key_filters(
         Some(source)
     })?;
     Ok(input.map(|input| (input, filters)))
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => values.is_floating(),
+        other => other.is_floating(),
+    }
 }
 
 type AddFilter<'a> = dyn FnMut(&Arc<dyn ExecutionPlan>, Arc<dyn PhysicalExpr>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
