@@ -14,8 +14,8 @@ echo "== cargo test"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-# In one build, with the features of DataFusion that weld-sqllogictest switches on, which are those that hosts have by
-# default: a second build of DataFusion without them takes longer than most tests. `make build` is without them.
+# One build of DataFusion for all, with what weld-sqllogictest switches on: the features that hosts have by default, Avro and
+# Spark's functions. `make build` has fewer, without `recursive_protection` among others.
 cargo test --workspace --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
 
 awk '/^test result:/ {

@@ -10,7 +10,7 @@
 //! A row whose first key comes after that of the last of the rows so far is not among the first ones, whatever its other
 //! keys are. Build sides, sorts and groups are read to their end before there is a row to compare with: what is below
 //! them has no filter. Nor has a float: it would be asked of minima and maxima, which leave NaN out, and NaN is greater than
-//! all others.
+//! all others. Lists, structs and maps are compared otherwise than they are sorted.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub fn with_first_key_filters(
     config: &ConfigOptions,
 ) -> Result<Option<(Arc<dyn ExecutionPlan>, Vec<FirstKeyFilter>)>> {
     let Some(column) = column_of(&sort.expr().first().expr) else { return Ok(None) };
-    let is_float = has_floats(&sort.expr().first().expr.data_type(&sort.input().schema())?);
-    if sort.fetch().is_none() || is_float || !config.optimizer.enable_topk_dynamic_filter_pushdown {
+    let is_comparable = is_comparable(&sort.expr().first().expr.data_type(&sort.input().schema())?);
+    if sort.fetch().is_none() || !is_comparable || !config.optimizer.enable_topk_dynamic_filter_pushdown {
         return Ok(None);
     }
     let own = sort.dynamic_expressions_produced().pop().and_then(|filter| filter.expression_id());
@@ -59,10 +59,11 @@ pub fn with_first_key_filters(
     Ok(input.map(|input| (input, filters)))
 }
 
-fn has_floats(data_type: &DataType) -> bool {
+/// Whether comparisons and minima and maxima have the order of the sort.
+fn is_comparable(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Dictionary(_, values) => values.is_floating(),
-        other => other.is_floating(),
+        DataType::Dictionary(_, values) => is_comparable(values),
+        other => !other.is_floating() && !other.is_nested(),
     }
 }
 
