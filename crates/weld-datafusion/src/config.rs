@@ -124,6 +124,9 @@ settings! {
         pub outer_joins: bool, default = true
         /// Order joins by the rows that they are expected to give, whoever runs them.
         pub join_order: bool, default = true
+        /// Where joins are ordered, run inner joins as semi joins if nobody notices how often a row matches: below DISTINCT,
+        /// `min`, `max` and the like, and where another semi join looks for a match.
+        pub semi_joins: bool, default = true
         /// Execute equal parts of a plan once, and keep their rows for all who read them.
         pub common_subplans: bool, default = true
         /// A subplan is executed once only if that is expected to spare operators at least so many rows.
@@ -203,6 +206,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
         distinct_sets: on && options.distinct_sets,
         outer_joins: on && options.outer_joins,
         join_order: on && options.join_order,
+        semi_joins: on && options.semi_joins,
         common_subplans: (on && options.common_subplans).then_some(options.common_subplans_min_rows),
         similar_subplans: on && options.similar_subplans,
         key_filters: on && options.key_filters,

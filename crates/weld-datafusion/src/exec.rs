@@ -25,7 +25,10 @@ use datafusion::physical_plan::{
 };
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
-use weld_plans::{KeyFilter, is_same_partitioning, with_key_sets, without_common_subplans, without_key_filters};
+use weld_plans::{
+    CompactViewsExec, KeyFilter, is_same_partitioning, with_compact_views, with_key_sets, without_common_subplans,
+    without_key_filters,
+};
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
@@ -322,6 +325,9 @@ pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         if let Some(stoppable) = found.downcast_ref::<StoppableExec>() {
             found = Arc::clone(stoppable.input());
         }
+        if let Some(compact) = found.downcast_ref::<CompactViewsExec>() {
+            found = Arc::clone(compact.input());
+        }
         while let Some(exec) = found.downcast_ref::<WeldExec>() {
             found = without_notes(&exec.inner.restore()?);
         }
@@ -496,19 +502,19 @@ impl Inner {
         }
         let plan = if self.reset { self.restart()? } else { restore(&self.children, &self.replaced, with_key_sets)? };
         let plan = if self.pipeline.scan { scan::with_scans(plan)? } else { plan };
-        let plan = stoppable(plan)?;
+        let plan = stoppable(with_compact_views(plan)?)?;
         Ok(Arc::clone(self.fallback.get_or_init(|| plan)))
     }
 
     /// The same as if nothing had been executed yet, the inputs included.
     pub(crate) fn restart(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        stoppable(reset_plan_states(self.restore()?)?)
+        stoppable(with_compact_views(reset_plan_states(self.restore()?)?)?)
     }
 
     /// DataFusion's operators over another source and the present build sides.
     pub(crate) fn restore_over(&self, source: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children: Vec<_> = std::iter::once(source).chain(self.children[1..].iter().cloned()).collect();
-        stoppable(restore(&children, &self.replaced, unchanged)?)
+        stoppable(with_compact_views(restore(&children, &self.replaced, unchanged)?)?)
     }
 
     fn restore(&self) -> Result<Arc<dyn ExecutionPlan>> {

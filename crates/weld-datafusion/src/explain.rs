@@ -20,7 +20,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use weld_plans::{CommonSubplansExec, JoinKeysExec, KeyFilterExec};
+use weld_plans::{CommonSubplansExec, CompactViewsExec, JoinKeysExec, KeyFilterExec};
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
@@ -146,6 +146,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<CommonSubplansExec>()
         && !plan.is::<JoinKeysExec>()
         && !plan.is::<KeyFilterExec>()
+        && !plan.is::<CompactViewsExec>()
         && !plan.is::<WindowGroupLimitExec>()
 }
 

@@ -39,8 +39,9 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, with_first_key_filters,
-    with_order_of_distinct, with_sorted_windows, without_common_subplans, without_misdirected_filters,
+    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, with_compact_views,
+    with_first_key_filters, with_order_of_distinct, with_sorted_windows, without_common_subplans,
+    without_misdirected_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
 use weld_window::WindowExec;
@@ -139,7 +140,7 @@ impl PhysicalOptimizerRule for WeldRule {
         let may_fail = options.evaluate;
         for (options, may_fail) in [(options, may_fail), (whole, false), (careful, false)] {
             match rewritten(|| self.rewrite(&plan, options, config), config) {
-                Ok(rewritten) => return stoppable(rewritten),
+                Ok(rewritten) => return stoppable(with_compact_views(rewritten)?),
                 Err(error) if may_fail => log::debug!("nothing is evaluated below operators: {error}"),
                 // Plans that never kept what they promise are not ours to repair.
                 Err(_) if SanityCheckPlan::new().optimize(Arc::clone(&plan), config).is_err() => break,

@@ -78,6 +78,13 @@ impl ColumnEstimate {
         self.distinct.unwrap_or(f64::INFINITY).min(by_range).min(self.table_rows).max(1.0)
     }
 
+    /// Whether each row is taken to have a value of its own: as many were counted, or there is one for each. A range that
+    /// is wider than the table is long may be a foreign key's.
+    pub(crate) fn is_key(&self) -> bool {
+        let values = self.distinct.or(self.table_range.map(|(min, max)| max - min + 1.0));
+        values.is_some_and(|values| values == self.table_rows)
+    }
+
     /// Distinct values among `rows` that are left.
     pub(crate) fn distinct_among(&self, rows: f64) -> f64 {
         let by_range = self.range.map_or(f64::INFINITY, |(min, max)| max - min + 1.0);

@@ -9,6 +9,7 @@
 
 mod common_names;
 mod common_subplans;
+mod compact_views;
 mod distinct;
 mod distinct_aggregates;
 mod distinct_order;
@@ -46,6 +47,7 @@ pub use common_subplans::{
     CommonSubplanScanExec, CommonSubplans, CommonSubplansExec, is_datafusions_reader, is_same_partitioning,
     kept_columns, with_projection, without_common_subplans,
 };
+pub use compact_views::{CompactViewsExec, with_compact_views};
 pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
 pub use distinct_order::with_order_of_distinct;
@@ -78,6 +80,8 @@ pub struct PlanOptions {
     pub outer_joins: bool,
     /// Joins in the order that is expected to give fewest rows.
     pub join_order: bool,
+    /// Where joins are ordered, inner joins as semi joins if nobody notices how often a row matches.
+    pub semi_joins: bool,
     /// Equal subplans once, where operators are spared so many rows at least; `None`: not at all.
     pub common_subplans: Option<usize>,
     /// The same of subplans that differ in what their filters compare with alone.

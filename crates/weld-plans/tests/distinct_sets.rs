@@ -12,6 +12,7 @@ async fn tables(partitions: usize) -> Both {
         distinct_sets: true,
         outer_joins: false,
         join_order: false,
+        semi_joins: false,
         common_subplans: None,
         similar_subplans: false,
         key_filters: false,

@@ -15,6 +15,7 @@ fn both(partitions: usize) -> Both {
         distinct_sets: false,
         outer_joins: false,
         join_order: true,
+        semi_joins: true,
         common_subplans: None,
         similar_subplans: false,
         key_filters: false,
@@ -218,6 +219,43 @@ async fn many_relations() {
     both.check(&sql).await;
 }
 
+/// `a` has ten rows for each region, `fact` twenty for each of `a`.
+#[tokio::test]
+async fn joins_that_only_ask_for_a_match_are_semi_joins() {
+    for partitions in [1, 3] {
+        let both = star(partitions).await;
+        for sql in [
+            "SELECT DISTINCT a_name FROM fact JOIN a ON f_a = a_key",
+            "SELECT min(a_name), max(a_region), bool_and(a_region < 9) FROM fact JOIN a ON f_a = a_key WHERE f_n < 12",
+            "SELECT a_region, count(DISTINCT a_name), min(a_key) FROM a JOIN fact ON f_a = a_key GROUP BY a_region",
+            "SELECT r_name FROM region WHERE r_key IN (SELECT a_region FROM a JOIN fact ON f_a = a_key)",
+            "SELECT r_name FROM region WHERE NOT EXISTS
+               (SELECT 1 FROM a JOIN fact ON f_a = a_key WHERE a_region = r_key AND f_n > 3)",
+            // What is read of one side equals a column of the other.
+            "SELECT DISTINCT f_a, a_name FROM fact JOIN a ON f_a = a_key",
+            "SELECT DISTINCT a_name FROM a JOIN fact ON f_a = a_key AND f_key > a_region ORDER BY a_name LIMIT 3",
+            "SELECT DISTINCT a_name FROM (SELECT a_name FROM a JOIN fact ON f_a = a_key
+                                          UNION ALL SELECT a_name FROM a JOIN fact ON f_b = a_key)",
+            "SELECT DISTINCT a_name FROM fact JOIN a ON f_a = a_key JOIN b ON f_b = b_key WHERE b_n > 990",
+        ] {
+            let plan = both.check(sql).await;
+            assert!(plan.contains("Semi, on="), "{sql}\n{plan}");
+        }
+        for sql in [
+            "SELECT count(a_name) FROM fact JOIN a ON f_a = a_key",
+            "SELECT min(a_name), count(*) FROM fact JOIN a ON f_a = a_key",
+            "SELECT a_region, sum(DISTINCT a_key), sum(a_key) FROM fact JOIN a ON f_a = a_key GROUP BY a_region",
+            "SELECT DISTINCT a_name, f_n FROM fact JOIN a ON f_a = a_key",
+            "SELECT DISTINCT a_name FROM (SELECT a_name FROM fact JOIN a ON f_a = a_key ORDER BY a_name, f_key LIMIT 30)",
+            "SELECT DISTINCT n FROM (SELECT row_number() OVER (ORDER BY a_key) AS n FROM fact JOIN a ON f_a = a_key)",
+            "SELECT count(DISTINCT r > 2) FROM (SELECT random() AS r FROM fact JOIN a ON f_a = a_key)",
+        ] {
+            let plan = both.check(sql).await;
+            assert!(!plan.contains("Semi, "), "{sql}\n{plan}");
+        }
+    }
+}
+
 /// Random graphs: chains, stars and cycles with filters, semi and anti joins, over columns with nulls and duplicates.
 #[tokio::test]
 async fn random_joins_give_the_same_rows() {
@@ -264,5 +302,18 @@ async fn random_joins_give_the_same_rows() {
                 .expect("a string");
         }
         both.check(&sql).await;
+        // The same rows as a set, of which few columns are read.
+        let conditions = &sql[sql.find(" FROM ").expect("a clause")..];
+        let (a, b) = (random(count), random(count));
+        let (x, y) = (column(random(4)), column(random(4)));
+        for selected in [
+            format!("SELECT min(a{a}.{x}), max(a{a}.{y})"),
+            format!("SELECT DISTINCT a{a}.{x} AS x, a{b}.{y} AS y"),
+            format!("SELECT count(DISTINCT a{a}.{x}), min(a{b}.{y})"),
+            format!("SELECT count(*), sum(q.z) FROM t0 q WHERE q.x IN (SELECT a{a}.y"),
+        ] {
+            let closing = if selected.contains(" IN (") { ")" } else { "" };
+            both.check(&format!("{selected}{conditions}{closing}")).await;
+        }
     }
 }

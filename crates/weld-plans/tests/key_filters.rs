@@ -25,6 +25,7 @@ const ON: PlanOptions = PlanOptions {
     distinct_sets: false,
     outer_joins: false,
     join_order: false,
+    semi_joins: false,
     common_subplans: None,
     similar_subplans: false,
     key_filters: true,

@@ -13,6 +13,7 @@ fn both(partitions: usize) -> Both {
         distinct_sets: false,
         outer_joins: false,
         join_order: false,
+        semi_joins: false,
         common_subplans: Some(2000),
         similar_subplans: true,
         key_filters: true,

@@ -10,7 +10,7 @@ use weld_test::generate::rng::Rng;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
-const SWITCHES: [&str; 21] = [
+const SWITCHES: [&str; 22] = [
     "weld.filter",
     "weld.projection",
     "weld.aggregate",
@@ -27,6 +27,7 @@ const SWITCHES: [&str; 21] = [
     "weld.distinct_sets",
     "weld.outer_joins",
     "weld.join_order",
+    "weld.semi_joins",
     "weld.common_subplans",
     "weld.similar_subplans",
     "weld.key_filters",

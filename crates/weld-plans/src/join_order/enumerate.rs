@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::physical_expr::PhysicalExpr;
 
-use super::graph::{Attached, Graph, Kind, Member, Relation, Set, Tree};
+use super::graph::{Attached, Graph, Keeps, Kind, Member, Relation, Set, Tree};
 use crate::estimate::{ColumnEstimate, Estimate, domain};
 use crate::key_filters;
 use crate::selectivity::{column_of, selectivity};
@@ -49,6 +49,8 @@ const ANTI_SHARE_MIN: f64 = 0.2;
 pub(super) struct Joined {
     pub(super) tree: Arc<Tree>,
     relations: Set,
+    /// Those whose columns are there.
+    kept: Set,
     pub(super) rows: f64,
     row_bytes: f64,
     pub(super) cost: f64,
@@ -76,8 +78,12 @@ pub(super) struct Costs<'a> {
     spared_rows: Vec<f64>,
     /// For each class the relations of its members.
     classes: Vec<Set>,
+    /// For each class the relations that compare its values: those of its members, and those that are attached by it.
+    compared: Vec<Set>,
     /// For each class how many values it is over.
     domains: Vec<f64>,
+    /// For each filter the relations that it reads.
+    reads: Vec<Set>,
     /// For each filter the share of rows that pass.
     shares: Vec<f64>,
     /// For each relation those that it can be joined with.
@@ -103,7 +109,15 @@ impl<'a> Costs<'a> {
         let domains = graph.classes.iter().map(domain_of).collect();
         let shares = graph.filters.iter().map(|filter| selectivity(&filter.predicate, &whole)).collect();
         let set = |class: &Vec<Member>| class.iter().map(|member| 1 << member.relation).fold(0, |a, b: Set| a | b);
-        let classes = graph.classes.iter().map(set).collect();
+        let classes: Vec<Set> = graph.classes.iter().map(set).collect();
+        let compares = |attached: &Attached, class: usize| attached.keys.iter().any(|(key, _)| *key == class);
+        let attached = |class: usize| {
+            let relations = graph.relations.iter().enumerate();
+            let by = relations.filter(move |(_, of)| of.attached.as_ref().is_some_and(|of| compares(of, class)));
+            by.fold(0, |set: Set, (relation, _)| set | 1 << relation)
+        };
+        let compared: Vec<Set> = classes.iter().enumerate().map(|(class, set)| set | attached(class)).collect();
+        let reads = graph.filters.iter().map(|filter| graph.relations_of(&filter.predicate)).collect();
         let of_largest = |estimate: &Arc<Estimate>| {
             estimate.columns.iter().map(|column| column.table_rows).fold(estimate.rows, f64::max)
         };
@@ -113,27 +127,8 @@ impl<'a> Costs<'a> {
             false => estimates[index].rows,
         };
         let spared_rows = (0..graph.relations.len()).map(spared).collect();
-        let mut costs =
-            Costs { graph, estimates, table_rows, spared_rows, classes, domains, shares, neighbours: Vec::new() };
-        costs.neighbours = (0..graph.relations.len()).map(|relation| costs.neighbours_of(relation)).collect();
-        costs
-    }
-
-    fn neighbours_of(&self, relation: usize) -> Set {
-        let mut neighbours = 0;
-        for (class, &set) in self.classes.iter().enumerate() {
-            let mut all = set;
-            for (index, other) in self.graph.relations.iter().enumerate() {
-                let compares = |attached: &Attached| attached.keys.iter().any(|(key, _)| *key == class);
-                if other.attached.as_ref().is_some_and(compares) {
-                    all |= 1 << index;
-                }
-            }
-            if all & (1 << relation) != 0 {
-                neighbours |= all;
-            }
-        }
-        neighbours & !(1 << relation)
+        let neighbours = (0..graph.relations.len()).map(|relation| neighbours(&compared, relation)).collect();
+        Costs { graph, estimates, table_rows, spared_rows, classes, compared, domains, reads, shares, neighbours }
     }
 
     pub(super) fn relation(&self, relation: usize) -> Joined {
@@ -141,6 +136,7 @@ impl<'a> Costs<'a> {
         Joined {
             tree: Arc::new(Tree::Relation(relation)),
             relations: 1 << relation,
+            kept: 1 << relation,
             rows: estimate.rows,
             row_bytes: estimate.row_bytes(),
             cost: 0.0,
@@ -151,7 +147,7 @@ impl<'a> Costs<'a> {
     pub(super) fn of_tree(&self, tree: &Tree) -> Option<Joined> {
         match tree {
             Tree::Relation(relation) => Some(self.relation(*relation)),
-            Tree::Join(build, probe) => self.join(&self.of_tree(build)?, &self.of_tree(probe)?),
+            Tree::Join(build, probe, keeps) => self.join(&self.of_tree(build)?, &self.of_tree(probe)?, *keeps),
         }
     }
 
@@ -159,14 +155,14 @@ impl<'a> Costs<'a> {
     pub(super) fn with_sides(&self, tree: &Tree) -> Option<Joined> {
         let (build, probe) = match tree {
             Tree::Relation(relation) => return Some(self.relation(*relation)),
-            Tree::Join(build, probe) => (self.with_sides(build)?, self.with_sides(probe)?),
+            Tree::Join(build, probe, _) => (self.with_sides(build)?, self.with_sides(probe)?),
         };
         if self.attached(&build).is_some() || self.attached(&probe).is_some() {
             return self.join_either(&build, &probe);
         }
         match self.build_bytes(&probe) * SIDES_GAIN_MIN < self.build_bytes(&build) {
-            true => self.join(&probe, &build),
-            false => self.join(&build, &probe),
+            true => self.join_both(&probe, &build),
+            false => self.join_both(&build, &probe),
         }
     }
 
@@ -174,20 +170,98 @@ impl<'a> Costs<'a> {
     fn join_either(&self, a: &Joined, b: &Joined) -> Option<Joined> {
         let (smaller, larger) = if self.build_bytes(a) <= self.build_bytes(b) { (a, b) } else { (b, a) };
         let (attached, kept) = match (self.attached(smaller), self.attached(larger)) {
-            (None, None) => return self.join(smaller, larger),
+            (None, None) => return self.join_both(smaller, larger),
             (Some(_), Some(_)) => return None,
             (Some(_), None) => (smaller, larger),
             (None, Some(_)) => (larger, smaller),
         };
+        match self.is_kept_built(kept, attached) {
+            true => self.join(kept, attached, Keeps::Both),
+            false => self.join(attached, kept, Keeps::Both),
+        }
+    }
+
+    /// Whether the side that a semi, anti or left join keeps is built.
+    fn is_kept_built(&self, kept: &Joined, other: &Joined) -> bool {
         let ratio = match *kept.tree {
             Tree::Relation(_) => KEPT_BUILD_RATIO,
             Tree::Join(..) => KEPT_JOIN_BUILD_RATIO,
         };
-        let Tree::Relation(relation) = *attached.tree else { return None };
-        match kept.rows * ratio < self.spared_rows[relation] {
-            true => self.join(kept, attached),
-            false => self.join(attached, kept),
+        let spared_rows = match *other.tree {
+            Tree::Relation(relation) => self.spared_rows[relation],
+            Tree::Join(..) => other.rows,
+        };
+        kept.rows * ratio < spared_rows
+    }
+
+    /// The inner join, or a semi join that does where it costs less.
+    fn join_both(&self, build: &Joined, probe: &Joined) -> Option<Joined> {
+        let mut best = self.join(build, probe, Keeps::Both)?;
+        let semi_joins = [(build, probe, Keeps::Probe), (probe, build, Keeps::Build)];
+        for (dropped, kept, keeps) in semi_joins.into_iter().filter(|(dropped, kept, _)| self.is_dropped(dropped, kept))
+        {
+            let semi = match keeps == Keeps::Build && !self.is_kept_built(kept, dropped) {
+                true => self.join(dropped, kept, Keeps::Probe)?,
+                false => self.join(build, probe, keeps)?,
+            };
+            // How often rows of a skewed side match is a guess, mostly too low.
+            if semi.cost < best.cost || (semi.cost == best.cost && !self.is_unique(&dropped.tree, kept.relations)) {
+                best = semi;
+            }
         }
+        Some(best)
+    }
+
+    /// Whether a row of `others` matches one row of a join's side at most, as far as is known.
+    fn is_unique(&self, tree: &Tree, others: Set) -> bool {
+        let (build, probe) = match tree {
+            Tree::Relation(relation) => return self.is_unique_relation(*relation, others),
+            Tree::Join(build, _, Keeps::Build) => return self.is_unique(build, others),
+            Tree::Join(_, probe, Keeps::Probe) => return self.is_unique(probe, others),
+            Tree::Join(build, probe, Keeps::Both) => (build, probe),
+        };
+        let one_side =
+            |side: &Tree, other: &Tree| self.is_unique(side, others) && self.is_unique(other, side.relations());
+        one_side(build, probe) || one_side(probe, build)
+    }
+
+    fn is_unique_relation(&self, relation: usize, others: Set) -> bool {
+        let of = &self.graph.relations[relation];
+        let is_unique = |key: &Arc<dyn PhysicalExpr>| {
+            let column = column_of(key).map(|column| &self.estimates[relation].columns[column - of.first]);
+            column.is_some_and(ColumnEstimate::is_key)
+        };
+        match &of.attached {
+            Some(attached) => attached.kind != Kind::Left || attached.keys.iter().any(|(_, key)| is_unique(key)),
+            None => {
+                let compared = self.graph.classes.iter().zip(&self.classes).filter(|(_, set)| *set & others != 0);
+                let mut own = compared.flat_map(|(class, _)| class).filter(|member| member.relation == relation);
+                own.any(|member| is_unique(&member.expr))
+            }
+        }
+    }
+
+    /// Whether nothing but a match is asked of a side of an inner join: rows are read as a set, and what is above reads
+    /// none of its columns, or those of the other side that equal them.
+    fn is_dropped(&self, dropped: &Joined, kept: &Joined) -> bool {
+        let both = dropped.relations | kept.relations;
+        let is_among = |set: Set, relation: usize| set & (1 << relation) != 0;
+        let reads_other = |column: &usize| {
+            !is_among(dropped.relations, self.graph.relation_of(*column))
+                || self.graph.same_column(*column, kept.kept).is_some()
+        };
+        let compares_other = |(class, compared): (&Set, &Set)| {
+            class & dropped.kept == 0 || compared & !both == 0 || class & kept.kept != 0
+        };
+        let filters = self.graph.filters.iter().zip(&self.reads).map(|(filter, reads)| (filter.needs, *reads));
+        let attached = self.graph.relations.iter().enumerate().filter_map(|(relation, of)| {
+            let reads = of.attached.as_ref()?.filter.as_ref()?.1;
+            Some((1 << relation, reads))
+        });
+        self.graph.is_set
+            && self.graph.output.iter().all(reads_other)
+            && self.classes.iter().zip(&self.compared).all(compares_other)
+            && filters.chain(attached).all(|(needs, reads)| needs & !both == 0 || reads & dropped.relations == 0)
     }
 
     /// What a hash table of the rows may take. Semi joins drop more rows than is expected rather than fewer.
@@ -207,7 +281,7 @@ impl<'a> Costs<'a> {
     }
 
     /// `build` joined with `probe`; `None` if nothing joins them.
-    pub(super) fn join(&self, build: &Joined, probe: &Joined) -> Option<Joined> {
+    pub(super) fn join(&self, build: &Joined, probe: &Joined, keeps: Keeps) -> Option<Joined> {
         let (left, right) = (build.relations, probe.relations);
         let (rows, row_bytes) = match (self.attached(build), self.attached(probe)) {
             (Some(_), Some(_)) => return None,
@@ -215,10 +289,17 @@ impl<'a> Costs<'a> {
             (None, Some(attached)) => self.with_attached(build, left, attached, probe)?,
             (None, None) => (build.rows * probe.rows / self.divisor(left, right)?, build.row_bytes + probe.row_bytes),
         };
-        let rows = (rows * self.filtered(left, right)).max(1.0);
+        let rows = rows * self.filtered(left, right);
+        let (rows, row_bytes) = match keeps {
+            Keeps::Both => (rows, row_bytes),
+            Keeps::Build => (rows.min(build.rows), build.row_bytes),
+            Keeps::Probe => (rows.min(probe.rows), probe.row_bytes),
+        };
+        let rows = rows.max(1.0);
         let cost = build.cost + probe.cost + rows + build.rows * BUILD_COST + probe.rows * PROBE_COST;
-        let tree = Arc::new(Tree::Join(Arc::clone(&build.tree), Arc::clone(&probe.tree)));
-        Some(Joined { tree, relations: left | right, rows, row_bytes, cost })
+        let tree = Arc::new(Tree::Join(Arc::clone(&build.tree), Arc::clone(&probe.tree), keeps));
+        let kept = tree.kept();
+        Some(Joined { tree, relations: left | right, kept, rows, row_bytes, cost })
     }
 
     /// The share of rows that pass the filters which can be asked once both sets are joined, and not before.
@@ -258,7 +339,7 @@ impl<'a> Costs<'a> {
     /// Rows, and bytes a row, of `kept` after a semi, anti or left join with `other`; `None` if what it compares is not
     /// there yet.
     fn with_attached(&self, kept: &Joined, relations: Set, attached: &Attached, other: &Joined) -> Option<(f64, f64)> {
-        let is_there = |class: usize| self.classes[class] & relations != 0;
+        let is_there = |class: usize| self.classes[class] & kept.kept != 0;
         let reads = attached.filter.as_ref().map_or(0, |(_, reads)| *reads);
         if !attached.keys.iter().all(|(class, _)| is_there(*class)) || reads & !relations != 0 {
             return None;
@@ -393,6 +474,12 @@ impl Search<'_> {
         }
         Some(())
     }
+}
+
+/// The relations that are compared with one.
+fn neighbours(compared: &[Set], relation: usize) -> Set {
+    let of_one = compared.iter().filter(|set| *set & (1 << relation) != 0);
+    of_one.fold(0, |all, set| all | set) & !(1 << relation)
 }
 
 /// Whether a relation is attached by a key that rows below it are grouped by.

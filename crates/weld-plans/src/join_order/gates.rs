@@ -42,7 +42,7 @@ impl Gates {
 /// The sets of relations whose joins must have a row for `relation` to run.
 fn gates(graph: &Graph, tree: &Tree, relation: usize) -> Vec<Set> {
     let (mut tree, mut all) = (tree, Vec::new());
-    while let Tree::Join(build, probe) = tree {
+    while let Tree::Join(build, probe, _) = tree {
         if build.relations() & (1 << relation) != 0 {
             tree = build;
             continue;

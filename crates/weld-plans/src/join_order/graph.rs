@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::expressions::Column;
@@ -42,6 +42,8 @@ pub(super) struct Graph {
     pub(super) output: Vec<usize>,
     /// The joins as they were written.
     pub(super) tree: Tree,
+    /// Whether nobody notices how often a row comes.
+    pub(super) is_set: bool,
     /// Whether left joins are part of the graph, or relations of it.
     with_left: bool,
 }
@@ -98,15 +100,36 @@ pub(super) struct Filter {
 #[derive(Clone, Debug)]
 pub(super) enum Tree {
     Relation(usize),
-    /// Build side, probe side.
-    Join(Arc<Tree>, Arc<Tree>),
+    /// Build side, probe side, and what comes of them.
+    Join(Arc<Tree>, Arc<Tree>, Keeps),
+}
+
+/// What a join keeps of two sets of relations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Keeps {
+    /// The columns of both, but for those of a relation that is attached as a semi or anti join.
+    Both,
+    /// Rows of the build side that match, once each.
+    Build,
+    /// Rows of the probe side that match, once each.
+    Probe,
 }
 
 impl Tree {
     pub(super) fn relations(&self) -> Set {
         match self {
             Tree::Relation(relation) => 1 << relation,
-            Tree::Join(build, probe) => build.relations() | probe.relations(),
+            Tree::Join(build, probe, _) => build.relations() | probe.relations(),
+        }
+    }
+
+    /// The relations whose columns are there.
+    pub(super) fn kept(&self) -> Set {
+        match self {
+            Tree::Relation(relation) => 1 << relation,
+            Tree::Join(build, probe, Keeps::Both) => build.kept() | probe.kept(),
+            Tree::Join(build, _, Keeps::Build) => build.kept(),
+            Tree::Join(_, probe, Keeps::Probe) => probe.kept(),
         }
     }
 }
@@ -115,15 +138,16 @@ impl Tree {
 type Flat = (Vec<usize>, Tree);
 
 impl Graph {
-    /// The graph of the joins at and below `plan`; `None` if there is no join that may be ordered.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Graph>> {
-        match Graph::with(plan, true)? {
+    /// The graph of the joins at and below `plan`, whose rows are read as a set if `is_set`; `None` if there is no join
+    /// that may be ordered.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Option<Graph>> {
+        match Graph::with(plan, true, is_set)? {
             Some(graph) => Ok(Some(graph)),
-            None => Graph::with(plan, false),
+            None => Graph::with(plan, false, is_set),
         }
     }
 
-    fn with(plan: &Arc<dyn ExecutionPlan>, with_left: bool) -> Result<Option<Graph>> {
+    fn with(plan: &Arc<dyn ExecutionPlan>, with_left: bool, is_set: bool) -> Result<Option<Graph>> {
         if !is_ordered(plan, with_left) {
             return Ok(None);
         }
@@ -134,10 +158,19 @@ impl Graph {
             filters: Vec::new(),
             output: Vec::new(),
             tree: Tree::Relation(0),
+            is_set,
         };
         let Some((output, tree)) = graph.add(plan)? else { return Ok(None) };
         (graph.output, graph.tree) = (output, tree);
+        graph.is_set &= !graph.draws_anew();
         Ok(Some(graph))
+    }
+
+    /// Whether a condition depends on how often it is asked.
+    fn draws_anew(&self) -> bool {
+        let attached = self.relations.iter().filter_map(|relation| relation.attached.as_ref()?.filter.as_ref());
+        let attached = attached.map(|(filter, _)| filter);
+        self.filters.iter().map(|filter| &filter.predicate).chain(attached).any(expr::is_volatile)
     }
 
     /// The plans that the joins read.
@@ -155,6 +188,27 @@ impl Graph {
             return 1 << self.relation_of(column.index());
         }
         collect_columns(expr).iter().map(|column| 1 << self.relation_of(column.index())).fold(0, |a, b: Set| a | b)
+    }
+
+    /// A column of the relations `kept` that has this one's value wherever both were joined.
+    pub(super) fn same_column(&self, column: usize, kept: Set) -> Option<usize> {
+        let is_kept = |relation: usize| kept & (1 << relation) != 0;
+        if is_kept(self.relation_of(column)) {
+            return Some(column);
+        }
+        let of = |member: &Member| member.expr.downcast_ref::<Column>().map(Column::index);
+        let class = self.classes.iter().find(|class| class.iter().any(|member| of(member) == Some(column)))?;
+        let field = self.field(column);
+        let is_same =
+            |other: &usize| *self.field(*other) == field.as_ref().clone().with_name(self.field(*other).name());
+        // Zeros of both signs are equal.
+        let has_one_form = !field.data_type().is_floating() && !field.data_type().is_nested();
+        class.iter().filter(|member| has_one_form && is_kept(member.relation)).filter_map(of).find(is_same)
+    }
+
+    fn field(&self, column: usize) -> FieldRef {
+        let relation = &self.relations[self.relation_of(column)];
+        Arc::clone(&relation.plan.schema().fields()[column - relation.first])
     }
 
     fn cannot_fail(&self, expr: &Expr) -> bool {
@@ -225,7 +279,7 @@ impl Graph {
                 }
             }
         }
-        let tree = Tree::Join(Arc::new(left_tree), Arc::new(right_tree));
+        let tree = Tree::Join(Arc::new(left_tree), Arc::new(right_tree), Keeps::Both);
         if let Some(filter) = join.filter() {
             let predicate = renumbered_filter(filter, &left, &right)?;
             self.add_filter(&predicate, tree.relations());
@@ -266,8 +320,8 @@ impl Graph {
             (Kind::Left, false) => own.into_iter().chain(columns).collect(),
         };
         let tree = match keeps_left {
-            true => Tree::Join(Arc::new(tree), Arc::new(other_tree)),
-            false => Tree::Join(Arc::new(other_tree), Arc::new(tree)),
+            true => Tree::Join(Arc::new(tree), Arc::new(other_tree), Keeps::Both),
+            false => Tree::Join(Arc::new(other_tree), Arc::new(tree), Keeps::Both),
         };
         Ok(Some((projected(columns, join), tree)))
     }

@@ -17,15 +17,16 @@ mod enumerate;
 mod gates;
 mod graph;
 mod rebuild;
+mod sets;
 
 use std::cell::LazyCell;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
 use crate::PlanOptions;
 use crate::estimate::Estimates;
@@ -34,6 +35,7 @@ use enumerate::Costs;
 use gates::Gates;
 use graph::Graph;
 use rebuild::Rebuild;
+use sets::inputs_as_sets;
 
 /// An order must be expected to cost this many times less than the one that was written: estimates are rough.
 const GAIN_MIN: f64 = 1.25;
@@ -58,33 +60,53 @@ impl JoinOrder {
 struct Ordering<'a> {
     estimates: Estimates,
     config: &'a ConfigOptions,
+    semi_joins: bool,
 }
 
 impl Ordering<'_> {
-    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|node| {
-            let Some(graph) = Graph::of(&node)? else { return Ok(Transformed::no(node)) };
-            let rewritten = self.rewrite_inputs(Arc::clone(&node), &graph)?;
-            let graph = match Arc::ptr_eq(&rewritten, &node) {
-                true => Some(graph),
-                false => Graph::of(&rewritten)?,
-            };
-            let ordered = graph.map(|graph| self.ordered(&rewritten, &graph)).transpose()?.flatten();
-            Ok(Transformed::new(ordered.unwrap_or(rewritten), true, TreeNodeRecursion::Jump))
-        })
-        .data()
+    /// The plan with all of its joins ordered; its rows are read as a set if `is_set`.
+    fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(graph) = self.graph(&plan, is_set)? else { return self.rewrite_children(plan, is_set) };
+        let rewritten = self.rewrite_inputs(Arc::clone(&plan), is_set, &graph)?;
+        let graph = match Arc::ptr_eq(&rewritten, &plan) {
+            true => Some(graph),
+            false => self.graph(&rewritten, is_set)?,
+        };
+        let ordered = graph.map(|graph| self.ordered(&rewritten, &graph)).transpose()?.flatten();
+        Ok(ordered.unwrap_or(rewritten))
+    }
+
+    fn graph(&self, plan: &Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Option<Graph>> {
+        Graph::of(plan, is_set && self.semi_joins)
+    }
+
+    fn rewrite_children(&self, plan: Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        self.with_children(plan, is_set, |child, is_set| self.rewrite(child, is_set))
     }
 
     /// The same joins over inputs whose own joins are ordered.
-    fn rewrite_inputs(&self, node: Arc<dyn ExecutionPlan>, graph: &Graph) -> Result<Arc<dyn ExecutionPlan>> {
-        node.transform_down(|node| {
-            if !graph.inputs().any(|input| Arc::ptr_eq(input, &node)) {
-                return Ok(Transformed::no(node));
-            }
-            let rewritten = node.map_children(|child| Ok(Transformed::yes(self.rewrite(child)?)))?;
-            Ok(Transformed::new(rewritten.data, true, TreeNodeRecursion::Jump))
-        })
-        .data()
+    fn rewrite_inputs(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        is_set: bool,
+        graph: &Graph,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match graph.inputs().any(|input| Arc::ptr_eq(input, &plan)) {
+            true => self.rewrite_children(plan, is_set),
+            false => self.with_children(plan, is_set, |child, is_set| self.rewrite_inputs(child, is_set, graph)),
+        }
+    }
+
+    /// The plan over its children after `f`, which is told whether their rows are read as a set.
+    fn with_children(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        is_set: bool,
+        mut f: impl FnMut(Arc<dyn ExecutionPlan>, bool) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let children = plan.children().into_iter().cloned().zip(inputs_as_sets(&plan, is_set));
+        let children = children.map(|(child, is_set)| f(child, is_set)).collect::<Result<Vec<_>>>()?;
+        replace_children_if_necessary(plan, children)
     }
 
     /// The plan with its joins in a better order, if there is one.
@@ -97,14 +119,18 @@ impl Ordering<'_> {
         log::debug!("joins as written cost {:.0}, {:.0} in the best order", written.cost, best.cost);
         // Only a better order is worth a look at all expressions below.
         let gates = LazyCell::new(|| Gates::of(graph));
-        let best = if best.cost * GAIN_MIN <= written.cost && gates.are_kept(graph, &best.tree) {
-            best
-        } else {
-            // Who is built is a matter of two sizes; an order is one of many estimates.
-            match costs.with_sides(&graph.tree) {
-                Some(sided) if sided.cost < written.cost && gates.are_kept(graph, &sided.tree) => sided,
-                _ => return Ok(None),
-            }
+        // Who is built is a matter of two sizes, and a semi join gives no more rows; an order is one of many estimates.
+        let sided = LazyCell::new(|| costs.with_sides(&graph.tree).filter(|sided| sided.cost < written.cost));
+        let known = match graph.is_set {
+            true => sided.as_ref().map_or(written.cost, |sided| sided.cost),
+            false => written.cost,
+        };
+        let best = match best.cost * GAIN_MIN <= known && gates.are_kept(graph, &best.tree) {
+            true => &best,
+            false => match sided.as_ref().filter(|sided| gates.are_kept(graph, &sided.tree)) {
+                Some(sided) => sided,
+                None => return Ok(None),
+            },
         };
         let ordered = Rebuild { graph, costs: &costs, config: self.config }.plan(&best.tree, &plan.schema())?;
         // Nothing above may notice: neither names nor types, nor what they are annotated with.
@@ -114,8 +140,12 @@ impl Ordering<'_> {
 
 impl PhysicalOptimizerRule for JoinOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        match (self.options)(config).join_order {
-            true => Ordering { estimates: Estimates::new(&self.ranges), config }.rewrite(plan),
+        let options = (self.options)(config);
+        match options.join_order {
+            true => {
+                let estimates = Estimates::new(&self.ranges);
+                Ordering { estimates, config, semi_joins: options.semi_joins }.rewrite(plan, false)
+            }
             false => Ok(plan),
         }
     }

@@ -18,7 +18,7 @@ use datafusion::physical_plan::joins::{HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::enumerate::{Costs, Joined};
-use super::graph::{Attached, Graph, Kind, Set, Tree};
+use super::graph::{Attached, Graph, Keeps, Kind, Set, Tree};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -53,7 +53,10 @@ impl Rebuild<'_> {
         let built = self.build(tree, &self.graph.output.iter().copied().collect())?;
         let mut exprs = Vec::new();
         for (column, field) in self.graph.output.iter().zip(schema.fields()) {
-            let Some(index) = built.position(*column) else { return internal_err!("a join lost a column") };
+            let column = self.graph.same_column(*column, tree.kept());
+            let Some(index) = column.and_then(|column| built.position(column)) else {
+                return internal_err!("a join lost a column");
+            };
             let expr = Arc::new(Column::new(built.plan.schema().field(index).name(), index));
             exprs.push(ProjectionExpr { expr, alias: field.name().clone() });
         }
@@ -62,7 +65,7 @@ impl Rebuild<'_> {
 
     /// `needed` are the columns of the graph that somebody above reads.
     fn build(&self, tree: &Tree, needed: &BTreeSet<usize>) -> Result<Built> {
-        let (build, probe) = match tree {
+        let (build, probe, keeps) = match tree {
             Tree::Relation(relation) => {
                 let relation_plan = &self.graph.relations[*relation];
                 let width = relation_plan.plan.schema().fields().len();
@@ -70,14 +73,17 @@ impl Rebuild<'_> {
                 let plan = self.with_equalities(*relation, &relation_plan.plan, &columns)?;
                 return Ok(Built { plan, columns, joined: self.costs.relation(*relation) });
             }
-            Tree::Join(build, probe) => (build, probe),
+            Tree::Join(build, probe, keeps) => (build, probe, *keeps),
         };
-        let join = self.conditions(build, probe);
+        let join = self.conditions(build, probe, keeps);
+        // What a semi join drops is read of the side that it keeps.
+        let own = needed.iter().filter(|column| tree.relations() & (1 << self.graph.relation_of(**column)) != 0);
+        let needed: BTreeSet<usize> = own.filter_map(|column| self.graph.same_column(*column, tree.kept())).collect();
         let mut below = needed.clone();
         let conditions = join.on.iter().flat_map(|(l, r)| [l, r]).chain(&join.filter).chain(&join.after);
         below.extend(conditions.flat_map(columns_of));
         let (build, probe) = (self.build(build, &below)?, self.build(probe, &below)?);
-        self.join(build, probe, join, needed)
+        self.join(build, probe, join, keeps, &needed)
     }
 
     /// A relation with those of its rows whose members of one class are equal: joins compare one member of each class.
@@ -103,19 +109,23 @@ impl Rebuild<'_> {
     }
 
     /// What two sets of relations are joined on.
-    fn conditions(&self, build: &Tree, probe: &Tree) -> Conditions {
-        let (left, right) = (build.relations(), probe.relations());
+    fn conditions(&self, build: &Tree, probe: &Tree, keeps: Keeps) -> Conditions {
         match (self.attached(build), self.attached(probe)) {
-            (Some(attached), _) => self.attaching(attached, right, left, false),
-            (_, Some(attached)) => self.attaching(attached, left, right, true),
+            (Some(attached), _) => self.attaching(attached, probe, build, false),
+            (_, Some(attached)) => self.attaching(attached, build, probe, true),
             (None, None) => {
                 let spanning = self.graph.classes.iter().filter_map(|class| {
-                    let member = |set: Set| class.iter().find(|member| set & (1 << member.relation) != 0);
-                    Some((Arc::clone(&member(left)?.expr), Arc::clone(&member(right)?.expr)))
+                    let member = |tree: &Tree| class.iter().find(|member| tree.kept() & (1 << member.relation) != 0);
+                    Some((Arc::clone(&member(build)?.expr), Arc::clone(&member(probe)?.expr)))
                 });
-                let filters = self.filters(left, right);
+                let filters = self.filters(build.relations(), probe.relations());
                 let filter = (!filters.is_empty()).then(|| conjunction(filters));
-                Conditions { join_type: JoinType::Inner, on: spanning.collect(), filter, after: Vec::new() }
+                let join_type = match keeps {
+                    Keeps::Both => JoinType::Inner,
+                    Keeps::Build => JoinType::LeftSemi,
+                    Keeps::Probe => JoinType::RightSemi,
+                };
+                Conditions { join_type, on: spanning.collect(), filter, after: Vec::new() }
             }
         }
     }
@@ -135,9 +145,9 @@ impl Rebuild<'_> {
     }
 
     /// A semi, anti or left join that keeps rows of `kept`, which are those of the build side if `keeps_build`.
-    fn attaching(&self, attached: &Attached, kept: Set, other: Set, keeps_build: bool) -> Conditions {
+    fn attaching(&self, attached: &Attached, kept: &Tree, other: &Tree, keeps_build: bool) -> Conditions {
         let on = attached.keys.iter().filter_map(|(class, own)| {
-            let member = self.graph.classes[*class].iter().find(|member| kept & (1 << member.relation) != 0)?;
+            let member = self.graph.classes[*class].iter().find(|member| kept.kept() & (1 << member.relation) != 0)?;
             let (kept, own) = (Arc::clone(&member.expr), Arc::clone(own));
             Some(if keeps_build { (kept, own) } else { (own, kept) })
         });
@@ -153,12 +163,19 @@ impl Rebuild<'_> {
             join_type,
             on: on.collect(),
             filter: attached.filter.as_ref().map(|(filter, _)| Arc::clone(filter)),
-            after: self.filters(kept, other),
+            after: self.filters(kept.relations(), other.relations()),
         }
     }
 
-    fn join(&self, build: Built, probe: Built, join: Conditions, needed: &BTreeSet<usize>) -> Result<Built> {
-        let Some(joined) = self.costs.join(&build.joined, &probe.joined) else {
+    fn join(
+        &self,
+        build: Built,
+        probe: Built,
+        join: Conditions,
+        keeps: Keeps,
+        needed: &BTreeSet<usize>,
+    ) -> Result<Built> {
+        let Some(joined) = self.costs.join(&build.joined, &probe.joined, keeps) else {
             return internal_err!("an order joins what nothing connects");
         };
         let on = join.on.iter().map(|(l, r)| Ok((build.placed(l)?, probe.placed(r)?))).collect::<Result<Vec<_>>>()?;
