@@ -31,7 +31,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use crate::PlanOptions;
 use crate::estimate::Estimates;
 use crate::ranges::Ranges;
-use enumerate::Costs;
+use enumerate::{Costs, Joined};
 use gates::Gates;
 use graph::Graph;
 use rebuild::Rebuild;
@@ -120,7 +120,8 @@ impl Ordering<'_> {
         // Only a better order is worth a look at all expressions below.
         let gates = LazyCell::new(|| Gates::of(graph));
         // Who is built is a matter of two sizes, and a semi join gives no more rows; an order is one of many estimates.
-        let sided = LazyCell::new(|| costs.with_sides(&graph.tree).filter(|sided| sided.cost < written.cost));
+        let is_better = |sided: &Joined| sided.cost < written.cost || sided.tree.kept() != graph.tree.kept();
+        let sided = LazyCell::new(|| costs.with_sides(&graph.tree).filter(is_better));
         let known = match graph.is_set {
             true => sided.as_ref().map_or(written.cost, |sided| sided.cost),
             false => written.cost,
