@@ -365,18 +365,21 @@ fn is_ordered(plan: &Arc<dyn ExecutionPlan>, with_left: bool) -> bool {
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         return filter.fetch().is_none() && is_ordered(filter.input(), with_left);
     }
-    plan.downcast_ref::<HashJoinExec>().is_some_and(|join| {
-        let is_known = match Kind::of(*join.join_type()) {
-            Some(Kind::Left) => with_left,
-            Some(Kind::Semi | Kind::Anti) => true,
-            None => *join.join_type() == JoinType::Inner,
-        };
-        is_known
-            && join.fetch().is_none()
-            && !join.null_aware
-            && join.null_equality() == NullEquality::NullEqualsNothing
-            && join.dynamic_expressions_produced().is_empty()
-    })
+    plan.downcast_ref::<HashJoinExec>().is_some_and(|join| is_ordered_join(join, with_left))
+}
+
+/// Whether a join is part of a graph.
+pub(super) fn is_ordered_join(join: &HashJoinExec, with_left: bool) -> bool {
+    let is_known = match Kind::of(*join.join_type()) {
+        Some(Kind::Left) => with_left,
+        Some(Kind::Semi | Kind::Anti) => true,
+        None => *join.join_type() == JoinType::Inner,
+    };
+    is_known
+        && join.fetch().is_none()
+        && !join.null_aware
+        && join.null_equality() == NullEquality::NullEqualsNothing
+        && join.dynamic_expressions_produced().is_empty()
 }
 
 fn projected(columns: Vec<usize>, join: &HashJoinExec) -> Vec<usize> {

@@ -13,6 +13,7 @@
 //! statistics, where a condition is more than columns, and where an input that may fail would run that another input's
 //! lack of rows keeps from it.
 
+mod casts;
 mod enumerate;
 mod gates;
 mod graph;
@@ -31,6 +32,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use crate::PlanOptions;
 use crate::estimate::Estimates;
 use crate::ranges::Ranges;
+use casts::with_casts_below_joins;
 use enumerate::{Costs, Joined};
 use gates::Gates;
 use graph::Graph;
@@ -66,14 +68,31 @@ struct Ordering<'a> {
 impl Ordering<'_> {
     /// The plan with all of its joins ordered; its rows are read as a set if `is_set`.
     fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(graph) = self.graph(&plan, is_set)? else { return self.rewrite_children(plan, is_set) };
-        let rewritten = self.rewrite_inputs(Arc::clone(&plan), is_set, &graph)?;
-        let graph = match Arc::ptr_eq(&rewritten, &plan) {
+        if let Some(sunk) = with_casts_below_joins(&plan)?
+            && let (_, Some(ordered)) = self.rewrite_graph(&sunk, is_set)?
+        {
+            return Ok(ordered);
+        }
+        let (rewritten, ordered) = self.rewrite_graph(&plan, is_set)?;
+        Ok(ordered.unwrap_or(rewritten))
+    }
+
+    /// The plan over inputs whose own joins are ordered, and the same with its own in a better order, if there is one.
+    fn rewrite_graph(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        is_set: bool,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<dyn ExecutionPlan>>)> {
+        let Some(graph) = self.graph(plan, is_set)? else {
+            return Ok((self.rewrite_children(Arc::clone(plan), is_set)?, None));
+        };
+        let rewritten = self.rewrite_inputs(Arc::clone(plan), is_set, &graph)?;
+        let graph = match Arc::ptr_eq(&rewritten, plan) {
             true => Some(graph),
             false => self.graph(&rewritten, is_set)?,
         };
         let ordered = graph.map(|graph| self.ordered(&rewritten, &graph)).transpose()?.flatten();
-        Ok(ordered.unwrap_or(rewritten))
+        Ok((rewritten, ordered))
     }
 
     fn graph(&self, plan: &Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Option<Graph>> {
