@@ -27,20 +27,22 @@ type Expr = Arc<dyn PhysicalExpr>;
 
 /// The plan with the casts of projections between its joins below them; `None` if there are none.
 pub(super) fn with_casts_below_joins(plan: &Plan) -> Result<Option<Plan>> {
-    let sunk = sunk(Arc::clone(plan))?;
+    let sunk = sunk(Arc::clone(plan), false)?;
     Ok((!Arc::ptr_eq(&sunk, plan)).then_some(sunk))
 }
 
-fn sunk(plan: Plan) -> Result<Plan> {
-    let is_part = plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || is_join(&plan);
-    if !is_part {
+/// What is above all joins is not computed below them.
+fn sunk(plan: Plan, is_below_join: bool) -> Result<Plan> {
+    let is_join = is_join(&plan);
+    if !is_join && !plan.is::<ProjectionExec>() && !plan.is::<FilterExec>() {
         return Ok(plan);
     }
-    let children = plan.children().into_iter().map(|child| sunk(Arc::clone(child))).collect::<Result<Vec<_>>>()?;
+    let children = plan.children().into_iter().map(|child| sunk(Arc::clone(child), is_below_join || is_join));
+    let children = children.collect::<Result<Vec<_>>>()?;
     let plan = replace_children_if_necessary(plan, children)?;
     Ok(match plan.downcast_ref::<ProjectionExec>() {
-        Some(projection) => without_casts(projection)?.unwrap_or(plan),
-        None => plan,
+        Some(projection) if is_below_join => without_casts(projection)?.unwrap_or(plan),
+        _ => plan,
     })
 }
 
