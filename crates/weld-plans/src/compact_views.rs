@@ -6,8 +6,8 @@
 //!
 //! A view refers to a buffer by its number in the array's list. What a join takes of its build side has the whole list,
 //! and putting batches together joins their lists without a look at what they share: each level has as many times the
-//! buffers of the level below as it has batches. Six joins above each other, of 70,000 rows, spent minutes on lists of
-//! buffers. The texts are a few megabytes, so they are copied instead.
+//! buffers of the level below as it has batches. A query over eleven tables, of which no more than 90,000 rows each were
+//! read, spent 70 s on lists of buffers. The texts are a few megabytes, so they are copied instead.
 
 use std::fmt;
 use std::sync::Arc;

@@ -62,15 +62,13 @@ fn without_casts(projection: &ProjectionExec) -> Result<Option<Plan>> {
     let mut input = Arc::clone(projection.input());
     let mut columns = Vec::new();
     for projected in projection.expr() {
-        let expr = match projected.expr.downcast_ref::<CastExpr>() {
+        columns.push(match projected.expr.downcast_ref::<CastExpr>() {
             Some(cast) => {
                 input = with_cast(&input, cast, &projected.alias)?;
-                let last = input.schema().fields().len() - 1;
-                Arc::new(Column::new(input.schema().field(last).name(), last))
+                last_column(&input, &projected.alias)
             }
-            None => Arc::clone(&projected.expr),
-        };
-        columns.push(ProjectionExpr { expr, alias: projected.alias.clone() });
+            None => projected.clone(),
+        });
     }
     Ok(Some(Arc::new(ProjectionExec::try_new(columns, input)?)))
 }

@@ -23,14 +23,15 @@ mod sets;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
 use crate::PlanOptions;
 use crate::estimate::Estimates;
+use crate::memo::Memo;
 use crate::ranges::Ranges;
 use casts::with_casts_below_joins;
 use enumerate::{Costs, Joined};
@@ -63,11 +64,23 @@ struct Ordering<'a> {
     estimates: Estimates,
     config: &'a ConfigOptions,
     semi_joins: bool,
+    /// Plans that were rewritten: those whose rows are read as a set, and others.
+    sets: Memo<Rewritten>,
+    bags: Memo<Rewritten>,
 }
+
+type Rewritten = std::result::Result<Arc<dyn ExecutionPlan>, Arc<DataFusionError>>;
 
 impl Ordering<'_> {
     /// The plan with all of its joins ordered; its rows are read as a set if `is_set`.
     fn rewrite(&self, plan: Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        // Inputs of joins are come to twice where casts were moved and the order stays.
+        let known = if is_set { &self.sets } else { &self.bags };
+        let rewritten = known.of(&plan, || self.rewrite_anew(Arc::clone(&plan), is_set).map_err(Arc::new));
+        rewritten.map_err(DataFusionError::Shared)
+    }
+
+    fn rewrite_anew(&self, plan: Arc<dyn ExecutionPlan>, is_set: bool) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(sunk) = with_casts_below_joins(&plan)?
             && let (_, Some(ordered)) = self.rewrite_graph(&sunk, is_set)?
         {
@@ -164,7 +177,8 @@ impl PhysicalOptimizerRule for JoinOrder {
         match options.join_order {
             true => {
                 let estimates = Estimates::new(&self.ranges);
-                Ordering { estimates, config, semi_joins: options.semi_joins }.rewrite(plan, false)
+                let (sets, bags) = Default::default();
+                Ordering { estimates, config, semi_joins: options.semi_joins, sets, bags }.rewrite(plan, false)
             }
             false => Ok(plan),
         }
