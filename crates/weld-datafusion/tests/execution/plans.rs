@@ -158,6 +158,26 @@ async fn plans_are_put_back_as_they_were() {
     }
 }
 
+/// Where joins are DataFusion's, texts of a build side that is a join are copied out of many buffers.
+#[tokio::test]
+async fn joined_build_sides_of_datafusion_are_compact() {
+    let engines = engines(1).await;
+    for setting in ["SET weld.join = false", "SET weld.join_order = false"] {
+        engines.weld.sql(setting).await.expect("a setting");
+    }
+    let sql = "SELECT a.s, b.g FROM (SELECT t.k, arrow_cast(u.s, 'Utf8View') AS s FROM t JOIN u ON t.k = u.k) a
+               JOIN t b ON a.k = b.k";
+    let plan = plan(&engines, sql).await;
+    let text = |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+    assert!(text(&plan).contains("CompactViewsExec"), "{}", text(&plan));
+    let restored = uncompiled(&plan).expect("a plan");
+    assert!(!text(&restored).contains("CompactViewsExec"), "{}", text(&restored));
+    for plan in [plan, restored] {
+        let batches = collect(plan, engines.weld.task_ctx()).await.expect("it runs");
+        assert_eq!(sorted_rows(&batches), engines.stock_rows(sql).await.expect("it runs"));
+    }
+}
+
 /// `weld.verify` runs two plans that share their sources, and with these what a run has told them of its values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verified_plans_read_files_twice() {
