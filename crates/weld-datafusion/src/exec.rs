@@ -701,9 +701,7 @@ impl ExecutionPlan for WeldExec {
         Ok(Arc::new(WeldExec::of(pipeline, children.clone(), replaced.clone(), properties, true)))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    weld_plans::new_children!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if self.builds_table() {

@@ -4,11 +4,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 /// Stands for a plan of which some rows, or all, were read already: gives the others, once, in one partition.
@@ -50,12 +48,7 @@ impl ExecutionPlan for HeldExec {
         Vec::new()
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    crate::no_expressions!();
 
     fn replace_children(
         self: Arc<Self>,
@@ -65,9 +58,7 @@ impl ExecutionPlan for HeldExec {
         if children.is_empty() { Ok(self) } else { internal_err!("HeldExec has no children") }
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    crate::new_children!();
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -27,6 +27,7 @@ mod key_filters;
 mod key_set;
 mod memo;
 mod misdirected_filters;
+mod node;
 mod outer_constants;
 mod outer_joins;
 mod ranges;

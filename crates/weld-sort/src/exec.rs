@@ -14,7 +14,7 @@ use datafusion::physical_expr::{
     PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions, replace_children_if_necessary,
+    CardinalityEffect, ReplaceChildrenOptions, replace_children_if_necessary,
 };
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
@@ -250,9 +250,7 @@ impl ExecutionPlan for KeySortExec {
         self.again(Arc::clone(&self.sort).replace_children(children, options)?, &self.first)
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    weld_plans::new_children!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         // What the first rows of a step of a recursive query are says nothing of the next step's. DataFusion's sort takes a

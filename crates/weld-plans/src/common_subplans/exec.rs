@@ -4,14 +4,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::UnKnownColumn;
-use datafusion::physical_expr::{Distribution, OrderingRequirements, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states,
-};
+use datafusion::physical_expr::{Distribution, OrderingRequirements, Partitioning};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions, reset_plan_states};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -191,12 +189,7 @@ impl ExecutionPlan for CommonSubplansExec {
         CardinalityEffect::Equal
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    crate::no_expressions!();
 
     fn replace_children(
         self: Arc<Self>,
@@ -215,9 +208,7 @@ impl ExecutionPlan for CommonSubplansExec {
         Ok(Arc::new(CommonSubplansExec::of(children, self.subplans.clone())))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    crate::new_children!();
 
     /// All readers start again, so they read the same rows again.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {

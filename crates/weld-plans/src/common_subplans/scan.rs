@@ -7,14 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_datafusion_err, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, SpillFile, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::execution_plan::{
-    ChildrenPropertiesMode, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
-};
+use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType, reset_plan_states};
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -146,12 +142,7 @@ impl ExecutionPlan for CommonSubplanScanExec {
         Vec::new()
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    crate::no_expressions!();
 
     fn replace_children(
         self: Arc<Self>,
@@ -161,9 +152,7 @@ impl ExecutionPlan for CommonSubplanScanExec {
         if children.is_empty() { Ok(self) } else { internal_err!("{} has no children", self.name()) }
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    crate::new_children!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let alone = CommonSubplanScanExec::new(Arc::clone(&self.subplan), self.reader, &self.properties);
