@@ -201,3 +201,43 @@ def f(a: Field[float64], k: Field[K, float64]):
     with computation(FORWARD), interval(...):
         t = a + 1
         k = t
+---
+# call: {"a": [[[1, 2, 3, 4]], [[5, 6, 7, 8]]], "b": [[[0, 0, 0, 0]]], "c": [[[0, 0, 0, 0]]]}
+# note: two recurrences in one column: one's temporary goes on beyond the domain, where there is no column of `b`
+# domain: [1, 1, 4]
+# expect: {"b": {"data": [[[1.0, 3.0, 6.0, 12.0]]]}, "c": {"data": [[[4.0, 8.0, 12.0, 24.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a
+            b = t
+        with interval(1, -1):
+            t = t[0, 0, -1] + a
+            b = t
+        with interval(-1, None):
+            t = t[0, 0, -1] * 2
+            b = t
+    with computation(PARALLEL), interval(...):
+        c = t[1, 0, 0] - t
+---
+# call: {"a": [[[1, 2, 3, 4]], [[5, 6, 7, 8]]], "b": [[[0, 0, 0, 9]]], "c": [[[0, 0, 0, 0]]]}
+# note: the same backwards, where `b` keeps a level and is read at the level before
+# domain: [1, 1, 4]
+# expect: {"b": {"data": [[[34.0, 16.0, 7.0, 9.0]]]}, "c": {"data": [[[24.0, 12.0, 8.0, 4.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(BACKWARD):
+        with interval(-1, None):
+            t = a
+        with interval(2, -1):
+            t = t[0, 0, 1] + a
+            b = t
+        with interval(1, 2):
+            t = t[0, 0, 1] + a
+            b = t + b[0, 0, 1]
+        with interval(0, 1):
+            t = t[0, 0, 1] * 2
+            b = t + b[0, 0, 1]
+    with computation(PARALLEL), interval(...):
+        c = t[1, 0, 0] - t

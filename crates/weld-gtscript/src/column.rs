@@ -185,8 +185,9 @@ impl<'s> Lower<'s> {
         let own = self.frame(field).origin[2].clone();
         match self.values(column, field, [0; 3]) {
             Values::Levels(data, first) => {
-                // A column that is not written may not be there; what is made of it is not kept.
-                let inside = column.narrow.get(&field).filter(|_| !column.written.contains_key(&field));
+                // Where it is not written the column may not be there, and what a unit before made of it is too short;
+                // what is made of it is not kept.
+                let inside = column.narrow.get(&field);
                 let index = |level: &Int| {
                     let index = first.sub(&own).add(level).expr();
                     inside.map_or(index.clone(), |inside| build::select(inside.clone(), index, build::i64(0)))
@@ -395,7 +396,7 @@ impl<'s> Lower<'s> {
     /// What a field that is written here held; nothing where the column is not written, and may not be there.
     pub(crate) fn old(&mut self, column: &mut Column, field: FieldId, offset: Offset, level: &Int) -> Expr {
         let zero = build::zero(&self.stencil.dtype(field).ty());
-        let inside = column.narrow.get(&field).filter(|_| !column.written.contains_key(&field)).cloned();
+        let inside = column.narrow.get(&field).cloned();
         if inside.is_some() {
             self.flow.open();
         }
