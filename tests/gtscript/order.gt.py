@@ -199,3 +199,72 @@ def f(a: Field[float64], b: Field[float64]):
         t = t[0, 0, 1] + t[1, 0, 1]
     with computation(PARALLEL), interval(...):
         b = t
+---
+# call: {"a": {"data": [[[1]], [[2]], [[4]]], "origin": [1, 0, 0]}, "b": [[[0]]], "c": [[[0]]]}
+# note: G17: what is assigned before is not needed where a temporary is assigned anew
+# domain: [1, 1, 1]
+# expect: {"b": {"data": [[[5.0]]]}, "c": {"data": [[[3.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a[-1, 0, 0] + a[1, 0, 0]
+        b = t
+        t = a
+        c = t[1, 0, 0] - t[-1, 0, 0]
+---
+# call: {"a": {"data": [[[1, 8]], [[2, 16]], [[4, 32]]], "origin": [1, 0, 0]}, "b": [[[0, 0]]], "c": [[[0, 0]]]}
+# note: G17: so it is across computations, and level by level
+# domain: [1, 1, 2]
+# expect: {"b": {"data": [[[4.0, 36.0]]]}, "c": {"data": [[[3.0, 24.0]]]}}
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64], c: Field[float64]):
+    with computation(FORWARD):
+        with interval(0, 1):
+            t = a[1, 0, 0]
+            b = t
+        with interval(1, None):
+            t = a[1, 0, 0]
+            b = b[0, 0, -1] + t
+    with computation(FORWARD), interval(...):
+        t = a
+        c = t[1, 0, 0] - t[-1, 0, 0]
+---
+# call: {"a": [[[1, 8]], [[2, 16]]], "b": [[[0, 0]]]}
+# note: G17: levels that are not assigned anew, a mask and a loop leave what was there
+# domain: [1, 1, 2]
+# error: runtime: `a[1, 0, 0]` is read over the domain extended by 1 out of bounds: at index 2 of `a` along I, whose size is 2
+# at: a[1, 0, 0]
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a[1, 0, 0]
+    with computation(PARALLEL), interval(1, None):
+        t = 0
+    with computation(PARALLEL), interval(...):
+        b = t[1, 0, 0]
+---
+# call: {"a": [[[1]], [[2]]], "b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: runtime: `a[1, 0, 0]` is read over the domain extended by 1 out of bounds: at index 2 of `a` along I, whose size is 2
+# at: a[1, 0, 0]
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a[1, 0, 0]
+        if a > 0:
+            t = a
+        b = t[1, 0, 0]
+---
+# call: {"a": [[[1]], [[2]]], "b": [[[0]]]}
+# domain: [1, 1, 1]
+# error: runtime: `a[1, 0, 0]` is read over the domain extended by 1 out of bounds: at index 2 of `a` along I, whose size is 2
+# at: a[1, 0, 0]
+@gtscript.stencil
+def f(a: Field[float64], b: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        t = a[1, 0, 0]
+        n = 1
+        while n > 0:
+            n = 0
+            t = n
+        b = t[1, 0, 0]

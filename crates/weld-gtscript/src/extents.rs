@@ -1,7 +1,16 @@
 //! Extents: how far beyond the compute domain a statement is done, so that later reads with offsets find their values.
 //!
 //! Statements are followed backwards. Fields of the caller are written on the compute domain alone; rule 4 sees to it
-//! that nothing else is asked of them.
+//! that nothing else is asked of them. A temporary that is assigned anew is needed no further before:
+//!
+//! ```text
+//! t = a           # on the domain
+//! b = t
+//! t = b           # and on what lies one point beyond it
+//! c = t[1, 0, 0]
+//! ```
+
+use std::collections::HashSet;
 
 use weld_core::diag::Diagnostic;
 
@@ -12,17 +21,25 @@ const ROUNDS_MAX: usize = 64;
 
 /// Sets the extents of all statements; gives how far each field is read or written.
 pub(crate) fn set(stencil: &mut Stencil) -> Result<Vec<Extent>, Vec<Diagnostic>> {
-    let mut needs =
-        Needs { need: vec![Extent::ZERO; stencil.fields.len()], reach: vec![Extent::ZERO; stencil.fields.len()] };
+    let mut needs = Needs {
+        need: vec![Extent::ZERO; stencil.fields.len()],
+        reach: vec![Extent::ZERO; stencil.fields.len()],
+        renewed: HashSet::new(),
+    };
     let externals: Vec<bool> = stencil.fields.iter().map(|field| field.external).collect();
     let mut blocks = std::mem::take(&mut stencil.blocks);
     let mut errors = Vec::new();
     for block in blocks.iter_mut().rev() {
+        let after = needs.need.clone();
+        let renewed = renewed(block, &externals);
+        // Levels outside of the interval keep what was assigned before.
+        let kept: Vec<FieldId> = if block.interval.is_whole() { Vec::new() } else { renewed.iter().copied().collect() };
+        needs.renewed = renewed;
         let Some(behind) = behind(block) else {
             needs.body(&mut block.body, &externals, &mut None);
+            needs.keep(&kept, &after);
             continue;
         };
-        let after = needs.need.clone();
         let mut carried: Vec<Extent> = vec![Extent::ZERO; externals.len()];
         for round in 0.. {
             needs.need = after.iter().zip(&carried).map(|(a, b)| a.hull(*b)).collect();
@@ -39,6 +56,7 @@ pub(crate) fn set(stencil: &mut Stencil) -> Result<Vec<Extent>, Vec<Diagnostic>>
             }
             carried = next;
         }
+        needs.keep(&kept, &after);
     }
     stencil.blocks = blocks;
     errors.extend(written_before(stencil));
@@ -70,6 +88,21 @@ fn behind(block: &Block) -> Option<i32> {
     }
 }
 
+/// The temporaries of which a block reads no other level than it is at: what it assigns without a mask is all that is
+/// left there of them.
+fn renewed(block: &Block, externals: &[bool]) -> HashSet<FieldId> {
+    let targets = block.body.iter().flat_map(Stmt::targets);
+    let mut fields: HashSet<FieldId> = targets.filter(|target| !externals[*target]).collect();
+    for stmt in &block.body {
+        stmt.each(&mut |stmt| {
+            for read in stmt.reads().iter().filter(|read| read.offset[2] != 0) {
+                fields.remove(&read.field);
+            }
+        });
+    }
+    fields
+}
+
 /// What levels need of those before them.
 struct Carried {
     behind: i32,
@@ -81,6 +114,8 @@ struct Needs {
     need: Vec<Extent>,
     /// Where any statement reads or writes it.
     reach: Vec<Extent>,
+    /// What the block that is followed may assign anew.
+    renewed: HashSet<FieldId>,
 }
 
 impl Needs {
@@ -91,13 +126,23 @@ impl Needs {
         }
     }
 
+    /// Adds what is needed of some fields after a block to what is needed before it.
+    fn keep(&mut self, fields: &[FieldId], after: &[Extent]) {
+        fields.iter().for_each(|field| self.need[*field] = self.need[*field].hull(after[*field]));
+    }
+
     fn stmt(&mut self, stmt: &mut Stmt, externals: &[bool], carried: &mut Option<Carried>) {
         if let StmtKind::Assign { target, .. } = stmt.kind {
             stmt.extent = if externals[target] { Extent::ZERO } else { self.need[target] };
             self.reach[target] = self.reach[target].hull(stmt.extent);
+            if stmt.guards.is_empty() && self.renewed.contains(&target) {
+                self.need[target] = Extent::ZERO;
+            }
             return self.reads(stmt, carried);
         }
         let targets = stmt.targets();
+        // The body may make no pass.
+        let renewed = std::mem::take(&mut self.renewed);
         // What one pass writes the next one reads, at the same point.
         for _ in 0..ROUNDS_MAX {
             let extent = targets.iter().fold(Extent::ZERO, |all, target| match externals[*target] {
@@ -118,6 +163,7 @@ impl Needs {
                 break;
             }
         }
+        self.renewed = renewed;
     }
 
     fn reads(&mut self, stmt: &Stmt, carried: &mut Option<Carried>) {

@@ -70,10 +70,7 @@ struct Follow<'s> {
 fn through_temporaries(stencil: &Stencil) -> Vec<Diagnostic> {
     let mut follow = Follow { stencil, flows: vec![Flow::new(); stencil.fields.len()], errors: BTreeMap::new() };
     for block in &stencil.blocks {
-        let is_whole = !block.interval.start.from_end
-            && block.interval.start.offset == 0
-            && block.interval.end.from_end
-            && block.interval.end.offset == 0;
+        let is_whole = block.interval.is_whole();
         let targets: BTreeSet<FieldId> = block.body.iter().flat_map(Stmt::targets).collect();
         let before: Vec<(FieldId, Flow)> = targets.iter().map(|id| (*id, follow.flows[*id].clone())).collect();
         let mut head = before.clone();

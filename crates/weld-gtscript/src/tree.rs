@@ -92,6 +92,13 @@ pub struct Interval {
     pub span: Span,
 }
 
+impl Interval {
+    /// Whether it has all levels, however many there are.
+    pub fn is_whole(&self) -> bool {
+        self.start == Bound { from_end: false, offset: 0 } && self.end == Bound { from_end: true, offset: 0 }
+    }
+}
+
 /// A level: so many from the first (`from_end: false`) or from behind the last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bound {
