@@ -161,3 +161,39 @@ def f(b: Field[float64]):
 def f(a: Field[K, float64], n: int64):
     with computation(FORWARD), interval(0, n):
         a = 1
+---
+# call: {"a": [[[0, 0, 0, 0]]]}
+# note: an external may be None, the end
+# domain: [1, 1, 4]
+# expect: {"a": {"data": [[[0.0, 1.0, 1.0, 1.0]]]}}
+@gtscript.stencil(externals={"first": 1, "last": None})
+def f(a: Field[float64]):
+    from __externals__ import first, last as end
+    with computation(PARALLEL), interval(first, end):
+        a = 1
+---
+# error: type: an interval cannot start at None, which is the end; expected an integer
+# at: last
+@gtscript.stencil(externals={"last": None})
+def f(a: Field[float64]):
+    from __externals__ import last
+    with computation(PARALLEL), interval(last, None):
+        a = 1
+---
+# error: type: `last` is None, which only the bound of an interval can be
+@gtscript.stencil(externals={"last": None})
+def f(a: Field[float64]):
+    from __externals__ import last
+    with computation(PARALLEL), interval(0, last):
+        a = last
+---
+# error: type: `last` is None, which only the bound of an interval can be
+@gtscript.function
+def g(x):
+    from __externals__ import last
+    return x + last
+
+@gtscript.stencil(externals={"last": None})
+def f(a: Field[float64]):
+    with computation(PARALLEL), interval(...):
+        a = g(a)

@@ -167,6 +167,9 @@ impl<'a> Resolver<'a> {
                 let value = *value;
                 self.external(span, name, value, offsets)
             }
+            Some(Symbol::End) => {
+                self.refuse(span, format!("`{name}` is None, which only the bound of an interval can be"))
+            }
             Some(Symbol::Function(_)) => self.uncalled(span, name),
             None => self.unknown(span, name),
         }
@@ -605,6 +608,10 @@ impl<'a> Resolver<'a> {
         let local = match self.imported(alias)? {
             Symbol::Function(def) => Local::Function(def),
             Symbol::Const(value) => Local::Const(value),
+            Symbol::End => {
+                let message = format!("`{}` is None, which only the bound of an interval can be", alias.name.name);
+                return self.refuse(alias.name.span, message);
+            }
             Symbol::Field(_) | Symbol::Scalar(_) => return Ok(()),
         };
         let known = alias.alias.as_ref().unwrap_or(&alias.name);

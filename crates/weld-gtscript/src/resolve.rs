@@ -20,12 +20,16 @@ pub(crate) enum Symbol<'a> {
     Field(FieldId),
     Scalar(usize),
     Const(Const),
+    /// `None`: the end, as the bound of an interval.
+    End,
     Function(&'a py::Function),
 }
 
 /// A value of `externals={..}`.
 pub(crate) enum External {
     Const(Const),
+    /// `None`: the end, as the bound of an interval.
+    End,
     /// A function of the module, by name.
     Function(String),
 }
@@ -181,6 +185,7 @@ impl<'a> Resolver<'a> {
             };
             let external = match value.as_name() {
                 Some(function) if self.functions.contains_key(function) => External::Function(function.to_owned()),
+                _ if matches!(value.kind, ExprKind::None) => External::End,
                 _ => match self.const_expr(value, &format!("the external `{name}`")) {
                     Ok(value) => External::Const(value),
                     Err(Told) => continue,
@@ -373,6 +378,7 @@ impl<'a> Resolver<'a> {
         let name = &*alias.name.name;
         match self.externals.get(name) {
             Some(External::Const(value)) => Ok(Symbol::Const(*value)),
+            Some(External::End) => Ok(Symbol::End),
             Some(External::Function(function)) => Ok(Symbol::Function(self.functions[function.as_str()])),
             None => {
                 self.error(alias.name.span, format!("`{name}` is no external of the stencil"));
@@ -511,7 +517,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn bound(&mut self, expr: &py::Expr, is_end: bool) -> Result<Bound, Told> {
-        if matches!(expr.kind, ExprKind::None) {
+        let is_external_end = expr.as_name().is_some_and(|name| matches!(self.names.get(name), Some(Symbol::End)));
+        if is_external_end || matches!(expr.kind, ExprKind::None) {
             if !is_end {
                 self.error(expr.span, "an interval cannot start at None, which is the end; expected an integer");
                 return Err(Told);
@@ -660,7 +667,7 @@ impl<'a> Resolver<'a> {
                 return Ok(id);
             }
             Some(Symbol::Scalar(_)) => "a scalar parameter",
-            Some(Symbol::Const(_)) => "an external",
+            Some(Symbol::Const(_) | Symbol::End) => "an external",
             Some(Symbol::Function(_)) => "a function",
             None => {
                 let id = self.add_temporary(name.clone(), span, dtype, false);
