@@ -261,3 +261,45 @@ def f(x: int) -> str:
 # at: a
 def f(a, a):
     return a
+---
+# Where only the truth of an operand of `and` and `or` counts, operands may be of several types.
+# call: f [[1, 2], 3, "a"]
+# types: ["[Int]", "Int", "String"]
+# expect: [1, 3, [2, 4], true, false]
+# call: f [[], 0, ""]
+# types: ["[Int]", "Int", "String"]
+# expect: [0, 0, [2, 4], false, true]
+def f(xs, n, s):
+    first = 0
+    if xs and xs[0] > 0:
+        first = xs[0]
+    steps = 0
+    while n and s != "b":
+        n -= 1
+        steps += 1
+    assert s or steps == 0 or n == 0
+    even = [x for x in range(5) if x and not (x % 2 or s == "c")]
+    return first, steps, even, bool(xs and (s or n)), not (s or xs or first > 0)
+---
+# What is not needed is not evaluated.
+# call: f [0]
+# types: ["Int"]
+# expect: -1
+# call: f [4]
+# types: ["Int"]
+# expect: 1
+# call: f [20]
+# types: ["Int"]
+# expect: 2
+def f(n):
+    if not n or 10 // n > 8:
+        return -1
+    return 1 if n and 12 // n and 12 // n < 5 else 2
+---
+# The value itself has one type.
+# call: f [3]
+# types: ["Int"]
+# error: type: the value is Bool on one path and Int64 on another
+# at: n and n > 2
+def f(n):
+    return n and n > 2

@@ -37,6 +37,9 @@ impl<'a> Tracer<'a> {
         span: Span,
     ) -> Res<Value<'a>> {
         let function = self.expr(callee)?;
+        if let (Value::Callable(Callable::Builtin("bool")), [test], []) = (&function, args, keywords) {
+            return self.condition(test);
+        }
         let args = args.iter().map(|arg| self.expr(arg)).collect::<Res<Vec<_>>>()?;
         let mut named = Vec::new();
         for keyword in keywords {

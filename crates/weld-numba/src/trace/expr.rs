@@ -14,6 +14,15 @@ use crate::store::FrameId;
 use crate::types::Ty;
 use crate::value::{Callable, Const, Value};
 
+/// What is asked of `and` and `or`.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    /// The operand that decides.
+    Value,
+    /// Whether that operand is true.
+    Truth,
+}
+
 impl<'a> Tracer<'a> {
     pub(super) fn expr(&mut self, e: &'a py::Expr) -> Res<Value<'a>> {
         self.spend(e.span)?;
@@ -53,8 +62,8 @@ impl<'a> Tracer<'a> {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 self.binary(*op, &a, &b, span)
             }
-            ExprKind::And(parts) => self.logic(parts, true, span),
-            ExprKind::Or(parts) => self.logic(parts, false, span),
+            ExprKind::And(parts) => self.logic(parts, true, Wanted::Value, span),
+            ExprKind::Or(parts) => self.logic(parts, false, Wanted::Value, span),
             ExprKind::Compare { first, rest } => {
                 let first = self.expr(first)?;
                 self.comparison(first, rest, span)
@@ -209,10 +218,19 @@ impl<'a> Tracer<'a> {
 
     // Conditions.
 
-    /// Whether an expression is true: a `Bool` that may be known.
+    /// Whether an expression is true: a `Bool` that may be known. Operands of `and` and `or` may differ in their types
+    /// here, as in `xs and xs[0] > 0`: the value that decides is nobody's.
     pub(super) fn condition(&mut self, e: &'a py::Expr) -> Res<Value<'a>> {
-        let value = self.expr(e)?;
-        self.truth(&value, e.span)
+        let (parts, is_and) = match &e.kind {
+            ExprKind::And(parts) => (parts, true),
+            ExprKind::Or(parts) => (parts, false),
+            _ => {
+                let value = self.expr(e)?;
+                return self.truth(&value, e.span);
+            }
+        };
+        self.spend(e.span)?;
+        deep(|| self.logic(parts, is_and, Wanted::Truth, e.span))
     }
 
     pub(super) fn truth(&mut self, value: &Value<'a>, span: Span) -> Res<Value<'a>> {
@@ -251,19 +269,22 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// `a and b`, `a or b`: the value that decides.
-    fn logic(&mut self, parts: &'a [py::Expr], is_and: bool, span: Span) -> Res<Value<'a>> {
+    /// `a and b`, `a or b`: the value that decides, or whether it is true.
+    fn logic(&mut self, parts: &'a [py::Expr], is_and: bool, wanted: Wanted, span: Span) -> Res<Value<'a>> {
         let [first, rest @ ..] = parts else { return Ok(Value::bool(is_and)) };
-        let value = self.expr(first)?;
+        let value = match wanted {
+            Wanted::Value => self.expr(first)?,
+            Wanted::Truth => self.condition(first)?,
+        };
         if rest.is_empty() {
             return Ok(value);
         }
         let cond = self.truth(&value, first.span)?;
         if let Some(known) = cond.const_bool() {
-            return if known == is_and { self.logic(rest, is_and, span) } else { Ok(value) };
+            return if known == is_and { self.logic(rest, is_and, wanted, span) } else { Ok(value) };
         }
         let cond = cond.data().unwrap_or_else(|| build::bool(true));
-        let other = self.side(|tracer| Ok((Completion::normal(), Some(tracer.logic(rest, is_and, span)?))))?;
+        let other = self.side(|tracer| Ok((Completion::normal(), Some(tracer.logic(rest, is_and, wanted, span)?))))?;
         let is_plain = other.block.is_empty() && other.changes.is_empty() && other.done == Completion::normal();
         if let (true, Some(b)) = (is_plain, &other.value)
             && self.try_type(&value) == Some(Ty::BOOL)
