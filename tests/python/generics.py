@@ -479,3 +479,39 @@ def f(x):
 x = 5
 def f():
     return x
+---
+# N10: the number of a tuple's values is a parameter: it decides between overloads, and the body sees it.
+# call: f [1, 2.5]
+# types: ["Int", "Float"]
+# expect: [2, 3, "a pair", 12, 5.0]
+@overload('Tuple[Int, 2] -> Int')
+def size(t):
+    return 2
+
+@overload('Tuple[Int, 3] -> Int')
+def size(t):
+    return 3
+
+@overload('Tuple[Int, String] -> String')
+def size(t):
+    return "a " + t[1]
+
+@jit('Tuple[a, n] -> a')
+def total(t):
+    s = t[0]
+    for x in unroll(t[1:]):
+        s += x
+    return s * n
+
+def f(n, x):
+    return size((n, n)), size((n, n, n)), size((n, "pair")), total((n, n, 2)), total((x, 0.0))
+---
+# call: f [1]
+# types: ["Int"]
+# error: type: TypeError: `size` expects (Tuple[Int, 2]), found ((Int64, Int64, Int64))
+@jit('Tuple[Int, 2] -> Int')
+def size(t):
+    return 2
+
+def f(n):
+    return size((n, n, n))

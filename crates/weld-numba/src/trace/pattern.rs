@@ -213,7 +213,11 @@ impl<'a> Tracer<'a> {
                 self.match_iterable(args.first(), value, binds, span)
             }
             (SigTy::Named(name, _), _) if &**name == "Vector" => Ok(None),
-            (SigTy::Named(name, _), _) if is_builtin_trait(name) || self.module.trait_(name).is_some() => {
+            // `Tuple[T, n]` and `List[T]` are types.
+            (SigTy::Named(name, args), _)
+                if self.module.trait_(name).is_some()
+                    || (is_builtin_trait(name) && (args.is_empty() || !matches!(&**name, "Tuple" | "List"))) =>
+            {
                 let name = name.clone();
                 Ok(self.has_trait(value, &name).then_some(1))
             }
@@ -309,7 +313,11 @@ impl<'a> Tracer<'a> {
                 self.match_types(types, parts, binds, span)
             }
             (SigTy::Named(name, args), Ty::Tuple(parts)) if &**name == "Tuple" && args.len() == 2 => {
-                self.match_counted(&args[0], &args[1], parts, binds, span)
+                match (&args[1], parts.len()) {
+                    (SigTy::Int(_) | SigTy::Var(_), _) => self.match_counted(&args[0], &args[1], parts, binds, span),
+                    (_, 2) => self.match_types(args, parts, binds, span),
+                    _ => Ok(None),
+                }
             }
             (SigTy::Named(name, args), Ty::Object(object)) if *name == object.name => {
                 for (arg, found) in args.iter().zip(&object.args) {
