@@ -480,6 +480,87 @@ x = 5
 def f():
     return x
 ---
+# N20: each signature of a function is an overload.
+# call: f [2, "a"]
+# types: ["Int", "String"]
+# expect: [4, "aa", 1.5, [[1, 0.5], [2, 1.5]]]
+@overload('Int -> Int')
+@overload('String -> String')
+@overload('Float -> Float')
+def twice(x):
+    return x + x
+
+@overload('Stream[Vector a] -> Stream[Vector b] -> Stream[(Vector a, Vector b)]')
+@overload('Stream a -> Stream b -> Stream (a, b)')
+def pairs(xs, ys):
+    while True:
+        try:
+            yield (next(xs), next(ys))
+        except StopIteration:
+            break
+
+def f(n, s):
+    return twice(n), twice(s), twice(0.75), list(pairs(iter([1, 2]), iter([0.5, 1.5])))
+---
+# error: type: two overloads of `g` take the same types
+@overload('Int -> Int')
+@overload('Int -> Float')
+def g(x):
+    return x
+
+def f():
+    return g(1)
+---
+# A signature has all parameters, but for a last one with a default.
+# call: f [1]
+# types: ["Int"]
+# expect: [4, "a"]
+@jit('Int -> b')
+def g(x, y=3):
+    return x + y
+
+@jit('a -> a')
+def h(x, y=""):
+    return x + y
+
+def f(n):
+    return g(n), h("a")
+---
+# error: type: the signature of `g` has 1 parameters, the function 2
+# line: 1
+@jit('Int -> Int')
+def g(x, y):
+    return x
+
+def f():
+    return g(1, 2)
+---
+# error: type: `g` has no parameter `y`
+# at: 'y'
+@specialize.argtypes('x', 'y')
+def g(x):
+    return x
+
+def f():
+    return g(1)
+---
+# error: type: `g` has no parameter number 1: they count from 0
+# at: 1
+@specialize.arg(1)
+def g(x):
+    return x
+
+def f():
+    return g(1)
+---
+# error: type: TypeError: `g` has no argument `b`
+# at: g(b=1)
+def g(a):
+    return a
+
+def f():
+    return g(b=1)
+---
 # N10: the number of a tuple's values is a parameter: it decides between overloads, and the body sees it.
 # call: f [1, 2.5]
 # types: ["Int", "Float"]

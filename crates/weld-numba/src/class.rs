@@ -8,7 +8,7 @@ use weld_core::diag::{Diagnostic, Span};
 use weld_pysyntax::{self as py, ExprKind, StmtKind};
 
 use crate::decorator::{Decorators, Target};
-use crate::module::{Class, Field, Module, Overloads, Trait, define, is_docstring, with_overload};
+use crate::module::{Class, Field, Module, Overloads, Place, Trait, define, is_docstring, with_overloads};
 use crate::signature::{SigTy, parse_class, parse_type};
 use crate::trace::is_exception;
 
@@ -40,13 +40,13 @@ pub(crate) fn read<'a>(class: &'a py::Class, module: &mut Module<'a>) -> Result<
                         .with_hint("objects have no lifetime that a program sees"));
                 }
                 let mut decorators = Decorators::read(&function.decorators, Target::Function)?;
-                let signature = decorators.signature.iter_mut().flat_map(|signature| signature.types_mut());
-                signature.for_each(|written| written.name_variables(&is_param));
-                let def = define(function, &mut module.known, decorators)?;
+                let written = decorators.signatures_mut().flat_map(|signature| signature.types_mut());
+                written.for_each(|written| written.name_variables(&is_param));
+                let defs = define(function, &mut module.known, decorators, Place::Class)?;
                 if function.params.params.is_empty() {
                     return Err(Diagnostic::ty(function.name.span, format!("the method `{name}` takes no `self`")));
                 }
-                let overloads = with_overload(methods.get(name), def)?;
+                let overloads = with_overloads(methods.get(name).cloned(), defs)?;
                 methods.insert(name.clone(), overloads);
             }
             StmtKind::Assign { targets, value } if matches!(&targets[..], [target] if target.as_name() == Some("layout")) =>

@@ -19,9 +19,13 @@ pub(crate) enum Target {
 #[derive(Default)]
 pub(crate) struct Decorators<'a> {
     pub(crate) signature: Option<Signature>,
+    /// Signatures beside the first: an overload for each, with the same body.
+    pub(crate) more: Vec<Signature>,
     /// `@overload(A, B)`: a typing rule for these.
     pub(crate) types: Option<[SigTy; 2]>,
-    pub(crate) specialize: Vec<usize>,
+    /// Numbers and names of parameters, with where they are written.
+    pub(crate) specialize: Vec<(usize, Span)>,
+    pub(crate) specialize_types: Vec<(Arc<str>, Span)>,
     /// The function, the Weld text that stands for it, and where that is.
     pub(crate) codegen: Option<(&'a py::Expr, Arc<str>, Span)>,
     /// Of a class: `Array[Type dtype, Int ndim]`.
@@ -51,7 +55,7 @@ impl<'a> Decorators<'a> {
             (["jit" | "autojit"], _) => self.jit(args, keywords, target),
             (["signature" | "overload" | "opaque"], Target::Function) => self.signature(decorator, args, keywords),
             (["specialize", "arg"], Target::Function) => self.specialize(args),
-            (["specialize", "argtypes"], Target::Function) => Ok(()),
+            (["specialize", "argtypes"], Target::Function) => self.specialize_types(args),
             (["property"], Target::Function) if args.is_empty() => {
                 self.is_property = true;
                 Ok(())
@@ -71,6 +75,17 @@ impl<'a> Decorators<'a> {
         }
     }
 
+    fn sign(&mut self, signature: Signature) {
+        match self.signature {
+            None => self.signature = Some(signature),
+            Some(_) => self.more.push(signature),
+        }
+    }
+
+    pub(crate) fn signatures_mut(&mut self) -> impl Iterator<Item = &mut Signature> {
+        self.signature.iter_mut().chain(&mut self.more)
+    }
+
     fn jit(&mut self, args: &'a [py::Expr], keywords: &'a [py::Keyword], target: Target) -> Result<(), Diagnostic> {
         for keyword in keywords {
             let name = keyword.name.as_ref().map_or("**", |name| &name.name);
@@ -86,7 +101,7 @@ impl<'a> Decorators<'a> {
         for arg in args {
             match (&arg.kind, target) {
                 (ExprKind::Str(text), Target::Class) => self.class = Some((text.clone(), arg.span)),
-                (ExprKind::Str(_), Target::Function) => self.signature = Some(signature_of(arg)?),
+                (ExprKind::Str(_), Target::Function) => self.sign(signature_of(arg)?),
                 (ExprKind::Call { .. }, Target::Function) => self.one(arg, target)?,
                 _ => {
                     return Err(Diagnostic::ty(
@@ -113,7 +128,7 @@ impl<'a> Decorators<'a> {
         match args {
             [] => Ok(()),
             [first, rest @ ..] if matches!(first.kind, ExprKind::Str(_)) => {
-                self.signature = Some(signature_of(first)?);
+                self.sign(signature_of(first)?);
                 rest.iter().try_for_each(|arg| self.one(arg, Target::Function))
             }
             [a, b] => {
@@ -136,9 +151,23 @@ impl<'a> Decorators<'a> {
     fn specialize(&mut self, args: &'a [py::Expr]) -> Result<(), Diagnostic> {
         for arg in args {
             match arg.kind {
-                ExprKind::Int(index) => self.specialize.push(index as usize),
+                ExprKind::Int(index) => self.specialize.push((index as usize, arg.span)),
                 _ => {
                     let message = format!("`specialize.arg` takes numbers of parameters, found {}", arg.described());
+                    return Err(Diagnostic::ty(arg.span, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Types of arguments are always looked at, but the names have to be parameters.
+    fn specialize_types(&mut self, args: &'a [py::Expr]) -> Result<(), Diagnostic> {
+        for arg in args {
+            match &arg.kind {
+                ExprKind::Str(name) => self.specialize_types.push((name.clone(), arg.span)),
+                _ => {
+                    let message = format!("`specialize.argtypes` takes names of parameters, found {}", arg.described());
                     return Err(Diagnostic::ty(arg.span, message));
                 }
             }

@@ -15,7 +15,7 @@ use crate::trace::is_builtin_trait;
 use crate::types::Ty;
 
 /// One definition of a function or method.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Def<'a> {
     pub(crate) function: &'a py::Function,
     pub(crate) signature: Option<Signature>,
@@ -28,6 +28,8 @@ pub(crate) struct Def<'a> {
     pub(crate) is_generator: bool,
     /// Of a method: it is called where it is read.
     pub(crate) is_property: bool,
+    /// Whether the first parameter is an object, which signatures leave out.
+    pub(crate) is_method: bool,
     /// The variables of its own, and those that functions inside read.
     pub(crate) locals: NameSet<'a>,
     pub(crate) captured: NameSet<'a>,
@@ -172,12 +174,20 @@ impl<'a> Module<'a> {
     }
 }
 
-/// A definition of a function that stands anywhere.
+/// Where a definition stands.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Place {
+    Class,
+    Function,
+}
+
+/// The definitions that a function comes to, wherever it stands: one for each of its signatures.
 pub(crate) fn define<'a>(
     function: &'a py::Function,
     known: &mut Known<'a>,
     decorators: Decorators,
-) -> Result<Rc<Def<'a>>, Diagnostic> {
+    place: Place,
+) -> Result<Vec<Rc<Def<'a>>>, Diagnostic> {
     check_params(&function.params, function.name.span)?;
     let body = match &function.body[..] {
         [first, rest @ ..] if is_docstring(first) => rest,
@@ -186,29 +196,58 @@ pub(crate) fn define<'a>(
     let uses = known.block(&function.body);
     let mut locals = uses.assigned;
     locals.extend(function.params.params.iter().map(|param| &*param.name.name));
-    let params = function.params.params.len();
-    if let Some(signature) = &decorators.signature
-        && signature.params.len() != params
-        && signature.params.len() + 1 != params
-    {
-        let message = format!(
-            "the signature of `{}` has {} parameters, the function {params}",
-            function.name.name,
-            signature.params.len()
-        );
-        return Err(Diagnostic::ty(signature.span, message));
+    let is_method = place == Place::Class;
+    for signature in decorators.signature.iter().chain(&decorators.more) {
+        check_arity(function, signature, is_method)?;
     }
-    Ok(Rc::new(Def {
+    check_specialized(function, &decorators, is_method)?;
+    let first = Def {
         function,
         signature: decorators.signature,
-        specialize: decorators.specialize,
+        specialize: decorators.specialize.iter().map(|(index, _)| *index).collect(),
         weld: None,
         is_empty: body.iter().all(|stmt| matches!(&stmt.kind, StmtKind::Expr(e) if e.kind == ExprKind::Ellipsis)),
         is_generator: yields(&function.body),
         is_property: decorators.is_property,
+        is_method,
         locals,
         captured: uses.captured,
-    }))
+    };
+    let more = decorators.more.into_iter().map(|signature| Def { signature: Some(signature), ..first.clone() });
+    let more: Vec<_> = more.map(Rc::new).collect();
+    Ok([Rc::new(first)].into_iter().chain(more).collect())
+}
+
+/// `@specialize` names parameters that there are.
+fn check_specialized(function: &py::Function, decorators: &Decorators, is_method: bool) -> Result<(), Diagnostic> {
+    let params = &function.params.params;
+    // Numbers leave out the object of a method with a signature.
+    let has_self = is_method && decorators.signature.is_some();
+    let count = params.len().saturating_sub(usize::from(has_self));
+    let no_param = |what: String, span: Span| {
+        let message = format!("`{}` has no parameter {what}", function.name.name);
+        Err(Diagnostic::ty(span, message))
+    };
+    if let Some((index, span)) = decorators.specialize.iter().find(|(index, _)| *index >= count) {
+        return no_param(format!("number {index}: they count from 0"), *span);
+    }
+    match decorators.specialize_types.iter().find(|(name, _)| params.iter().all(|param| param.name.name != *name)) {
+        Some((name, span)) => no_param(format!("`{name}`"), *span),
+        None => Ok(()),
+    }
+}
+
+/// A signature has all parameters but `self` and a last one with a default.
+fn check_arity(function: &py::Function, signature: &Signature, is_method: bool) -> Result<(), Diagnostic> {
+    let params = &function.params.params;
+    let found = signature.params.len();
+    let may_lack_one = is_method || params.last().is_some_and(|param| param.default.is_some());
+    if found == params.len() || (may_lack_one && found + 1 == params.len()) {
+        return Ok(());
+    }
+    let name = &function.name.name;
+    let message = format!("the signature of `{name}` has {found} parameters, the function {}", params.len());
+    Err(Diagnostic::ty(signature.span, message))
 }
 
 fn check_params(params: &py::Params, span: Span) -> Result<(), Diagnostic> {
@@ -291,7 +330,7 @@ impl<'a> Collect<'a> {
         }
         let name = &function.name.name;
         let rule = decorators.types.clone();
-        let def = define(function, &mut self.module.known, decorators)?;
+        let defs = define(function, &mut self.module.known, decorators, Place::Function)?;
         if let Some(types) = rule {
             let rules = match &**name {
                 "unify" => &mut self.module.unify,
@@ -306,12 +345,12 @@ impl<'a> Collect<'a> {
             if function.params.params.len() != 2 {
                 return Err(Diagnostic::ty(function.name.span, format!("`{name}` takes 2 types")));
             }
-            rules.push(Rule { types, def });
+            rules.extend(defs.into_iter().map(|def| Rule { types: types.clone(), def }));
             return Ok(());
         }
         self.taken(name, function.name.span)?;
         let known = self.module.functions.get(name).cloned();
-        let overloads = with_overload(known.as_ref(), def)?;
+        let overloads = with_overloads(known, defs)?;
         self.module.functions.insert(name.clone(), overloads);
         self.entry(name);
         Ok(())
@@ -404,17 +443,7 @@ impl<'a> Collect<'a> {
         };
         let with_text = |overloads: &Overloads<'a>| -> Overloads<'a> {
             let with = |def: &Rc<Def<'a>>| match def.weld {
-                None => Rc::new(Def {
-                    function: def.function,
-                    signature: def.signature.clone(),
-                    specialize: def.specialize.clone(),
-                    weld: Some((text.clone(), place)),
-                    is_empty: def.is_empty,
-                    is_generator: def.is_generator,
-                    is_property: def.is_property,
-                    locals: def.locals.clone(),
-                    captured: def.captured.clone(),
-                }),
+                None => Rc::new(Def { weld: Some((text.clone(), place)), ..Def::clone(def) }),
                 Some(_) => def.clone(),
             };
             overloads.iter().map(with).collect()
@@ -436,8 +465,16 @@ impl<'a> Collect<'a> {
     }
 }
 
-/// The definitions of a name with one more, which must differ from them in its signature.
-pub(crate) fn with_overload<'a>(known: Option<&Overloads<'a>>, def: Rc<Def<'a>>) -> Result<Overloads<'a>, Diagnostic> {
+/// The definitions of a name with more, which must differ from them in their signatures.
+pub(crate) fn with_overloads<'a>(
+    known: Option<Overloads<'a>>,
+    defs: Vec<Rc<Def<'a>>>,
+) -> Result<Overloads<'a>, Diagnostic> {
+    let add = |known: Option<Overloads<'a>>, def| with_overload(known.as_ref(), def).map(Some);
+    Ok(defs.into_iter().try_fold(known, add)?.unwrap_or_default())
+}
+
+fn with_overload<'a>(known: Option<&Overloads<'a>>, def: Rc<Def<'a>>) -> Result<Overloads<'a>, Diagnostic> {
     let Some(known) = known else { return Ok([def].into()) };
     let name = def.name();
     let twice = |message: String| Err(Diagnostic::ty(def.span(), message));

@@ -297,6 +297,9 @@ impl<'a> Tracer<'a> {
         let mut used = 0;
         for param in &params[args.len()..] {
             let named = keywords.iter().find(|(keyword, _)| *keyword == param.name.name);
+        if let Some((other, _)) = keywords.iter().find(|(keyword, _)| params.iter().all(|p| p.name.name != *keyword)) {
+            return error(span, format!("TypeError: `{name}` has no argument `{other}`"));
+        }
             used += usize::from(named.is_some());
             match (named, &param.default) {
                 (Some((_, value)), _) => arranged.push(value.clone()),
@@ -629,7 +632,9 @@ impl<'a> Tracer<'a> {
 fn full_signature(def: &Def<'_>, params: usize) -> Option<Signature> {
     let mut signature = def.signature.clone()?;
     if signature.params.len() + 1 == params {
-        signature.params.insert(0, SigTy::Var("self".into()));
+        // What a signature leaves out: the object of a method, else a last parameter that has a default.
+        let at = if def.is_method { 0 } else { params - 1 };
+        signature.params.insert(at, SigTy::Var("self".into()));
     }
     Some(signature)
 }

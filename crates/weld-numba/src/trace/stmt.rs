@@ -10,7 +10,7 @@ use super::branch::Side;
 use super::loops::Over;
 use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, deep, error};
 use crate::decorator::{Decorators, Target};
-use crate::module::{define, is_docstring, with_overload};
+use crate::module::{Place, define, is_docstring, with_overloads};
 use crate::names::Uses;
 use crate::value::{Callable, Value};
 
@@ -245,14 +245,14 @@ impl<'a> Tracer<'a> {
     fn nested_function(&mut self, function: &'a py::Function) -> Res<Completion> {
         let decorators = Decorators::read(&function.decorators, Target::Function)?;
         let is_overload = decorators.signature.is_some();
-        let def = define(function, &mut self.known, decorators)?;
+        let defs = define(function, &mut self.known, decorators, Place::Function)?;
         let name = &function.name.name;
         let frame = self.place.frame;
         self.frame_mut().is_captured = true;
         let known = self.store.variable(frame, name).map(|cell| self.store.get(cell).clone());
         let overloads = match known {
-            Some(Value::Callable(Callable::Function(known, _))) if is_overload => with_overload(Some(&known), def)?,
-            _ => with_overload(None, def)?,
+            Some(Value::Callable(Callable::Function(known, _))) if is_overload => with_overloads(Some(known), defs)?,
+            _ => with_overloads(None, defs)?,
         };
         // Defaults are evaluated here; overloads have them evaluated where they are called.
         let frame = if is_overload { frame } else { self.defaults(&function.params)? };
