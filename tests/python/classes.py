@@ -418,3 +418,62 @@ class A(object):
 
 def f():
     return 1
+---
+# N10: in methods the parameters stand for what they are, also as those of classes.
+# call: f [2]
+# types: ["Int"]
+# expect: [2.5, 2, [2.0, 4.0, 6.0], [1.0, 2.0], 28.0]
+@jit('Pair[Type a, Type b]')
+class Pair(object):
+    layout = Struct([('first', 'a'), ('second', 'b')])
+
+    def swapped(self):
+        return Pair[b, a](self.second, self.first)
+
+@jit('Vec[Type T, Int n]')
+class Vec(object):
+    layout = Struct([('cells', '[T]')])
+
+    def scaled(self, k):
+        return Vec[T, n]([x * k for x in self.cells])
+
+    def first(self):
+        return Vec[T, n - 1](self.cells[:n - 1])
+
+    def paired(self):
+        return Pair[Vec[T, n], T](self, self.cells[0])
+
+    @signature('Vec[T, n] -> T')
+    def dot(self, other):
+        return sum([x * y for x, y in zip(self.cells, other.cells)])
+
+def f(k):
+    p = Pair[Int, Float](k, 2.5).swapped()
+    v = Vec[Float, 3]([1.0, 2.0, 3.0])
+    return p.first, p.second, v.scaled(k).cells, v.first().cells, v.dot(v.scaled(2.0).paired().first)
+---
+# error: type: the type `b` is not known
+# at: b
+@jit('Box[Type a]')
+class Box(object):
+    layout = Struct([('x', 'a')])
+
+    def other(self):
+        return Box[b](self.x)
+
+def f():
+    return Box[Int](1).other().x
+---
+# error: type: expected a type or a number that is known, `m` is Int64
+@jit('Box[Type a, Int n]')
+class Box(object):
+    layout = Struct([('x', 'a')])
+
+    def other(self, m):
+        return Box[a, m](self.x)
+
+def f():
+    k = 1
+    for i in range(3):
+        k += i
+    return Box[Int, 1](1).other(k).x

@@ -66,6 +66,20 @@ impl SigTy {
         }
     }
 
+    /// The variables in it.
+    pub(crate) fn variables(&self, names: &mut Vec<Arc<str>>) {
+        match self {
+            SigTy::Var(name) => names.push(name.clone()),
+            SigTy::Int(_) => {}
+            SigTy::List(element) => element.variables(names),
+            SigTy::Named(_, parts) | SigTy::Tuple(parts) => parts.iter().for_each(|part| part.variables(names)),
+            SigTy::Function(params, result) => {
+                params.iter().for_each(|param| param.variables(names));
+                result.variables(names);
+            }
+        }
+    }
+
     /// The names of types in it.
     pub(crate) fn names(&self, names: &mut Vec<Arc<str>>) {
         match self {

@@ -486,7 +486,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Whether a frame or one around it has a variable of that name.
-    fn is_variable(&self, frame: FrameId, name: &str) -> bool {
+    pub(super) fn is_variable(&self, frame: FrameId, name: &str) -> bool {
         let mut frame = Some(frame);
         while let Some(at) = frame {
             if self.store.variable(at, name).is_some() {

@@ -136,7 +136,7 @@ impl<'a> Tracer<'a> {
 
     // Names.
 
-    fn name(&mut self, name: &Arc<str>, span: Span) -> Res<Value<'a>> {
+    pub(super) fn name(&mut self, name: &Arc<str>, span: Span) -> Res<Value<'a>> {
         let mut frame = Some(self.place.frame);
         while let Some(at) = frame {
             if let Some(cell) = self.store.variable(at, name) {

@@ -6,8 +6,10 @@ use weld_core::ty::ScalarKind;
 use weld_pysyntax::{self as py, ExprKind};
 
 use super::loops::Over;
+use super::pattern::Binds;
 use super::{Completion, Res, Sink, Tracer, error};
 use crate::class::written_type;
+use crate::signature::SigTy;
 use crate::store::CellId;
 use crate::types::{Ty, TyArg};
 use crate::value::{Callable, Value};
@@ -38,7 +40,7 @@ impl<'a> Tracer<'a> {
         self.get_index(&value, &at, span)
     }
 
-    /// `C[Float64, 2]`.
+    /// `C[Float64, 2]`. In a method the parameters of its class stand for what they are: `C[dtype, ndim - 1]`.
     fn parameterized(&mut self, class: usize, index: &'a py::Expr) -> Res<Value<'a>> {
         let parts = match &index.kind {
             ExprKind::Tuple(parts) => &parts[..],
@@ -49,13 +51,45 @@ impl<'a> Tracer<'a> {
             let arg = match &part.kind {
                 ExprKind::Int(value) => TyArg::Int(*value as i64),
                 _ => match written_type(part) {
-                    Ok(ty) => TyArg::Ty(self.resolve(&ty, &mut Default::default(), part.span)?),
-                    Err(message) => return error(part.span, message),
+                    Ok(ty) => self.type_argument(ty, part.span)?,
+                    Err(message) => match self.expr(part)?.const_int() {
+                        Some(value) => TyArg::Int(value),
+                        None => return error(part.span, message),
+                    },
                 },
             };
             args.push(arg);
         }
         Ok(Value::Callable(Callable::Class(class, args.into())))
+    }
+
+    /// A type, in which variables may stand for types and numbers, or such a number.
+    fn type_argument(&mut self, mut written: SigTy, span: Span) -> Res<TyArg> {
+        let frame = self.place.frame;
+        written.name_variables(&|name| self.is_variable(frame, name));
+        let mut names = Vec::new();
+        written.variables(&mut names);
+        let mut binds = Binds::default();
+        for name in names {
+            if !self.is_variable(frame, &name) {
+                continue;
+            }
+            match self.name(&name, span)? {
+                Value::Type(ty) => binds.set(&name, TyArg::Ty(ty)),
+                value => match value.const_int() {
+                    Some(number) => binds.set(&name, TyArg::Int(number)),
+                    None => {
+                        let found = self.described(&value);
+                        let message = format!("expected a type or a number that is known, `{name}` is {found}");
+                        return error(span, message);
+                    }
+                },
+            }
+        }
+        match self.int_arg(&written, &binds) {
+            Some(number) => Ok(TyArg::Int(number)),
+            None => self.resolve(&written, &mut binds, span).map(TyArg::Ty),
+        }
     }
 
     pub(super) fn expr_index(&mut self, index: &'a py::Expr) -> Res<Index<'a>> {

@@ -116,7 +116,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn int_arg(&self, written: &SigTy, binds: &Binds) -> Option<i64> {
+    pub(super) fn int_arg(&self, written: &SigTy, binds: &Binds) -> Option<i64> {
         match written {
             SigTy::Int(value) => Some(*value),
             SigTy::Var(name) => match binds.get(name) {
