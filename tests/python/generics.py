@@ -561,6 +561,54 @@ def g(a):
 def f():
     return g(b=1)
 ---
+# N25: a rule may say a class, which a conversion makes.
+# call: f [true]
+# types: ["Bool"]
+# expect: [3.0, {"value": 3.0}]
+# call: f [false]
+# types: ["Bool"]
+# expect: [0.5, {"value": 0.5}]
+@jit(immutable=True)
+class Meters(object):
+    layout = Struct([('value', 'Float')])
+
+@overload(Int, Meters)
+def unify(a, b):
+    return Meters
+
+@overload('Int -> Meters')
+def convert(x):
+    return Meters(x)
+
+def f(c):
+    if c:
+        x = 3
+    else:
+        x = Meters(0.5)
+    return x.value, x
+---
+# N26: the error has the text of the rule that refuses.
+# call: f [1]
+# types: ["Int"]
+# error: type: TypeError: `g` expects (Float), found (Int64): whole numbers stay whole
+@overload(Int, Float)
+def coercion_distance(a, b):
+    raise TypeError("whole numbers stay whole")
+
+@jit('Float -> Float')
+def g(x):
+    return x
+
+def f(n):
+    return g(n)
+---
+# call: f [1.5]
+# types: ["Float"]
+# error: type: TypeError: `f` expects (Int), found (Float64)
+@jit('Int -> Int')
+def f(x):
+    return x
+---
 # N10: the number of a tuple's values is a parameter: it decides between overloads, and the body sees it.
 # call: f [1, 2.5]
 # types: ["Int", "Float"]

@@ -222,6 +222,7 @@ impl<'a> Tracer<'a> {
     ) -> Res<Bound<'a>> {
         let is_one = overloads.len() == 1;
         let mut best: Vec<Bound<'a>> = Vec::new();
+        self.refusal = None;
         for def in overloads.iter() {
             let args = match self.arrange(def, frame, &args, &keywords, span) {
                 Ok(args) => args,
@@ -244,7 +245,10 @@ impl<'a> Tracer<'a> {
         }
         match best.len() {
             1 => Ok(best.remove(0)),
-            0 => self.no_overload(overloads, &args, span),
+            0 => {
+                let all: Vec<_> = args.into_iter().chain(keywords.into_iter().map(|(_, value)| value)).collect();
+                self.no_overload(overloads, &all, span)
+            }
             _ => {
                 let name = overloads[0].name();
                 let of: Vec<String> = args.iter().map(|arg| self.described(arg)).collect();
@@ -276,7 +280,10 @@ impl<'a> Tracer<'a> {
             }
             _ => format!("TypeError: no overload of `{name}` takes ({found})"),
         };
-        error(span, message)
+        match self.refusal.take() {
+            Some(text) if !text.is_empty() => error(span, format!("{message}: {text}")),
+            _ => error(span, message),
+        }
     }
 
     /// The arguments in the order of the parameters, with defaults.
@@ -290,6 +297,9 @@ impl<'a> Tracer<'a> {
     ) -> Res<Vec<Value<'a>>> {
         let params = &def.function.params.params;
         let name = def.name();
+        if let Some((other, _)) = keywords.iter().find(|(keyword, _)| params.iter().all(|p| p.name.name != *keyword)) {
+            return error(span, format!("TypeError: `{name}` has no argument `{other}`"));
+        }
         if args.len() > params.len() {
             return error(span, format!("TypeError: `{name}` takes {} arguments, found {}", params.len(), args.len()));
         }
@@ -297,9 +307,6 @@ impl<'a> Tracer<'a> {
         let mut used = 0;
         for param in &params[args.len()..] {
             let named = keywords.iter().find(|(keyword, _)| *keyword == param.name.name);
-        if let Some((other, _)) = keywords.iter().find(|(keyword, _)| params.iter().all(|p| p.name.name != *keyword)) {
-            return error(span, format!("TypeError: `{name}` has no argument `{other}`"));
-        }
             used += usize::from(named.is_some());
             match (named, &param.default) {
                 (Some((_, value)), _) => arranged.push(value.clone()),

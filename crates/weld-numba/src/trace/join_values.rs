@@ -20,6 +20,8 @@ pub(super) enum Plan<'a> {
     Same(Value<'a>),
     /// A scalar or string.
     Slot(Ty),
+    /// A value of the type that a rule of the program says.
+    Ruled(Ty),
     Tuple(Vec<Plan<'a>>),
     /// The elements of a list, which becomes a new one.
     List(Ty, Option<Shared>),
@@ -50,7 +52,7 @@ impl<'a> Plan<'a> {
     pub(super) fn types(&self, types: &mut Vec<Type>) {
         match self {
             Plan::Same(_) | Plan::Nothing => {}
-            Plan::Slot(ty) => types.push(ty.weld()),
+            Plan::Slot(ty) | Plan::Ruled(ty) => types.push(ty.weld()),
             Plan::Elements(ty) | Plan::List(ty, _) => types.push(Type::vec(ty.weld())),
             Plan::Buffer(ty) => types.extend([Type::vec(ty.weld()), Type::I64]),
             Plan::Tuple(parts) | Plan::Fields(parts) | Plan::Object(_, parts, _) => {
@@ -72,6 +74,7 @@ impl<'a> Plan<'a> {
             (Plan::Same(a), Plan::Same(b)) => a.is_same(b),
             (Plan::List(a, s), Plan::List(b, t)) => a == b && why(s) == why(t),
             (Plan::Slot(a), Plan::Slot(b))
+            | (Plan::Ruled(a), Plan::Ruled(b))
             | (Plan::Elements(a), Plan::Elements(b))
             | (Plan::Buffer(a), Plan::Buffer(b)) => a == b,
             (Plan::Builder(a, t), Plan::Builder(b, u)) => a == b && t == u,
@@ -167,6 +170,12 @@ impl<'a> Tracer<'a> {
                     (Some(Ty::Scalar(_) | Ty::Str), Some(Ty::Scalar(_) | Ty::Str)) => {
                         Plan::Slot(self.unified(join, x.as_ref(), y.as_ref(), |ty| ty)?)
                     }
+                    // No rule that is built in has a type for two kinds of values.
+                    (Some(x), Some(y)) => match self.unify(x, y, join.span)? {
+                        Some(ty @ (Ty::Scalar(_) | Ty::Str)) => Plan::Slot(ty),
+                        Some(ty) => Plan::Ruled(ty),
+                        None => return self.no_join(join, a, b),
+                    },
                     _ => return self.no_join(join, a, b),
                 }
             }
@@ -295,7 +304,7 @@ impl<'a> Tracer<'a> {
                 plan.types(&mut types);
                 out.extend(types.iter().map(build::zero));
             }
-            (Plan::Slot(ty), _) => out.push(self.coerced(value, ty, span)?),
+            (Plan::Slot(ty) | Plan::Ruled(ty), _) => out.push(self.coerced(value, ty, span)?),
             (Plan::Tuple(plans), Value::Tuple(parts)) | (Plan::Fields(plans), Value::Fields(parts)) => {
                 for (part, plan) in parts.iter().zip(plans) {
                     self.emit(part, plan, span, out)?;
@@ -346,6 +355,10 @@ impl<'a> Tracer<'a> {
             Plan::Same(value) => value.clone(),
             Plan::Nothing => Value::Nothing,
             Plan::Slot(ty) => Value::Data(next(), ty.clone()),
+            Plan::Ruled(ty) => {
+                let value = next();
+                self.value_of(value, ty)
+            }
             Plan::Elements(ty) => Value::Elements(next(), ty.clone()),
             Plan::Buffer(ty) => {
                 let buffer = next();

@@ -80,6 +80,8 @@ pub(crate) struct Tracer<'a> {
     raised: HashMap<CellId, Vec<Raised>>,
     /// The functions that Weld texts stand for, by the address of the `def`.
     generated: HashMap<*const weld_pysyntax::Function, Arc<weld_frontend::Function>>,
+    /// What a rule of the program said when it last refused a conversion.
+    refusal: Option<String>,
 }
 
 /// What is known of the lists that are elements of lists.
@@ -264,6 +266,7 @@ impl<'a> Tracer<'a> {
             raised: HashMap::new(),
             appends: BTreeSet::new(),
             generated: HashMap::new(),
+            refusal: None,
         }
     }
 

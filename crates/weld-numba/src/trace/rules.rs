@@ -21,6 +21,9 @@ impl<'a> Tracer<'a> {
         let types = if swapped { [b, a] } else { [a, b] };
         match self.run_rule(&def, types, span)? {
             Ok(Value::Type(ty)) => Ok(Some(ty)),
+            Ok(Value::Callable(Callable::Class(class, params))) => {
+                self.object_type(class, params.to_vec(), span).map(|ty| Some(Ty::Object(ty)))
+            }
             Ok(other) => error(def.span(), format!("`unify` gives a type, found {}", self.described(&other))),
             Err(text) => error(span, format!("TypeError: {text}")),
         }
@@ -44,7 +47,10 @@ impl<'a> Tracer<'a> {
                     error(def.span(), format!("`coercion_distance` gives a number, found {}", self.described(&value)))
                 }
             },
-            Err(_) => Ok(None),
+            Err(text) => {
+                self.refusal = Some(text);
+                Ok(None)
+            }
         }
     }
 
