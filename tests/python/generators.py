@@ -251,3 +251,89 @@ def total(xs):
 
 def f(xs):
     return total(xs)
+---
+# `next` computes a value when its turn comes, where it can by number.
+# call: f [[1, 0]]
+# types: ["[Int]"]
+# expect: [12, 2, -1]
+# call: f [[0, 1]]
+# types: ["[Int]"]
+# expect: [-1, -1, -1]
+def first(values):
+    try:
+        return next(values)
+    except ZeroDivisionError:
+        return -1
+
+def f(xs):
+    squares = (12 // x for x in xs)
+    halves = map(lambda x: 2 // x, xs)
+    a, b = first(squares), first(halves)
+    try:
+        c = next(halves)
+    except ZeroDivisionError:
+        c = -1
+    return a, b, c if b > 0 else -1
+---
+# What `zip` does not take from an iterator stays there: it asks them in their order.
+# call: f [[1], [4, 5, 6], [7, 8]]
+# types: ["[Int]", "[Int]", "[Int]"]
+# expect: [[[1, 4, 7]], [], [5, 6], [8]]
+# call: f [[1, 2, 3], [4], [7]]
+# types: ["[Int]", "[Int]", "[Int]"]
+# expect: [[[1, 4, 7]], [3], [], []]
+# call: f [[1, 2], [4, 5, 6], []]
+# types: ["[Int]", "[Int]", "[Int]"]
+# expect: [[], [2], [5, 6], []]
+def f(xs, ys, zs):
+    a = iter(xs)
+    b = (y for y in ys)
+    c = iter(zs)
+    triples = list(zip(a, b, c))
+    return triples, list(a), list(b), list(c)
+---
+# Lists among the iterators, and a loop that ends early.
+# call: f [[1, 2, 3], [4, 5, 6], 2]
+# types: ["[Int]", "[Int]", "Int"]
+# expect: [[[1, 4, 4], [2, 5, 5]], [3], [6], 1]
+def f(xs, ys, n):
+    a = iter(xs)
+    b = iter(ys)
+    found = []
+    left = 0
+    for x, y, z in zip(a, ys, b):
+        found.append((x, y, z))
+        if len(found) == n:
+            left = len(xs) - n
+            break
+    return found, list(a), list(b), left
+---
+# What `map` calls sees variables as they are then, and takes values from where others take them, too.
+# call: f [[1, 2, 3, 4]]
+# types: ["[Int]"]
+# expect: [1, 20, [30, 40], 2, 2, 6, [8]]
+def f(xs):
+    k = 1
+    scaled = map(lambda x: x * k, xs)
+    a = next(scaled)
+    k = 10
+    b = next(scaled)
+    rest = list(scaled)
+    it = iter(xs)
+    doubled = map(lambda x: x * 2, it)
+    return a, b, rest, next(doubled), next(it), next(doubled), list(doubled)
+---
+# call: f [[0, 5]]
+# types: ["[Int]"]
+# expect: [-1, 2, -2]
+def f(xs):
+    it = map(lambda x: 10 // x, iter(xs))
+    found = []
+    for i in range(3):
+        try:
+            found.append(next(it))
+        except ZeroDivisionError:
+            found.append(-1)
+        except StopIteration:
+            found.append(-2)
+    return found

@@ -9,7 +9,7 @@ use weld_core::op::Intrinsic;
 
 use super::drive::number_at;
 use super::loops::Over;
-use super::{Completion, EXIT, Res, Sink, Stop, Tracer, error};
+use super::{Completion, EXIT, Label, Res, Sink, Stop, Tracer, error};
 use crate::store::CellId;
 use crate::stream::{Source, Stream};
 use crate::types::Ty;
@@ -41,7 +41,9 @@ impl<'a> Tracer<'a> {
             Value::List(cell) => self.buffer(*cell, span)?.1,
             Value::Stream(stream) => match &stream.source {
                 Source::Range { count, .. } => count.clone(),
-                Source::Enumerate(source, _) => self.length_of(&source.clone(), span)?,
+                Source::Enumerate(source, _) | Source::Comprehension { first: source, .. } => {
+                    self.length_of(&source.clone(), span)?
+                }
                 Source::Map(_, sources) | Source::Zip(sources) => {
                     let mut least: Option<Expr> = None;
                     for source in sources.clone() {
@@ -89,6 +91,15 @@ impl<'a> Tracer<'a> {
                     let number = self.binary(weld_pysyntax::BinaryOp::Add, &start, &number, span)?;
                     let value = self.at(&source, index, span)?;
                     Ok(Value::tuple([number, value]))
+                }
+                // Of one clause without conditions: others are not taken from so.
+                Source::Comprehension { element, clauses: [clause], first, frame } => {
+                    let (element, frame) = (*element, *frame);
+                    let value = self.at(&first.clone(), index, span)?;
+                    self.within(frame, |tracer| {
+                        tracer.assign(&clause.target, value.variable())?;
+                        tracer.expr(element)
+                    })
                 }
                 _ => error(span, "internal error: a stream has no elements"),
             },
@@ -148,6 +159,13 @@ impl<'a> Tracer<'a> {
                 self.next_of(&of, stream.state, span)
             }
             (_, Value::Tuple(parts)) => self.next(&parts[0].clone(), span),
+            // Others may take values from the same iterator in between.
+            (Source::Map(f, sources), Value::Const(Const::Bool(false))) if matches!(&sources[..], [Value::Stream(of)] if matches!(of.source, Source::Iter(_))) =>
+            {
+                let (f, source, place) = (f.clone(), sources[0].clone(), stream.span);
+                let value = self.next(&source, span)?;
+                self.guarded_value(span, |tracer| tracer.call(&f, vec![value], Vec::new(), place))
+            }
             (_, Value::Const(Const::Bool(false))) => {
                 if self.place.loops.iter().any(|mark| stream.state < *mark) {
                     return Err(Stop::Materialise(stream.state));
@@ -214,13 +232,34 @@ impl<'a> Tracer<'a> {
         value.ok_or(Stop::Exit(Completion::default()))
     }
 
-    /// Makes the values of a stream a list, from which they are then taken.
+    /// Makes an iterator of a stream, from which its values are then taken: of what they are computed from by number,
+    /// each when its turn comes, else of a list of all.
     pub(super) fn materialise(&mut self, state: CellId, span: Span) -> Res<()> {
         let Some(stream) = self.store.stream(state).cloned() else { return error(span, "internal error: no stream") };
-        let list = self.collected(&stream, span)?;
-        let iterator = self.stream(Source::Iter(list), span);
+        let values = match self.by_number(&stream) {
+            Some(source) => self.stream(source, stream.span),
+            None => self.collected(&stream, span)?,
+        };
+        let iterator = self.stream(Source::Iter(values), span);
         self.store.set(state, Value::tuple([iterator]));
         Ok(())
+    }
+
+    /// The source of a stream that was not consumed, if each value can be computed by its number.
+    fn by_number(&self, stream: &Rc<Stream<'a>>) -> Option<Source<'a>> {
+        let is_fresh = matches!(self.store.get(stream.state), Value::Const(Const::Bool(false)));
+        match &stream.source {
+            Source::Comprehension { element, clauses: clauses @ [clause], first, frame }
+                if is_fresh && clause.conditions.is_empty() && self.is_indexed(first) =>
+            {
+                Some(Source::Comprehension { element, clauses, first: first.clone(), frame: *frame })
+            }
+            _ if !self.is_indexed(&Value::Stream(stream.clone())) => None,
+            Source::Map(f, sources) => Some(Source::Map(f.clone(), sources.clone())),
+            Source::Zip(sources) => Some(Source::Zip(sources.clone())),
+            Source::Enumerate(source, start) => Some(Source::Enumerate(source.clone(), start.clone())),
+            _ => None,
+        }
     }
 
     fn collected(&mut self, stream: &Rc<Stream<'a>>, span: Span) -> Res<Value<'a>> {
@@ -266,18 +305,19 @@ impl<'a> Tracer<'a> {
                 sink(tracer, value)
             });
         };
-        // One is run, the others are indexed.
+        // One is run, the others are indexed, or iterators, which keep what is not taken from them.
         for (index, source) in sources.iter_mut().enumerate() {
             if index != pushed && !self.is_indexed(source) {
                 *source = match source.clone() {
-                    Value::Stream(stream) if !matches!(stream.source, Source::Iter(_)) => {
-                        self.collected(&stream, span)?
-                    }
+                    Value::Stream(stream) => self.iterator_in(&stream, span)?,
                     other => self.list_from(&other, span)?,
                 };
             }
         }
         let main = sources.remove(pushed);
+        if sources.iter().any(|source| !self.is_indexed(source)) {
+            return self.drive_with_iterators(&main, pushed, sources, span, sink);
+        }
         let rest = self.stream(Source::Zip(sources), span);
         let position = self.store.cell("the position", None, Value::int(0).variable());
         let end = self.label();
@@ -305,5 +345,88 @@ impl<'a> Tracer<'a> {
         });
         let done = self.drive(&main, span, &together)?;
         Ok(self.land(end, done))
+    }
+
+    /// A stream that is asked for its values one by one, as the iterator that it is or becomes.
+    fn iterator_in(&mut self, stream: &Rc<Stream<'a>>, span: Span) -> Res<Value<'a>> {
+        match (&stream.source, self.store.get(stream.state).clone()) {
+            (Source::Iter(_), _) => Ok(Value::Stream(stream.clone())),
+            (_, Value::Tuple(parts)) => Ok(parts[0].clone()),
+            (_, Value::Const(Const::Bool(false))) => {
+                if self.place.loops.iter().any(|mark| stream.state < *mark) {
+                    return Err(Stop::Materialise(stream.state));
+                }
+                self.materialise(stream.state, span)?;
+                self.iterator_in(stream, span)
+            }
+            _ => self.collected(stream, span),
+        }
+    }
+
+    /// `zip` of what is run and of others, in their order, some of which are iterators: one that ends stops the others
+    /// behind it from giving a value, but not those before it.
+    fn drive_with_iterators(
+        &mut self,
+        main: &Value<'a>,
+        pushed: usize,
+        others: Vec<Value<'a>>,
+        span: Span,
+        sink: &Sink<'a>,
+    ) -> Res<Completion> {
+        let position = self.store.cell("the position", None, Value::int(0).variable());
+        let end = self.label();
+        let sink = sink.clone();
+        let others: Rc<[Value<'a>]> = others.into();
+        let together: Sink<'a> = Rc::new(move |tracer, value| {
+            let at = tracer.store.get(position).data().unwrap_or_else(|| build::i64(0));
+            let all = |tracer: &mut Tracer<'a>, mut parts: Vec<Value<'a>>| {
+                let next = tracer.scalar(build::add(at.clone(), build::i64(1)));
+                tracer.store.set(position, next);
+                parts.insert(pushed, value.clone());
+                sink(tracer, Value::tuple(parts))
+            };
+            tracer.one_of_each(&others, &at, Vec::new(), span, end, &all)
+        });
+        let done = self.drive(main, span, &together)?;
+        Ok(self.land(end, done))
+    }
+
+    /// Takes a value of each iterator, and that at a position of what is indexed; a jump where one has no more.
+    fn one_of_each(
+        &mut self,
+        of: &[Value<'a>],
+        at: &Expr,
+        taken: Vec<Value<'a>>,
+        span: Span,
+        end: Label,
+        all: &dyn Fn(&mut Self, Vec<Value<'a>>) -> Res<Completion>,
+    ) -> Res<Completion> {
+        let [first, rest @ ..] = of else { return all(self, taken) };
+        let (source, position, state) = match first {
+            Value::Stream(stream) => match &stream.source {
+                Source::Iter(of) => {
+                    let position = self.store.get(stream.state).data().unwrap_or_else(|| build::i64(0));
+                    (of.clone(), position, Some(stream.state))
+                }
+                _ => (first.clone(), at.clone(), None),
+            },
+            _ => (first.clone(), at.clone(), None),
+        };
+        let length = self.length_of(&source, span)?;
+        let more = self.bind("more", build::lt(position.clone(), length));
+        let go_on = |tracer: &mut Self| {
+            let mut taken = taken.clone();
+            taken.push(tracer.at(&source, position.clone(), span)?);
+            if let Some(state) = state {
+                let next = tracer.scalar(build::add(position.clone(), build::i64(1)));
+                tracer.store.set(state, next);
+            }
+            tracer.one_of_each(rest, at, taken, span, end, all)
+        };
+        let stop = |tracer: &mut Self| {
+            tracer.store.set(EXIT, Value::int(end));
+            Ok(Completion::exit(end))
+        };
+        self.branch(more, span, go_on, stop)
     }
 }
