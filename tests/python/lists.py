@@ -335,3 +335,20 @@ def f(n):
 def f(xs):
     it = iter(xs)
     return list(zip(it, it))
+---
+# Tuples: slices with steps, comparisons of several lengths.
+# call: f [1, 2]
+# types: ["Int", "Int"]
+# expect: [[4, 3, 2, 1], [1, 3], [4, 2], [3, 2], [], [4, 3]]
+# call: g [1, 2]
+# types: ["Int", "Int"]
+# expect: [true, false, true, false, false, true, true, false]
+# call: g [2, 1]
+# types: ["Int", "Int"]
+# expect: [true, false, true, false, true, false, true, false]
+def f(a, b):
+    t = (a, b, 3, 4)
+    return t[::-1], t[::2], t[::-2], t[2:0:-1], t[1:3:-1], t[9:-3:-1]
+
+def g(a, b):
+    return (a,) < (a, b), (a, b) <= (a,), (a, b) > (a,), (a,) == (a, b), (a, b) > (1,) + (b, 3), (a,) < (b, 0), () < (a,), () >= (a,)

@@ -105,3 +105,22 @@ def f(s):
     except ValueError:
         n = -1
     return int(s), n
+---
+# Words between white space; characters that are stripped.
+# call: f ["  a bé\tc \n", "xx-a-x"]
+# types: ["String", "String"]
+# expect: [["a", "bé", "c"], "-a-", "-a-x", "xx-a", 3]
+# call: f ["", "x"]
+# types: ["String", "String"]
+# expect: [[], "", "", "", 0]
+# call: f ["one", ""]
+# types: ["String", "String"]
+# expect: [["one"], "", "", "", 1]
+def f(s, t):
+    return s.split(), t.strip("x"), t.lstrip("x"), t.rstrip("x-"), len(s.split())
+---
+# call: f ["a", "b"]
+# types: ["String", "String"]
+# error: type: unsupported: `strip` of other characters than those of an ASCII literal
+def f(s, t):
+    return s.strip(t)

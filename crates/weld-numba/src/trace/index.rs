@@ -193,20 +193,29 @@ impl<'a> Tracer<'a> {
                     self.get_index(&list, at, span)
                 }
             },
-            Index::Slice([lower, upper, None]) => {
-                let bound = |part: &Option<Value<'a>>, none: i64| match part {
-                    None => Some(none),
-                    Some(value) => value.const_int(),
-                };
-                let length = parts.len() as i64;
-                let (Some(lower), Some(upper)) = (bound(lower, 0), bound(upper, length)) else {
+            Index::Slice([lower, upper, step]) => {
+                let known = |part: &Option<Value<'a>>| part.as_ref().map(|value| value.const_int());
+                let [lower, upper, step] = [known(lower), known(upper), known(step)];
+                if [lower, upper, step].contains(&Some(None)) {
                     return error(span, "the bounds of a tuple's slice have to be known when compiled");
-                };
-                let clamp = |at: i64| (if at < 0 { at + length } else { at }).clamp(0, length) as usize;
-                let (lower, upper) = (clamp(lower), clamp(upper));
-                Ok(Value::tuple(parts[lower..upper.max(lower)].iter().cloned()))
+                }
+                let step = step.flatten().unwrap_or(1);
+                if step == 0 {
+                    return error(span, "ValueError: slice step cannot be zero");
+                }
+                let length = parts.len() as i64;
+                // Downwards a slice begins at the last and ends before the first.
+                let (least, most) = if step < 0 { (-1, length - 1) } else { (0, length) };
+                let clamp = |at: i64| (if at < 0 { at.saturating_add(length) } else { at }).clamp(least, most);
+                let (first, last) = if step < 0 { (most, least) } else { (least, most) };
+                let (first, last) = (lower.flatten().map_or(first, clamp), upper.flatten().map_or(last, clamp));
+                let (mut at, mut taken) = (first, Vec::new());
+                while (step > 0 && at < last) || (step < 0 && at > last) {
+                    taken.push(parts[at as usize].clone());
+                    at = at.saturating_add(step);
+                }
+                Ok(Value::tuple(taken))
             }
-            Index::Slice(_) => error(span, "unsupported: a step in a tuple's slice"),
         }
     }
 

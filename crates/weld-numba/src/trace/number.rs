@@ -298,6 +298,7 @@ impl<'a> Tracer<'a> {
             (Value::Type(x), Value::Type(y)) if matches!(op, CompareOp::Eq | CompareOp::Ne) => {
                 return Ok(Value::bool((x == y) == (op == CompareOp::Eq)));
             }
+            (Value::Tuple(x), Value::Tuple(y)) if x.len() != y.len() => return self.compare_lengths(op, x, y, span),
             (Value::None, other) | (other, Value::None) if matches!(op, CompareOp::Eq | CompareOp::Ne) => {
                 return Ok(Value::bool(matches!(other, Value::None) == (op == CompareOp::Eq)));
             }
@@ -325,6 +326,24 @@ impl<'a> Tracer<'a> {
             _ => build::ge,
         };
         Ok(self.scalar(compare(x, y).at(span)))
+    }
+
+    /// The comparison of tuples of several lengths: where one begins as the other, the shorter is less.
+    fn compare_lengths(&mut self, op: CompareOp, a: &[Value<'a>], b: &[Value<'a>], span: Span) -> Res<Value<'a>> {
+        let is_longer = a.len() > b.len();
+        let of_beginnings = match op {
+            CompareOp::Eq | CompareOp::Ne => return Ok(Value::bool(op == CompareOp::Ne)),
+            CompareOp::Lt | CompareOp::Le if is_longer => CompareOp::Lt,
+            CompareOp::Lt | CompareOp::Le => CompareOp::Le,
+            _ if is_longer => CompareOp::Ge,
+            _ => CompareOp::Gt,
+        };
+        let count = a.len().min(b.len());
+        if count == 0 {
+            return Ok(Value::bool(matches!(of_beginnings, CompareOp::Le | CompareOp::Ge)));
+        }
+        let [a, b] = [a, b].map(|parts| Value::tuple(parts[..count].iter().cloned()));
+        self.compare_values(of_beginnings, &a, &b, span)
     }
 
     /// The comparison of objects by their special methods.

@@ -217,6 +217,19 @@ impl<'a> Tracer<'a> {
                 let text = self.stripped(text, SPACE, sides);
                 Ok(Value::Data(text, Ty::Str))
             }
+            ("strip" | "lstrip" | "rstrip", [_]) => match args {
+                // Ends are looked at byte by byte.
+                [Value::Const(Const::Str(of))] if of.is_ascii() => {
+                    let sides = [name != "rstrip", name != "lstrip"];
+                    let text = self.stripped(text, of.as_bytes(), sides);
+                    Ok(Value::Data(text, Ty::Str))
+                }
+                _ => error(span, format!("unsupported: `{name}` of other characters than those of an ASCII literal")),
+            },
+            ("split", []) => {
+                let pieces = self.words(&text, span);
+                Ok(self.new_list(pieces, Ty::Str))
+            }
             (
                 "startswith" | "endswith" | "find" | "replace" | "split" | "count" | "strip" | "lstrip" | "rstrip"
                 | "join",
@@ -268,6 +281,37 @@ impl<'a> Tracer<'a> {
         });
         let split = self.flow.keep("split", split.at(span));
         self.bind("pieces", build::result(build::field(split, 1)))
+    }
+
+    /// The parts of text between white space: none of them is empty.
+    fn words(&mut self, text: &Expr, span: Span) -> Expr {
+        let length = self.bind("length", build::len(text.clone()));
+        // The byte that is looked at, where the word began that it may end, the words before it.
+        let start = build::strct([build::i64(0), build::i64(-1), build::appender(Type::vec(Type::U8))]);
+        let split = build::iterate(self.flow.names(), start, |names, state| {
+            let [at, begun, parts] = [0, 1, 2].map(|index| build::field(state.clone(), index));
+            let more = build::lt(at.clone(), length.clone());
+            let byte = build::if_(
+                more.clone(),
+                build::lookup(text.clone(), build::min(at.clone(), build::sub(length.clone(), build::i64(1)))),
+                build::number(ScalarKind::U8, b' '.into()),
+            );
+            build::let_(names, "byte", byte, |names, byte| {
+                let is = |c: &u8| build::eq(byte.clone(), build::number(ScalarKind::U8, i128::from(*c)));
+                let space = SPACE.iter().map(is).reduce(build::or).unwrap_or_else(|| build::bool(false));
+                build::let_(names, "space", space, |_, space| {
+                    let is_word = build::ge(begun.clone(), build::i64(0));
+                    let word = build::slice(text.clone(), begun.clone(), build::sub(at.clone(), begun.clone()));
+                    let ends = build::and(space.clone(), is_word.clone());
+                    let parts = build::if_(ends, build::merge(parts.clone(), word), parts);
+                    let begins = build::select(is_word, begun, at.clone());
+                    let begun = build::select(space, build::i64(-1), begins);
+                    build::strct([build::strct([build::add(at, build::i64(1)), begun, parts]), more])
+                })
+            })
+        });
+        let split = self.flow.keep("split", split.at(span));
+        self.bind("words", build::result(build::field(split, 2)))
     }
 
     /// `text.join(data)`.
