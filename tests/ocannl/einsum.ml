@@ -88,3 +88,8 @@ let%op f a k = a +* "o+k; k => o" k
 (* call: f {"a": {"shape": [2, 0], "data": []}} *)
 (* expect: {"batch": [], "output": [2], "input": [], "data": [0, 0]} *)
 let%op f a = a ++ "ij=>i"
+---
+(* without commas every digit is a fixed index *)
+(* call: f {"a": {"batch": [], "output": [2, 3, 4], "input": [], "data": [[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]], [[13, 14, 15, 16], [17, 18, 19, 20], [21, 22, 23, 24]]]}} *)
+(* expect: {"batch": [], "output": [4], "input": [], "data": [17, 18, 19, 20]} *)
+let%op f a = a ++ "11i => i"

@@ -120,7 +120,10 @@ fn tokens(text: &str, words: bool) -> Result<Vec<(usize, Token)>, BadSpec> {
                 message: "a row variable is `...` or a name between dots, such as `..v..`".into(),
             })?,
             '0'..='9' => {
-                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                let run = rest.bytes().take_while(u8::is_ascii_digit).count();
+                // Without commas every digit is an axis, but those of a stride are one number.
+                let is_stride = rest[run..].trim_start().starts_with('*');
+                let digits = if words || is_stride { run } else { 1 };
                 let number = rest[..digits].parse().ok().filter(|number| *number <= u64::from(u32::MAX));
                 let number =
                     number.ok_or_else(|| BadSpec { at, message: format!("`{}` is too large", &rest[..digits]) })?;
@@ -289,6 +292,10 @@ mod tests {
     fn letters_and_words() {
         let spec = parse("ij; jk => ik").unwrap();
         assert_eq!((spec.args.len(), spec.args[1].output.len()), (2, 2));
+        let spec = parse("j01; 10 => j").unwrap();
+        assert_eq!(labels(&spec.args[0].output), [r#"Label("j")"#, "Fixed(0)", "Fixed(1)"]);
+        assert_eq!(labels(&spec.args[1].output), ["Fixed(1)", "Fixed(0)"]);
+        assert_eq!(labels(&parse("10, j => j").unwrap().args[0].output)[0], "Fixed(10)");
         let spec = parse("b | in -> out, _ ; in => b | out").unwrap();
         assert_eq!(labels(&spec.args[0].input), [r#"Label("in")"#]);
         assert_eq!(spec.args[0].output.axes().count(), 2);
