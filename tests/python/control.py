@@ -227,3 +227,31 @@ def f(x):
 # type: None
 def f():
     pass
+---
+# A jump needs a loop, also where the run never comes.
+# error: type: `continue` outside of a loop
+# at: continue
+def f():
+    x = 1
+    if x > 1:
+        continue
+    return x
+---
+# error: type: `break` outside of a loop
+# at: break
+def f(n):
+    for i in range(n):
+        def g():
+            break
+    else:
+        pass
+    return n
+---
+# error: type: `break` outside of a loop
+# line: 5
+def f(n):
+    while n > 3:
+        n -= 1
+    else:
+        break
+    return n
