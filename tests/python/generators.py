@@ -311,7 +311,7 @@ def f(xs, ys, n):
 # What `map` calls sees variables as they are then, and takes values from where others take them, too.
 # call: f [[1, 2, 3, 4]]
 # types: ["[Int]"]
-# expect: [1, 20, [30, 40], 2, 2, 6, [8]]
+# expect: [1, 20, [30, 40], 2, 2, 6, [8], -1]
 def f(xs):
     k = 1
     scaled = map(lambda x: x * k, xs)
@@ -321,7 +321,7 @@ def f(xs):
     rest = list(scaled)
     it = iter(xs)
     doubled = map(lambda x: x * 2, it)
-    return a, b, rest, next(doubled), next(it), next(doubled), list(doubled)
+    return a, b, rest, next(doubled), next(it), next(doubled, -1), list(doubled), next(doubled, -1)
 ---
 # call: f [[0, 5]]
 # types: ["[Int]"]
@@ -337,3 +337,24 @@ def f(xs):
         except StopIteration:
             found.append(-2)
     return found
+---
+# A generator whose values were all taken has no next one.
+# call: f [[1, 2]]
+# types: ["[Int]"]
+# expect: [3, -1, -2]
+# call: g [[1, 2]]
+# types: ["[Int]"]
+# error: runtime: g, line 13: StopIteration
+def f(xs):
+    it = (x for x in xs)
+    total = sum(it)
+    try:
+        last = next(it)
+    except StopIteration:
+        last = -2
+    return total, next(it, -1), last
+
+def g(xs):
+    it = map(lambda x: x + 1, xs)
+    total = sum(it)
+    return total, next(it)

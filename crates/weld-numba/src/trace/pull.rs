@@ -159,19 +159,23 @@ impl<'a> Tracer<'a> {
                 self.next_of(&of, stream.state, span)
             }
             (_, Value::Tuple(parts)) => self.next(&parts[0].clone(), span),
-            // Others may take values from the same iterator in between.
-            (Source::Map(f, sources), Value::Const(Const::Bool(false))) if matches!(&sources[..], [Value::Stream(of)] if matches!(of.source, Source::Iter(_))) =>
-            {
-                let (f, source, place) = (f.clone(), sources[0].clone(), stream.span);
-                let value = self.next(&source, span)?;
-                self.guarded_value(span, |tracer| tracer.call(&f, vec![value], Vec::new(), place))
-            }
             (_, Value::Const(Const::Bool(false))) => {
+                if let Some((f, source)) = mapped_iterator(stream) {
+                    let place = stream.span;
+                    let value = self.next(&Value::Stream(source), span)?;
+                    return self.guarded_value(span, |tracer| tracer.call(&f, vec![value], Vec::new(), place));
+                }
                 if self.place.loops.iter().any(|mark| stream.state < *mark) {
                     return Err(Stop::Materialise(stream.state));
                 }
                 self.materialise(stream.state, span)?;
                 self.next(of, span)
+            }
+            // All were taken.
+            (_, Value::Const(_)) => {
+                let none = self.new_list(build::vector(Ty::Unknown.weld(), []), Ty::Unknown);
+                let none = self.stream(Source::Iter(none), span);
+                self.next(&none, span)
             }
             _ => error(span, "the generator escapes: a part of it was consumed elsewhere"),
         }
@@ -183,29 +187,48 @@ impl<'a> Tracer<'a> {
             return error(span, format!("unsupported: `next` with a default of {}", self.described(of)));
         };
         match (&stream.source, self.store.get(stream.state).clone()) {
-            (Source::Iter(of), position) => {
-                let (of, state) = (of.clone(), stream.state);
-                let position = position.data().unwrap_or_else(|| build::i64(0));
-                let length = self.length_of(&of, span)?;
-                let more = self.bind("more", build::lt(position.clone(), length));
-                let next = |tracer: &mut Self| {
-                    let value = tracer.at(&of, position.clone(), span)?;
-                    let next = tracer.scalar(build::add(position, build::i64(1)));
-                    tracer.store.set(state, next);
-                    Ok(value.variable())
-                };
-                self.choose(more, span, next, |_| Ok(default.clone().variable()))
-            }
+            (Source::Iter(of), _) => self.next_mapped(&of.clone(), stream.state, None, default, span),
             (_, Value::Tuple(parts)) => self.next_or(&parts[0].clone(), default, span),
             (source, Value::Const(Const::Bool(false))) if !matches!(source, Source::Range { .. }) => {
+                if let Some((f, iterator)) = mapped_iterator(stream)
+                    && let Source::Iter(of) = &iterator.source
+                {
+                    return self.next_mapped(of, iterator.state, Some((f, stream.span)), default, span);
+                }
                 if self.place.loops.iter().any(|mark| stream.state < *mark) {
                     return Err(Stop::Materialise(stream.state));
                 }
                 self.materialise(stream.state, span)?;
                 self.next_or(of, default, span)
             }
+            (source, Value::Const(_)) if !matches!(source, Source::Range { .. }) => Ok(default.clone()),
             _ => self.next(of, span),
         }
+    }
+
+    /// The next value of an iterator, or what a function makes of it; the default where there is none.
+    fn next_mapped(
+        &mut self,
+        of: &Value<'a>,
+        state: CellId,
+        f: Option<(Value<'a>, Span)>,
+        default: &Value<'a>,
+        span: Span,
+    ) -> Res<Value<'a>> {
+        let position = self.store.get(state).data().unwrap_or_else(|| build::i64(0));
+        let length = self.length_of(of, span)?;
+        let more = self.bind("more", build::lt(position.clone(), length));
+        let next = |tracer: &mut Self| {
+            let value = tracer.at(of, position.clone(), span)?;
+            let next = tracer.scalar(build::add(position, build::i64(1)));
+            tracer.store.set(state, next);
+            let value = match f {
+                Some((f, place)) => tracer.call(&f, vec![value], Vec::new(), place)?,
+                None => value,
+            };
+            Ok(value.variable())
+        };
+        self.choose(more, span, next, |_| Ok(default.clone().variable()))
     }
 
     fn next_of(&mut self, of: &Value<'a>, state: CellId, span: Span) -> Res<Value<'a>> {
@@ -428,5 +451,16 @@ impl<'a> Tracer<'a> {
             Ok(Completion::exit(end))
         };
         self.branch(more, span, go_on, stop)
+    }
+}
+
+/// The function and the iterator of `map(f, iterator)`, from which others may take values in between.
+fn mapped_iterator<'a>(stream: &Stream<'a>) -> Option<(Value<'a>, Rc<Stream<'a>>)> {
+    match &stream.source {
+        Source::Map(f, sources) => match &sources[..] {
+            [Value::Stream(of)] if matches!(of.source, Source::Iter(_)) => Some((f.clone(), of.clone())),
+            _ => None,
+        },
+        _ => None,
     }
 }
