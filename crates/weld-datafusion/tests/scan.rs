@@ -39,7 +39,8 @@ const ROWS: &str = "
            CASE WHEN v % 5 = 0 THEN NULL ELSE v % 2 = 0 END AS b,
            CASE WHEN v % 4 = 1 THEN NULL ELSE concat('a string of some length ', CAST(v % 7 AS VARCHAR)) END AS s,
            CASE WHEN v % 6 = 0 THEN NULL ELSE CAST(v AS DOUBLE) / 3 END AS f,
-           arrow_cast(v / 40, 'Date32') AS t
+           arrow_cast(v / 40, 'Date32') AS t,
+           CASE WHEN v % 8 = 0 THEN v END AS rare
     FROM generate_series(1, 20000) AS g(v)";
 
 /// `t` in a file of five row groups, with pages of 500 rows, a page index and Bloom filters.
@@ -825,6 +826,8 @@ async fn the_scan_leaves_what_most_rows_pass() {
         ("i IS DISTINCT FROM 3", "20.00 K"),
         ("i NOT IN (3, 4, 5, 6)", "20.00 K"),
         ("s IS NOT NULL", "20.00 K"),
+        ("rare IS NOT NULL", "2.50 K"),
+        ("s IS NOT NULL AND rare IS NOT NULL", "2.50 K"),
         ("s NOT LIKE '%length 3%' AND s LIKE '%length 5'", "2.14 K"),
         ("strpos(s, 'length 3') = 0", "20.00 K"),
         ("strpos(s, 'length 3') > 0", "2.14 K"),

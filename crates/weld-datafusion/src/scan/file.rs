@@ -164,6 +164,15 @@ impl OpenFile {
         !is_constant && leaves.any(|leaf| leaf.path() == column && leaf.max_rep_level() == 0)
     }
 
+    /// How much of a column is null, by the statistics of its row groups; where these do not say, none is.
+    pub(super) fn null_share(&self, column: &ColumnPath) -> f64 {
+        let mut leaves = self.metadata.file_metadata().schema_descr().columns().iter();
+        let Some(place) = leaves.position(|leaf| leaf.path() == column) else { return 0.0 };
+        let nulls =
+            self.metadata.row_groups().iter().filter_map(|group| group.column(place).statistics()?.null_count_opt());
+        nulls.sum::<u64>() as f64 / self.metadata.file_metadata().num_rows().max(1) as f64
+    }
+
     /// Whether it has row groups that nobody has begun.
     pub(super) fn has_more(&self) -> bool {
         !self.ahead.is_empty() || !lock(&self.groups).left.is_empty()

@@ -13,6 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use weld_parquet::RowGroupBatches;
 
+use super::file::OpenFile;
 use super::predicate::{ColumnPredicate, put_in_order};
 use super::reader::{Scan, corrupt};
 
@@ -28,12 +29,13 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    /// Takes the predicate as it is now; returns whether it has changed.
-    pub(super) fn update(&mut self, predicate: &Arc<dyn PhysicalExpr>, scan: &Scan) -> Result<bool> {
+    /// Takes the file's predicate as it is now; returns whether it has changed.
+    pub(super) fn update(&mut self, predicate: &Arc<dyn PhysicalExpr>, file: &OpenFile, scan: &Scan) -> Result<bool> {
         let generation = snapshot_generation(predicate);
         let has_changed = self.generation.replace(generation) != Some(generation);
         if has_changed {
-            self.columns = ColumnPredicate::of(predicate, scan.table.table_schema(), scan.columns.used())?;
+            let (table, used) = (scan.table.table_schema(), scan.columns.used());
+            self.columns = ColumnPredicate::of(predicate, table, used, |path| file.null_share(path))?;
         }
         Ok(has_changed)
     }
@@ -48,21 +50,21 @@ impl Filters {
         (self.given, self.again) = (0, 0);
     }
 
-    /// Drops rows of a row group that is being read, before its next batch. `has` tells whether the file has a column.
+    /// Drops rows of a row group that is being read, before its next batch.
     pub(super) fn judge_again(
         &mut self,
         group: &mut RowGroupBatches,
         predicate: &Arc<dyn PhysicalExpr>,
+        file: &OpenFile,
         scan: &Scan,
-        has: impl Fn(&ColumnPredicate) -> bool,
     ) -> Result<()> {
         let is_due = self.given >= self.again;
         self.given += 1;
-        if !is_due || !self.update(predicate, scan)? {
+        if !is_due || !self.update(predicate, file, scan)? {
             return Ok(());
         }
         let before = group.rows_left();
-        for column in self.columns.iter_mut().filter(|column| column.pays() && has(column)) {
+        for column in self.columns.iter_mut().filter(|column| column.pays() && file.has(&column.path)) {
             let rows = group.rows_left();
             match group.filter_rest(&column.path, &mut |values| column.judge(values)) {
                 Ok(()) | Err(weld_parquet::Error::Unsupported(_)) => column.note(rows, group.rows_left()),

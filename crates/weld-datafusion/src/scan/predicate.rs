@@ -45,8 +45,13 @@ const MANY_KEYS: f64 = 1e6;
 /// Whether a predicate is of a kind that few values fail, as a rule: it is left to the plan above. A row group is
 /// judged whole before anybody knows how many rows pass, and with a pattern that takes longer than all else. What is
 /// not equal to one value is judged: often most rows have that value, zero or an empty text. But not texts that other
-/// conditions leave few of.
-fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: bool) -> bool {
+/// conditions leave few of. Nulls are counted in the file: most columns have few, and some are null but for a few rows.
+fn passes_most(
+    expr: &Arc<dyn PhysicalExpr>,
+    data_type: &DataType,
+    is_alone: bool,
+    null_share: impl Fn() -> f64,
+) -> bool {
     if let Some(search) = Search::of(expr) {
         return search.is_negated;
     }
@@ -56,9 +61,12 @@ fn passes_most(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType, is_alone: boo
             op => matches!(op, Operator::IsDistinctFrom | Operator::NotLikeMatch),
         };
     }
+    if let Some(not_null) = expr.downcast_ref::<IsNotNullExpr>() {
+        return !not_null.arg().is::<Column>() || 1.0 - null_share() > PASSED_MAX;
+    }
     let is_negated_list = expr.downcast_ref::<InListExpr>().is_some_and(InListExpr::negated);
     let is_negated_like = expr.downcast_ref::<LikeExpr>().is_some_and(LikeExpr::negated);
-    is_negated_list || is_negated_like || expr.is::<IsNotNullExpr>()
+    is_negated_list || is_negated_like
 }
 
 /// Conjuncts over one column.
@@ -81,11 +89,12 @@ pub(super) struct ColumnPredicate {
 
 impl ColumnPredicate {
     /// Those conjuncts of `predicate`, as it is now, that read one column; one predicate for each column. `used` are
-    /// the columns that the scan reads.
+    /// the columns that the scan reads, `null_share` tells how much of a column is null.
     pub(super) fn of(
         predicate: &Arc<dyn PhysicalExpr>,
         table: &Schema,
         used: &[UsedColumn],
+        null_share: impl Fn(&ColumnPath) -> f64,
     ) -> Result<Vec<ColumnPredicate>> {
         let now = current_filter(predicate, table)?;
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
@@ -104,7 +113,7 @@ impl ColumnPredicate {
         let is_alone = by_column.len() == 1;
         for (place, mut conjuncts) in by_column {
             let (path, field) = &fields[place];
-            conjuncts.retain(|conjunct| !passes_most(conjunct, field.data_type(), is_alone));
+            conjuncts.retain(|conjunct| !passes_most(conjunct, field.data_type(), is_alone, || null_share(path)));
             // arrow-rs reads what is nested, once it is known which rows are read.
             if !conjuncts.is_empty() && !field.data_type().is_nested() {
                 let others = used.iter().filter(|used| used.path != *path);
@@ -296,7 +305,7 @@ mod tests {
     }
 
     fn shown(predicate: &Arc<dyn PhysicalExpr>) -> Vec<String> {
-        let columns = ColumnPredicate::of(predicate, &schema(), &[]).expect("columns of the schema");
+        let columns = ColumnPredicate::of(predicate, &schema(), &[], |_| 0.0).expect("columns of the schema");
         columns.iter().map(|column| column.expr.as_ref().expect("an expression").to_string()).collect()
     }
 
@@ -312,14 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn columns_without_nulls_are_not_asked_for_them() {
+        let not_null = |column: &str| -> Arc<dyn PhysicalExpr> {
+            Arc::new(IsNotNullExpr::new(col(column, &schema()).expect("a column")))
+        };
+        let predicate = both(not_null("a"), Operator::And, not_null("b"));
+        let null_share = |path: &ColumnPath| if path.string() == "b" { 0.6 } else { 0.4 };
+        let columns = ColumnPredicate::of(&predicate, &schema(), &[], null_share).expect("columns of the schema");
+        let [column] = &columns[..] else { panic!("one column") };
+        assert!(column.path.string() == "b" && column.pays());
+        let verdict = column.judge(&(Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef)).expect("integers");
+        assert_eq!(verdict, BooleanArray::from(vec![true, false]));
+    }
+
+    #[test]
     fn patterns_are_searched_and_the_rest_is_evaluated() {
         let schema = Schema::new(vec![Field::new("s", DataType::Utf8View, true)]);
         let column = || col("s", &schema).expect("a column");
         let text = |text: &str| lit(ScalarValue::Utf8View(Some(text.to_owned())));
         let like = Arc::new(LikeExpr::new(false, false, column(), text("%long%"))) as Arc<dyn PhysicalExpr>;
         let less = Arc::new(BinaryExpr::new(column(), Operator::Lt, text("b"))) as Arc<dyn PhysicalExpr>;
-        let columns =
-            ColumnPredicate::of(&both(like, Operator::And, less), &schema, &[]).expect("a column of the schema");
+        let columns = ColumnPredicate::of(&both(like, Operator::And, less), &schema, &[], |_| 0.0).expect("one column");
         let [column] = &columns[..] else { panic!("one column") };
         assert_eq!((column.patterns.len(), column.expr.as_ref().expect("the rest").to_string()), (1, "s@0 < b".into()));
         let texts = vec![Some("a text that is long"), None, Some("along"), Some("c is as long as can be"), Some("a")];
@@ -355,7 +377,7 @@ mod tests {
         let moved = both(both(column(), Operator::Plus, day), Operator::Lt, time(5));
         for (condition, of_few, of_many) in [(&compared, true, true), (&cast, false, true), (&moved, false, true)] {
             for (used, pays) in [(&few, of_few), (&many, of_many)] {
-                let mut columns = ColumnPredicate::of(condition, &schema, used).expect("a column of the schema");
+                let mut columns = ColumnPredicate::of(condition, &schema, used, |_| 0.0).expect("one column");
                 assert_eq!(columns[0].pays(), pays, "{condition} beside {}", used.len());
                 columns[0].note(100, 1);
                 assert_eq!(columns[0].pays(), pays, "{condition} beside {} later", used.len());
@@ -373,7 +395,7 @@ mod tests {
             Arc::new(KeySetExpr::new(col("a", &schema()).expect("a column"), Arc::new(set.finish())));
         let bounds = both(compare("a", Operator::GtEq, 5), Operator::And, compare("a", Operator::LtEq, 9));
         let narrower = both(both(bounds, Operator::And, among), Operator::And, compare("a", Operator::LtEq, 8));
-        let columns = ColumnPredicate::of(&narrower, &schema(), &[]).expect("columns of the schema");
+        let columns = ColumnPredicate::of(&narrower, &schema(), &[], |_| 0.0).expect("columns of the schema");
         assert_eq!(columns[0].expr.as_ref().expect("the narrower bound").to_string(), "a@0 <= 8");
         for values in [
             Arc::new(Int64Array::from(vec![Some(5), None, Some(9), Some(7), Some(8)])) as ArrayRef,

@@ -33,7 +33,7 @@ use super::file::OpenFile;
 use super::files::Files;
 use super::filters::Filters;
 use super::pools::LeasedPool;
-use super::predicate::{ColumnPredicate, put_in_order};
+use super::predicate::put_in_order;
 use super::prune::{Allowed, Group};
 use crate::give_way::{Turn, give_way};
 
@@ -126,8 +126,7 @@ impl Place {
                 let elapsed = self.metrics.baseline.elapsed_compute().clone();
                 let _timer = elapsed.timer();
                 if let Some(predicate) = file.predicate.as_ref().filter(|_| drops_rows(&self.scan, file)) {
-                    let has = |column: &ColumnPredicate| file.has(&column.path);
-                    self.filters.judge_again(group, predicate, &self.scan, has)?;
+                    self.filters.judge_again(group, predicate, file, &self.scan)?;
                 }
                 self.evaluated.rows = group.rows().min(self.rows_left);
                 match group.next() {
@@ -176,7 +175,7 @@ impl Place {
         let timer = elapsed.timer();
         let mut groups = file.take()?;
         if let Some(predicate) = file.predicate.as_ref().filter(|_| drops_rows) {
-            self.filters.update(predicate, &self.scan)?;
+            self.filters.update(predicate, file, &self.scan)?;
         }
         let mut scans = file.scans(&groups, &self.options)?;
         file.give_back(groups.drain(scans.len()..));
