@@ -163,7 +163,12 @@ impl Two<'_> {
             let (sum, count) = (self.outer(sum(sums)), self.outer(sum(counts)));
             return Ok(Some(sum / cast(count, DataType::Float64)));
         }
-        if function.is::<Sum>() || function.is::<Min>() || function.is::<Max>() {
+        let is_extreme = function.is::<Min>() || function.is::<Max>();
+        if is_extreme && !(data_type.is_primitive() || *data_type == DataType::Boolean) {
+            // A text for each pair of a group and a value takes longer than the sets.
+            return Ok(None);
+        }
+        if function.is::<Sum>() || is_extreme {
             let parts = self.inner(call.clone());
             let whole = Expr::AggregateFunction(AggregateFunction::new_udf(
                 Arc::clone(func),
