@@ -176,8 +176,12 @@ pub(crate) fn may_fail(schema: &Schema, expr: &Arc<dyn PhysicalExpr>) -> bool {
     } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
         !like.pattern().is::<Literal>()
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        let is_pattern = is_regex(*binary.op()) && takes_constants(expr);
-        !(is_pattern || binary.op().supports_propagation() || matches!(binary.op(), Operator::And | Operator::Or))
+        match *binary.op() {
+            Operator::And | Operator::Or => false,
+            op if is_regex(op) => !takes_constants(expr),
+            // Comparisons.
+            op => !op.supports_propagation(),
+        }
     } else {
         !(expr.is::<CaseExpr>() || expr.is::<IsNullExpr>() || expr.is::<IsNotNullExpr>() || expr.is::<NotExpr>())
     };
@@ -247,7 +251,7 @@ fn is_regex(op: Operator) -> bool {
 mod tests {
     use arrow::datatypes::{DataType, Field};
     use datafusion::config::ConfigOptions;
-    use datafusion::physical_expr::expressions::{col, lit};
+    use datafusion::physical_expr::expressions::{binary, col, lit};
 
     use super::*;
 
@@ -261,7 +265,11 @@ mod tests {
             Arc::new(call) as Arc<dyn PhysicalExpr>
         };
         let text = |text: &str| lit(ScalarValue::Utf8View(Some(text.to_owned())));
+        let matches = |pattern| binary(column("s"), Operator::RegexMatch, pattern, &schema).expect("texts");
         for (expr, fails) in [
+            (matches(text("a|b")), false),
+            (matches(text("(")), true),
+            (matches(column("t")), true),
             (call(regex::regexp_like(), vec![column("s"), text("a|b")]), false),
             (call(regex::regexp_like(), vec![column("s"), text("(")]), true),
             (call(regex::regexp_like(), vec![column("s"), column("t")]), true),
