@@ -303,3 +303,10 @@ def f(n):
 # at: n and n > 2
 def f(n):
     return n and n > 2
+---
+# Numbers of requests are read to the last bit.
+# call: f [123456789.12345679, 1000000000000000.5]
+# types: ["Float", "Float"]
+# expect: [true, true]
+def f(x, y):
+    return x == 123456789.12345679, y == 1000000000000000.5
