@@ -6,9 +6,11 @@
 //! The filter of a sort's first rows is empty before the first batch and drops nearly all rows behind it, so large row
 //! groups are judged again after one batch, two, four and so on, as long as that drops half of what is left.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use weld_parquet::RowGroupBatches;
@@ -22,6 +24,8 @@ pub(super) struct Filters {
     pub(super) columns: Vec<ColumnPredicate>,
     /// Which state of the file's predicate they were made of.
     generation: Option<u64>,
+    /// How much of the columns that were asked for nulls is null in the file: its row groups are counted once.
+    null_shares: HashMap<ColumnPath, f64>,
     /// How many batches of a row group were given.
     given: usize,
     /// How many are given before its rows are judged again.
@@ -35,7 +39,12 @@ impl Filters {
         let has_changed = self.generation.replace(generation) != Some(generation);
         if has_changed {
             let (table, used) = (scan.table.table_schema(), scan.columns.used());
-            self.columns = ColumnPredicate::of(predicate, table, used, |path| file.null_share(path))?;
+            let shares = &mut self.null_shares;
+            let null_share = |path: &ColumnPath| match shares.get(path) {
+                Some(share) => *share,
+                None => *shares.entry(path.clone()).or_insert(file.null_share(path)),
+            };
+            self.columns = ColumnPredicate::of(predicate, table, used, null_share)?;
         }
         Ok(has_changed)
     }
@@ -43,6 +52,7 @@ impl Filters {
     /// Another file has its own values of the columns that are the same in all of its rows.
     pub(super) fn next_file(&mut self) {
         self.generation = None;
+        self.null_shares.clear();
     }
 
     /// A row group ends.

@@ -50,7 +50,7 @@ fn passes_most(
     expr: &Arc<dyn PhysicalExpr>,
     data_type: &DataType,
     is_alone: bool,
-    null_share: impl Fn() -> f64,
+    null_share: impl FnOnce() -> f64,
 ) -> bool {
     if let Some(search) = Search::of(expr) {
         return search.is_negated;
@@ -94,7 +94,7 @@ impl ColumnPredicate {
         predicate: &Arc<dyn PhysicalExpr>,
         table: &Schema,
         used: &[UsedColumn],
-        null_share: impl Fn(&ColumnPath) -> f64,
+        mut null_share: impl FnMut(&ColumnPath) -> f64,
     ) -> Result<Vec<ColumnPredicate>> {
         let now = current_filter(predicate, table)?;
         let (mut columns, mut fields) = (Vec::new(), Vec::new());
