@@ -219,9 +219,7 @@ impl<'a> Tracer<'a> {
         let length = self.length_of(of, span)?;
         let more = self.bind("more", build::lt(position.clone(), length));
         let next = |tracer: &mut Self| {
-            let value = tracer.at(of, position.clone(), span)?;
-            let next = tracer.scalar(build::add(position, build::i64(1)));
-            tracer.store.set(state, next);
+            let value = tracer.advance(of, state, position, span)?;
             let value = match f {
                 Some((f, place)) => tracer.call(&f, vec![value], Vec::new(), place)?,
                 None => value,
@@ -231,23 +229,23 @@ impl<'a> Tracer<'a> {
         self.choose(more, span, next, |_| Ok(default.clone().variable()))
     }
 
+    /// The value of an iterator at its position, which moves on.
+    fn advance(&mut self, of: &Value<'a>, state: CellId, position: Expr, span: Span) -> Res<Value<'a>> {
+        let value = self.at(of, position.clone(), span)?;
+        let next = self.scalar(build::add(position, build::i64(1)));
+        self.store.set(state, next);
+        Ok(value)
+    }
+
     fn next_of(&mut self, of: &Value<'a>, state: CellId, span: Span) -> Res<Value<'a>> {
         let position = self.store.get(state).data().unwrap_or_else(|| build::i64(0));
         let length = self.length_of(of, span)?;
         let more = build::lt(position.clone(), length);
         let holds = self.require(more, "StopIteration", "", Vec::new(), span);
         let Some(holds) = holds else {
-            let value = self.at(of, position.clone(), span)?;
-            let next = self.scalar(build::add(position, build::i64(1)));
-            self.store.set(state, next);
-            return Ok(value);
+            return self.advance(of, state, position, span);
         };
-        let inside = |tracer: &mut Self| {
-            let value = tracer.at(of, position.clone(), span)?;
-            let next = tracer.scalar(build::add(position, build::i64(1)));
-            tracer.store.set(state, next);
-            Ok((Completion::normal(), Some(value)))
-        };
+        let inside = |tracer: &mut Self| Ok((Completion::normal(), Some(tracer.advance(of, state, position, span)?)));
         let inside = self.side(inside)?;
         // The jump is pending already.
         let ended = super::branch::Side::empty(Completion { normal: false, exits: self.place.pending.clone() });
@@ -439,11 +437,10 @@ impl<'a> Tracer<'a> {
         let more = self.bind("more", build::lt(position.clone(), length));
         let go_on = |tracer: &mut Self| {
             let mut taken = taken.clone();
-            taken.push(tracer.at(&source, position.clone(), span)?);
-            if let Some(state) = state {
-                let next = tracer.scalar(build::add(position.clone(), build::i64(1)));
-                tracer.store.set(state, next);
-            }
+            taken.push(match state {
+                Some(state) => tracer.advance(&source, state, position.clone(), span)?,
+                None => tracer.at(&source, position.clone(), span)?,
+            });
             tracer.one_of_each(rest, at, taken, span, end, all)
         };
         let stop = |tracer: &mut Self| {
