@@ -104,13 +104,15 @@ impl Groups {
         let predicate = predicate.map(|predicate| self.prunable(predicate)).transpose()?;
         let pruning = predicate.as_ref().and_then(|predicate| self.pruning(predicate));
         self.prune_by_statistics(&mut groups, pruning.as_deref());
-        match &pruning {
-            Some(pruning) if self.allowed.bloom_filters && !groups.is_empty() => {
-                let filters = self.bloom_filters(&groups, pruning, reader).await?;
-                let _timer = self.metrics.bloom_filter_eval_time.timer();
-                groups.prune_by_bloom_filters(pruning, &self.metrics, &filters);
-            }
-            _ => self.metrics.row_groups_pruned_bloom_filter.add_matched(groups.remaining_row_group_count()),
+        let filters = match &pruning {
+            Some(pruning) if self.allowed.bloom_filters => self.bloom_filters(&groups, pruning, reader).await?,
+            _ => None,
+        };
+        // Evaluated for each row group, which takes tens of microseconds: not where there is nothing to ask.
+        if let (Some(pruning), Some(filters)) = (&pruning, filters) {
+            groups.prune_by_bloom_filters(pruning, &self.metrics, &filters);
+        } else {
+            self.metrics.row_groups_pruned_bloom_filter.add_matched(groups.remaining_row_group_count());
         }
         if let Some(limit) = limit {
             groups.prune_by_limit(limit, self.metadata.row_groups(), &self.metrics);
@@ -203,13 +205,13 @@ impl Groups {
         Ok(())
     }
 
-    /// The Bloom filters that the predicate asks for, of each row group.
+    /// The Bloom filters that the predicate asks for, of each row group; `None` where there are none.
     async fn bloom_filters(
         &self,
         groups: &RowGroupAccessPlanFilter,
         pruning: &PruningPredicate,
         reader: impl FnOnce() -> Result<Box<dyn AsyncFileReader + Send>>,
-    ) -> Result<Vec<BloomFilterStatistics>> {
+    ) -> Result<Option<Vec<BloomFilterStatistics>>> {
         let row_groups = self.metadata.row_groups();
         let has_filters = |index: usize| row_groups[index].columns().iter().any(|c| c.bloom_filter_offset().is_some());
         let descriptor = self.metadata.file_metadata().schema_descr();
@@ -217,10 +219,10 @@ impl Groups {
             |name: &String| (0..descriptor.num_columns()).find(|&i| descriptor.column(i).path().string() == *name);
         let columns: Vec<(String, usize)> =
             pruning.literal_columns().into_iter().filter_map(|name| leaf(&name).map(|leaf| (name, leaf))).collect();
-        let mut filters = vec![BloomFilterStatistics::new(); row_groups.len()];
         if columns.is_empty() || !groups.row_group_indexes().any(has_filters) {
-            return Ok(filters);
+            return Ok(None);
         }
+        let mut filters = vec![BloomFilterStatistics::new(); row_groups.len()];
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(&self.metadata), ArrowReaderOptions::new())?;
         let reader: Box<dyn AsyncFileReader> = reader()?;
         let mut file = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, metadata);
@@ -236,7 +238,7 @@ impl Groups {
                 }
             }
         }
-        Ok(filters)
+        Ok(Some(filters))
     }
 
     fn plan(&self) -> ParquetAccessPlan {
