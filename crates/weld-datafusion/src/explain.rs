@@ -17,7 +17,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use weld_plans::{CommonSubplansExec, CompactViewsExec, JoinKeysExec, KeyFilterExec};
+use weld_plans::{CommonSubplansExec, CompactViewsExec, JoinKeysExec, KeyFilterExec, UnorderedExec};
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
@@ -144,6 +144,7 @@ pub(crate) fn is_operator(plan: &dyn ExecutionPlan) -> bool {
         && !plan.is::<JoinKeysExec>()
         && !plan.is::<KeyFilterExec>()
         && !plan.is::<CompactViewsExec>()
+        && !plan.is::<UnorderedExec>()
         && !plan.is::<WindowGroupLimitExec>()
 }
 

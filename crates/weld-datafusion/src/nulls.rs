@@ -32,7 +32,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use futures::StreamExt;
-use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo};
+use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, UnorderedExec};
 use weld_table::TableSource;
 
 use crate::exec::WeldExec;
@@ -127,7 +127,8 @@ impl Nulls {
             || plan.is::<UnionExec>()
             || plan.is::<InterleaveExec>()
             || plan.is::<KeyFilterExec>()
-            || plan.is::<JoinKeysExec>();
+            || plan.is::<JoinKeysExec>()
+            || plan.is::<UnorderedExec>();
         if !passes_rows_on {
             return Vec::new();
         }

@@ -39,8 +39,8 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, with_compact_views,
-    with_first_key_filters, with_order_of_distinct, with_sorted_windows, without_common_subplans,
+    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, UnorderedExec,
+    with_compact_views, with_first_key_filters, with_order_of_distinct, without_common_subplans,
     without_misdirected_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec, limit_window_groups};
@@ -88,7 +88,7 @@ impl WeldRule {
         options: WeldOptions,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = with_sorted_windows(without_misdirected_filters(Arc::clone(plan))?)?;
+        let plan = without_misdirected_filters(Arc::clone(plan))?;
         let plan = &with_order_of_distinct(plan)?;
         let rows = KnownRows::default();
         if !options.verify && gate::is_small(plan, &rows, &options) {
@@ -450,6 +450,9 @@ impl Rewriter<'_> {
     /// Takes operators into the chain as long as they lower; gives the reason for which the next does not.
     fn extend(&mut self, chain: &mut Chain, takes: Takes) -> Result<Unsupported> {
         loop {
+            if let Some(unordered) = chain.source.downcast_ref::<UnorderedExec>() {
+                chain.source = Arc::clone(unordered.input());
+            }
             let node = Arc::clone(&chain.source);
             let taken = if let Some(filter) = node.downcast_ref::<FilterExec>() {
                 self.filter(filter, chain)
@@ -681,6 +684,7 @@ fn says_what_it_requires(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<SortPreservingMergeExec>()
         || plan.is::<UnionExec>()
         || plan.is::<UnnestExec>()
+        || plan.is::<UnorderedExec>()
         || plan.is::<WeldExec>()
         || plan.is::<WindowAggExec>()
         || plan.is::<WindowExec>()

@@ -41,6 +41,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use distinct_sets::DistinctSets;
 use guard::Guarded;
 use misdirected_filters::CarefulPushdown;
+use outer_constants::OuterConstants;
 use outer_joins::OuterJoins;
 
 pub use common_names::CommonNames;
@@ -66,7 +67,7 @@ pub use key_filters::{
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;
 pub use misdirected_filters::without_misdirected_filters;
-pub use outer_constants::with_sorted_windows;
+pub use outer_constants::UnorderedExec;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -91,6 +92,8 @@ pub struct PlanOptions {
     pub key_filters: bool,
     /// No condition is pushed where it may come to another column of the same name.
     pub careful_pushdown: bool,
+    /// What is constant on the side of an outer join that may be null is none above the join.
+    pub outer_constants: bool,
 }
 
 /// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
@@ -102,6 +105,8 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
         rules.insert(selection + 1, Arc::new(Guarded(OuterJoins::new(options))));
         rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
         rules.insert(selection + 3, Arc::new(Guarded(DistinctSets::new(options, Arc::clone(&ranges)))));
+        // Joins have their sides by now.
+        rules.insert(selection + 4, Arc::new(Guarded(OuterConstants(options))));
         if let Some(pushdown) = rules.iter_mut().find(|rule| rule.name() == "FilterPushdown") {
             *pushdown = Arc::new(CarefulPushdown::new(Arc::clone(pushdown), options));
         }

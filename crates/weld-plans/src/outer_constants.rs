@@ -1,72 +1,110 @@
 //! Constants of the side of an outer join that may be null, which are none above the join.
 //!
 //! ```text
-//! WindowAggExec: PARTITION BY kind                  takes kind for a constant, so asks for no order
-//!   HashJoinExec: join_type=Left                    kind is 'a', or NULL where nothing matched
-//!     ..
-//!     ProjectionExec: 'a' as kind
+//! SortExec: kind, k                      takes kind for a constant: sorts by k alone, if at all
+//!   UnorderedExec                        forgets what is said of the rows below
+//!     HashJoinExec: join_type=Right      kind is 'a', or NULL where nothing matched
+//!       ProjectionExec: 'a' as kind
+//!       ..
 //! ```
-//! DataFusion's joins pass on what is constant in their inputs. Whether rows of a window partition are neighbours then
-//! depends on the order in which a join gives them. Windows over such keys get their rows sorted.
+//! DataFusion's joins pass on what is constant in their left inputs, whichever side that is once joins are ordered. Sorts
+//! by such a key would leave it out, aggregates would give a group several times, and rows of a window partition would be
+//! neighbours by chance. Nothing is said of the order of rows below those.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{EquivalenceProperties, LexOrdering};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use datafusion::prelude::JoinType;
 
+use crate::PlanOptions;
+
 type Plan = Arc<dyn ExecutionPlan>;
+type Expr = Arc<dyn PhysicalExpr>;
 type Columns = BTreeSet<usize>;
 
-/// The plan with the rows of windows sorted where their order follows from such a constant.
-pub fn with_sorted_windows(plan: Plan) -> Result<Plan> {
-    plan.transform_up(|node| match ordering(&node)? {
-        Some(ordering) => {
-            let children = node.children().into_iter().map(|input| {
-                let is_divided = input.output_partitioning().partition_count() > 1;
-                let sort = SortExec::new(ordering.clone(), Arc::new(UnorderedExec::new(Arc::clone(input))));
-                Arc::new(sort.with_preserve_partitioning(is_divided)) as Plan
-            });
-            let children = children.collect();
-            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            Ok(Transformed::yes(node.replace_children(children, options)?))
-        }
-        None => Ok(Transformed::no(node)),
-    })
-    .data()
+/// The rule. It has to come before sorts that seem to do nothing are taken out.
+#[derive(Debug)]
+pub(crate) struct OuterConstants(pub(crate) fn(&ConfigOptions) -> PlanOptions);
+
+impl OuterConstants {
+    pub(crate) const NAME: &str = "outer_constants";
 }
 
-/// The order that a window needs and may not have.
-fn ordering(plan: &Plan) -> Result<Option<LexOrdering>> {
-    if !plan.is::<WindowAggExec>() && !plan.is::<BoundedWindowAggExec>() {
-        return Ok(None);
+impl PhysicalOptimizerRule for OuterConstants {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        if !self.0(config).outer_constants {
+            return Ok(plan);
+        }
+        plan.transform_up(|node| {
+            let keys = keys(&node);
+            let inputs = node.children().into_iter().cloned().zip(keys);
+            let (inputs, doubts): (Vec<Plan>, Vec<bool>) = inputs
+                .map(|(input, keys)| match keys.iter().any(|key| is_in_doubt(&input, key)) {
+                    true => (Arc::new(UnorderedExec::new(input)) as Plan, true),
+                    false => (input, false),
+                })
+                .unzip();
+            if !doubts.contains(&true) {
+                return Ok(Transformed::no(node));
+            }
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Ok(Transformed::yes(node.replace_children(inputs, options)?))
+        })
+        .data()
     }
-    let (Some(input), Some(Some(required))) =
-        (plan.children().first().copied().cloned(), plan.required_input_ordering().pop())
-    else {
-        return Ok(None);
-    };
-    let ordering = LexOrdering::from(required.into_single());
-    let known = input.equivalence_properties();
-    let is_in_doubt = ordering.iter().any(|key| {
-        let columns: Columns = collect_columns(&key.expr).iter().map(Column::index).collect();
-        !columns.is_empty() && known.is_expr_constant(&key.expr).is_some() && may_be_filled(&input, &columns)
-    });
-    Ok(is_in_doubt.then_some(ordering))
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What an operator makes of the order of each of its inputs depends on these.
+fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        return vec![sort.expr().iter().map(|key| Arc::clone(&key.expr)).collect()];
+    }
+    let required = plan.required_input_ordering().into_iter();
+    let mut keys: Vec<Vec<Expr>> = required
+        .map(|required| {
+            required.map_or_else(Vec::new, |order| order.into_single().into_iter().map(|key| key.expr).collect())
+        })
+        .collect();
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let groups = aggregate.group_expr().expr().iter().map(|(key, _)| key);
+        let orders = aggregate.aggr_expr().iter().flat_map(|call| call.order_bys()).map(|key| &key.expr);
+        keys.iter_mut().for_each(|keys| keys.extend(groups.clone().chain(orders.clone()).cloned()));
+    }
+    keys
+}
+
+/// Whether a key that is taken for a constant may be none.
+fn is_in_doubt(input: &Plan, key: &Expr) -> bool {
+    let columns: Columns = collect_columns(key).iter().map(Column::index).collect();
+    !columns.is_empty()
+        && input.equivalence_properties().is_expr_constant(key).is_some()
+        && may_be_filled(input, &columns)
 }
 
 /// Whether one of the columns is of a side that an outer join below fills with NULL. A filter above such a join that
@@ -146,34 +184,49 @@ impl<'a> Join<'a> {
     }
 }
 
-/// Rows of a plan of whose order nothing is said: a sort does nothing where it is told that its input is sorted.
+/// Rows of a plan of whose order, constants and equal columns nothing is said.
 #[derive(Debug)]
-struct UnorderedExec {
+pub struct UnorderedExec {
     input: Plan,
     properties: Arc<PlanProperties>,
 }
 
 impl UnorderedExec {
+    const NAME: &str = "UnorderedExec";
+
     fn new(input: Plan) -> UnorderedExec {
         let properties = PlanProperties::clone(input.properties());
         let properties = properties.with_eq_properties(EquivalenceProperties::new(input.schema()));
         UnorderedExec { input, properties: Arc::new(properties) }
     }
+
+    /// Whose rows they are.
+    pub fn input(&self) -> &Plan {
+        &self.input
+    }
 }
 
 impl DisplayAs for UnorderedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UnorderedExec")
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(format, DisplayFormatType::TreeRender) { Ok(()) } else { f.write_str(Self::NAME) }
     }
 }
 
 impl ExecutionPlan for UnorderedExec {
     fn name(&self) -> &str {
-        "UnorderedExec"
+        Self::NAME
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
     }
 
     crate::no_expressions!();
@@ -182,5 +235,28 @@ impl ExecutionPlan for UnorderedExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("{} has one child", Self::NAME),
+        }
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Expr>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(filters, &self.children())
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Plan>> {
+        if projection.expr().len() >= self.schema().fields().len() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(UnorderedExec::new(make_with_child(projection, &self.input)?))))
     }
 }

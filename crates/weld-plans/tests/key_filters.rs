@@ -30,6 +30,7 @@ const ON: PlanOptions = PlanOptions {
     similar_subplans: false,
     key_filters: true,
     careful_pushdown: true,
+    outer_constants: true,
 };
 
 fn both(partitions: usize) -> Both {

@@ -20,6 +20,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             similar_subplans: false,
             key_filters: true,
             careful_pushdown: true,
+            outer_constants: true,
         }),
         false => Both::new(config, |_| PlanOptions {
             distinct_aggregates: false,
@@ -31,6 +32,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             similar_subplans: false,
             key_filters: false,
             careful_pushdown: true,
+            outer_constants: true,
         }),
     };
     for (name, rows) in [

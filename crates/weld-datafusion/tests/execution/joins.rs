@@ -154,6 +154,49 @@ async fn constants_of_outer_joins() {
     }
 }
 
+/// Sorts, groups and their order by such constants: stock DataFusion is asked with expressions in their place that it does
+/// not take for constants.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sorts_and_groups_by_constants_of_outer_joins() {
+    for (partitions, min_rows) in [(1, 0), (1, 1_000_000_000), (2, 0)] {
+        let mut config = config(partitions);
+        config.options_mut().set("weld.compile_min_rows", &min_rows.to_string()).expect("a setting");
+        let engines = Engines::new(config);
+        engines.table_from("l", "SELECT v AS t, v % 7 AS x FROM generate_series(1, 30000) AS g(v)", 1000).await;
+        engines.table_from("r", "SELECT v * 2 AS t, v % 3 AS s FROM generate_series(1, 9000) AS g(v)", 1000).await;
+        for (flagged, disguised) in [
+            ("(SELECT t, 2 AS c FROM r)", "(SELECT t, CASE WHEN t > 0 THEN 2 END AS c FROM r)"),
+            ("(SELECT DISTINCT t, 2 AS c FROM r)", "(SELECT DISTINCT t, CASE WHEN t > 0 THEN 2 END AS c FROM r)"),
+            ("(SELECT t, s AS c FROM r WHERE s = 1)", "(SELECT t, s AS c FROM r WHERE abs(s) = 1)"),
+        ] {
+            for join in [
+                "l a LEFT JOIN {} b ON a.t = b.t",
+                "{} b RIGHT JOIN l a ON a.t = b.t",
+                "l a FULL JOIN {} b ON a.t = b.t",
+                "{} b FULL JOIN l a ON a.t = b.t",
+                "l a LEFT JOIN {} b ON a.t = b.t AND a.x > b.c",
+            ] {
+                for select in [
+                    "SELECT b.c, count(*) AS n FROM {} GROUP BY 1 ORDER BY 1",
+                    "SELECT coalesce(b.c, 0) AS c, sum(a.x) AS n FROM {} GROUP BY 1 ORDER BY 1 DESC",
+                    "SELECT a.x, b.c, count(*) AS n FROM {} GROUP BY 1, 2 ORDER BY 2, 1",
+                    "SELECT b.c, a.t FROM {} ORDER BY 1, 2 DESC LIMIT 4",
+                    "SELECT b.c, a.t FROM {} ORDER BY 1 NULLS FIRST, 2 DESC LIMIT 4",
+                    "SELECT b.c, a.t FROM {} ORDER BY 1, 2",
+                    "SELECT count(*) AS n FROM (SELECT DISTINCT c FROM {})",
+                    "SELECT array_agg(c ORDER BY c, t) AS l FROM (SELECT b.c, a.t FROM {} WHERE a.t < 40)",
+                    "SELECT c, n FROM (SELECT b.c, row_number() OVER (PARTITION BY b.c ORDER BY a.t) AS n FROM {}) ORDER BY n, c LIMIT 9",
+                ] {
+                    let sql = |side: &str| select.replace("{}", &join.replace("{}", side));
+                    let expected = Engines::run_on(&engines.stock, &sql(disguised)).await.expect("it runs").rows;
+                    let found = Engines::run_on(&engines.weld, &sql(flagged)).await.expect("it runs").rows;
+                    assert_eq!(found, expected, "{partitions} {min_rows} {}", sql(flagged));
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn windows_by_constants_that_outer_joins_leave_alone_are_not_sorted() {
     let engines = Engines::new(config(2));
@@ -169,7 +212,7 @@ async fn windows_by_constants_that_outer_joins_leave_alone_are_not_sorted() {
         let sql = format!("SELECT kind, x, count(*) OVER (PARTITION BY kind) AS n FROM {from}");
         let rows = Engines::run_on(&engines.weld, &format!("EXPLAIN {sql}")).await.expect("it is planned").rows;
         let plan = rows.join("\n");
-        assert_eq!(plan.contains("UnorderedExec"), is_filled, "{from}: {plan}");
+        assert_eq!(plan.contains("KeySortExec"), is_filled, "{from}: {plan}");
         engines.check(&sql, 0).await;
     }
 }

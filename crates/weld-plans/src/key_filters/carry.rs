@@ -29,6 +29,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use super::collect::JoinKeysExec;
 use super::filter::KeyFilterExec;
+use crate::UnorderedExec;
 use crate::expr::{all_exprs, cannot_fail, is_volatile};
 
 /// A place below an operator.
@@ -146,6 +147,7 @@ fn passes_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<CooperativeExec>()
         || plan.is::<JoinKeysExec>()
         || plan.is::<KeyFilterExec>()
+        || plan.is::<UnorderedExec>()
 }
 
 pub(crate) fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
