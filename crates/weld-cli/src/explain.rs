@@ -24,7 +24,7 @@ use crate::sql::{self, Source};
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Explain this query
-    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file")]
+    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file", allow_hyphen_values = true)]
     command: Option<String>,
     /// Explain the query of this file
     #[arg(short = 'f', long, value_name = "FILE")]

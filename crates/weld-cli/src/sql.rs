@@ -23,7 +23,7 @@ use crate::tables::{self, Table};
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Run these statements
-    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file")]
+    #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file", allow_hyphen_values = true)]
     command: Option<String>,
     /// Run the statements of this file
     #[arg(short = 'f', long, value_name = "FILE")]
@@ -61,7 +61,7 @@ impl Source {
         engine::runtime(self.partitions()).map_err(Failure::new)
     }
 
-    /// A session with the tables registered, and those of a folder.
+    /// A session with the tables registered, and those of a folder that can be read.
     pub(crate) async fn session(
         &self,
         engine: Engine,
@@ -70,11 +70,17 @@ impl Source {
     ) -> Result<SessionContext> {
         let session = engine::session_with(engine, self.partitions(), settings)?;
         let found = folder.map(tables::in_folder).transpose()?.unwrap_or_default();
-        let tables = || found.iter().chain(&self.tables);
-        for table in tables() {
+        let mut tables = Vec::new();
+        for table in found {
+            match table.register(&session).await {
+                Ok(()) => tables.push(table),
+                Err(failure) => eprintln!("warning: {}", failure.message()),
+            }
+        }
+        for table in &self.tables {
             table.register(&session).await?;
         }
-        for table in tables() {
+        for table in tables.iter().chain(&self.tables) {
             table.register_lower_case(&session).await?;
         }
         Ok(session)

@@ -89,6 +89,13 @@ fn unreadable_data() {
         let error = weld(&format!("sql --table t={} -c", path.display()), "select * from t").error(1);
         assert!(error.contains(path.to_str().unwrap()), "{error}");
     }
+    // Those of a folder do not keep its other tables from being read.
+    std::fs::write(folder.path().join("region.parquet"), &whole).unwrap();
+    let in_folder = |sql: &str| weld(&format!("sql --format csv {} -c", folder.path().display()), sql);
+    let output = in_folder("select count(*) as n from region");
+    assert_eq!((output.stdout.as_str(), output.code), ("n\n5\n", Some(0)));
+    assert_eq!(output.stderr.matches("warning: cannot read").count(), 4, "{}", output.stderr);
+    assert!(in_folder("select * from cut").stderr.contains("'datafusion.public.cut' not found"));
 }
 
 #[test]

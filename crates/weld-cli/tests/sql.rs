@@ -39,6 +39,7 @@ fn statements_come_from_the_command_line_a_file_or_standard_input() {
     let expected = "a\n1\nb\nx;y\n";
     assert_eq!(weld("sql --format csv -f", file.to_str().unwrap()).ok(), expected);
     assert_eq!(weld("sql --format csv -c", "select 1 as a; select 'x;y' as b").ok(), expected);
+    assert_eq!(weld("sql --format csv -c", "-- a comment\nselect 1 as a; select 'x;y' as b").ok(), expected);
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(weld_with_input("sql --format csv", "", &text).ok(), expected);
 }
