@@ -27,7 +27,7 @@ impl std::fmt::Debug for Decompressor {
 enum Kind {
     None,
     Snappy,
-    Gzip,
+    Gzip(libdeflater::Decompressor),
     Brotli,
     /// Bounded by themselves: they write into a buffer of the declared size.
     Codec(Box<dyn Codec>),
@@ -62,7 +62,7 @@ impl Decompressor {
         let codec = match codec {
             Compression::UNCOMPRESSED => Kind::None,
             Compression::SNAPPY => Kind::Snappy,
-            Compression::GZIP(_) => Kind::Gzip,
+            Compression::GZIP(_) => Kind::Gzip(libdeflater::Decompressor::new()),
             Compression::BROTLI(_) => Kind::Brotli,
             Compression::LZ4 => {
                 let strict = CodecOptionsBuilder::default().set_backward_compatible_lz4(false);
@@ -98,7 +98,12 @@ impl Decompressor {
                 snappy::decompress(page.job())?;
                 return Ok(page.done());
             }
-            Kind::Gzip => {
+            Kind::Gzip(decompressor) => {
+                let mut page = self.pool.take(len);
+                if decompressor.gzip_decompress(&input, page.as_mut()) == Ok(len) {
+                    return Ok(page.into_bytes());
+                }
+                // Of several members, or corrupt.
                 let decoder = flate2::read::MultiGzDecoder::new(&input[..]);
                 inflate(decoder, len, &mut out)?;
             }
@@ -164,7 +169,7 @@ impl Decompressor {
         let ratio = match self.codec {
             Kind::Snappy => 22,
             Kind::Lz4 { .. } => 256,
-            Kind::Gzip => 1040,
+            Kind::Gzip(_) => 1040,
             _ => return Ok(()),
         };
         if len / ratio > input {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`RowGroupScan`] has a worked example; [`ColumnReader`] is one column of it. Flat columns of every type that Parquet
-//! stores directly are decoded here, and fields of structs of such types; repeated columns, whole structs, INT96, wide
+//! stores directly are decoded here, and fields of structs of such types; repeated columns, whole structs, wide
 //! decimals and legacy level encodings go to arrow-rs, column by column, and [`RowGroupBatches::declined`] says why.
 //!
 //! Relies on the `parquet` crate for metadata and for codecs other than Snappy. Never trusts a file: a lying count,

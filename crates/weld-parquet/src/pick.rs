@@ -51,9 +51,17 @@ impl Values {
                     (Convert::Same, 4) => gather::<4>(stored, offsets, &mut block.as_mut()[at * 4..]),
                     (Convert::Same, 8) => gather::<8>(stored, offsets, &mut block.as_mut()[at * 8..]),
                     (convert, _) => {
-                        let value = |&offset: &u32| &stored[offset as usize * len..][..len];
-                        let picked: Vec<&[u8]> = offsets.iter().map(value).collect();
-                        convert.apply(&picked.concat(), len, block, at);
+                        let mut picked = vec![0; offsets.len() * len];
+                        match len {
+                            4 => gather::<4>(stored, offsets, &mut picked),
+                            8 => gather::<8>(stored, offsets, &mut picked),
+                            _ => {
+                                for (slot, &offset) in picked.chunks_exact_mut(len).zip(offsets) {
+                                    slot.copy_from_slice(&stored[offset as usize * len..][..len]);
+                                }
+                            }
+                        }
+                        convert.apply(&picked, len, block, at);
                     }
                 }
                 Ok(())
@@ -131,13 +139,27 @@ fn pick_split(body: &Bytes, from: usize, passed: usize, len: usize, offsets: &[u
         return corrupt("a page has fewer values than it says");
     }
     let mut out = vec![0; offsets.len() * len];
-    for (k, stream) in body.chunks_exact(total).enumerate() {
-        let stream = &stream[from..from + passed];
-        for (byte, &offset) in out[k..].iter_mut().step_by(len).zip(offsets) {
-            *byte = stream[offset as usize];
+    match len {
+        4 => gather_split::<4>(&body[from..], total, offsets, &mut out),
+        8 => gather_split::<8>(&body[from..], total, offsets, &mut out),
+        _ => {
+            for (k, stream) in body.chunks_exact(total).enumerate() {
+                let stream = &stream[from..from + passed];
+                for (byte, &offset) in out[k..].iter_mut().step_by(len).zip(offsets) {
+                    *byte = stream[offset as usize];
+                }
+            }
         }
     }
     Ok(out)
+}
+
+/// The same with the width known: a value is put together in a register.
+fn gather_split<const N: usize>(body: &[u8], total: usize, offsets: &[u32], out: &mut [u8]) {
+    let streams: [&[u8]; N] = std::array::from_fn(|k| &body[k * total..]);
+    for (value, &offset) in out.as_chunks_mut::<N>().0.iter_mut().zip(offsets) {
+        *value = std::array::from_fn(|k| streams[k][offset as usize]);
+    }
 }
 
 fn pick_delta(delta: &mut Delta, offsets: &[u32], target: &Target, block: &mut Block, at: usize) -> Result<()> {

@@ -157,6 +157,13 @@ impl RowGroupScan {
         &self.selection
     }
 
+    /// Takes back what [`Self::filter`] left out, down to an earlier selection of this scan.
+    pub fn select_again(&mut self, selection: Selection) -> Result<()> {
+        selection.check(self.rows)?;
+        self.selection = selection;
+        Ok(())
+    }
+
     /// Restricts the scan, for example to the rows that a page index leaves.
     pub fn select(&mut self, selection: Selection) -> Result<()> {
         selection.check(self.rows)?;

@@ -85,6 +85,12 @@ impl Selection {
         }
     }
 
+    /// Whether most of the selected rows do not lie in long ranges.
+    pub fn is_scattered(&self) -> bool {
+        let Selection::Rows(rows) = self else { return false };
+        2 * rows.chunks(STRETCH).filter(|rows| is_stretch(rows)).count() < rows.len().div_ceil(STRETCH)
+    }
+
     /// Whether no row is selected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -175,5 +181,14 @@ mod tests {
                 assert_eq!(again, rows);
             }
         }
+    }
+
+    #[test]
+    fn scattered_rows() {
+        assert!(!Selection::All(1000).is_scattered() && !Selection::Rows(vec![]).is_scattered());
+        assert!(!Selection::from_ranges(1000, [100..700]).is_scattered());
+        assert!(!Selection::from_ranges(1000, [0..300, 302..700, 900..910]).is_scattered());
+        assert!(Selection::Rows((0..1000).filter(|row| row % 3 != 0).collect()).is_scattered());
+        assert!(Selection::Rows((0..1000).filter(|row| row % 60 != 0).collect()).is_scattered());
     }
 }

@@ -4,6 +4,7 @@
 //! INT64, DECIMAL(15, 2)   Decimal128(15, 2) in arrow-rs   ->  Decimal64(15, 2), the bytes as they are
 //! FIXED(7), DECIMAL(15,2)                                 ->  Decimal64(15, 2), big-endian bytes turned
 //! BYTE_ARRAY, STRING      Utf8                            ->  Utf8View, views into the page
+//! INT96                   Timestamp(ns)                   ->  Timestamp(ns), nanoseconds of a Julian day added up
 //! ```
 
 use arrow::datatypes::{DataType, TimeUnit};
@@ -45,6 +46,8 @@ pub(crate) enum Convert {
     Widen(usize),
     /// A decimal's big-endian bytes to 4, 8 or 16 little-endian ones.
     BigEndian(usize),
+    /// INT96: nanoseconds within a Julian day, and the day, to a timestamp.
+    JulianDay(TimeUnit),
 }
 
 impl Target {
@@ -68,6 +71,7 @@ impl Target {
             (Type::INT64, D::Timestamp(unit, _) | D::Time64(unit)) if unit_agrees(column, unit) => {
                 (Stored::Fixed(8), Convert::Same)
             }
+            (Type::INT96, D::Timestamp(unit, _)) => (Stored::Fixed(12), Convert::JulianDay(*unit)),
             (Type::FLOAT, D::Float32) => (Stored::Fixed(4), Convert::Same),
             (Type::DOUBLE, D::Float64) => (Stored::Fixed(8), Convert::Same),
             (Type::INT32, decimal) if is_decimal(column, decimal) => match width(decimal) {
@@ -127,6 +131,7 @@ impl Target {
     pub(crate) fn width(&self) -> usize {
         match (self.stored, self.convert) {
             (_, Convert::Low(to) | Convert::Widen(to) | Convert::BigEndian(to)) => to,
+            (_, Convert::JulianDay(_)) => 8,
             (Stored::Fixed(len), Convert::Same) => len,
             (Stored::Bytes { .. }, _) => 16,
             (Stored::Bits, _) => 0,
@@ -186,8 +191,25 @@ impl Convert {
             (Convert::BigEndian(_), _) => {
                 each_ending(stored, len, out, at, |word, shift| (i128::from_be_bytes(word) << shift >> shift) as u128)
             }
+            (Convert::JulianDay(TimeUnit::Second), _) => each(stored, len, out, at, timestamp::<86_400>),
+            (Convert::JulianDay(TimeUnit::Millisecond), _) => each(stored, len, out, at, timestamp::<86_400_000>),
+            (Convert::JulianDay(TimeUnit::Microsecond), _) => each(stored, len, out, at, timestamp::<86_400_000_000>),
+            (Convert::JulianDay(TimeUnit::Nanosecond), _) => each(stored, len, out, at, timestamp::<NANOSECONDS_A_DAY>),
         }
     }
+}
+
+/// The Julian day on which 1970 began.
+const EPOCH: i64 = 2_440_588;
+const NANOSECONDS_A_DAY: i64 = 86_400_000_000_000;
+
+/// The timestamp that an INT96 is, in units of which so many are a day. It wraps around as in arrow-rs.
+fn timestamp<const UNITS_A_DAY: i64>(value: &[u8]) -> u64 {
+    let (Some((nanoseconds, rest)), unit) = (value.split_first_chunk(), NANOSECONDS_A_DAY / UNITS_A_DAY) else {
+        return 0;
+    };
+    let day = rest.first_chunk().map_or(0, |day| i64::from(i32::from_le_bytes(*day)));
+    ((day - EPOCH).wrapping_mul(UNITS_A_DAY)).wrapping_add(i64::from_le_bytes(*nanoseconds) / unit) as u64
 }
 
 fn each<T: Plain>(stored: &[u8], len: usize, out: &mut Block, at: usize, f: impl Fn(&[u8]) -> T) {

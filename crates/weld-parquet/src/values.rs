@@ -65,7 +65,7 @@ impl Values {
             (Encoding::PLAIN, _) => true,
             (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, stored) => stored != Stored::Bits,
             (Encoding::RLE, stored) => stored == Stored::Bits,
-            (Encoding::BYTE_STREAM_SPLIT, Stored::Fixed(_)) => true,
+            (Encoding::BYTE_STREAM_SPLIT, Stored::Fixed(_)) => !matches!(target.convert, Convert::JulianDay(_)),
             (Encoding::DELTA_BINARY_PACKED, Stored::Fixed(4 | 8)) => target.is_integer(),
             (Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY, Stored::Bytes { .. }) => true,
             (Encoding::DELTA_BYTE_ARRAY, Stored::Fixed(_)) => target.is_opaque(),

@@ -35,7 +35,7 @@ fn files_of_other_writers() {
             }
         }
     }
-    assert_eq!(files, 10);
+    assert_eq!(files, 12);
 }
 
 /// What is left to arrow-rs in these files, and why, so that it is noticed when it changes.
@@ -44,7 +44,9 @@ fn declined_columns() {
     use weld_parquet::{FileRanges, RowGroupScan, ScanColumn};
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut declined = vec![];
-    for name in ["pyarrow_v1_snappy", "pyarrow_encodings", "duckdb_v2_zstd", "polars_zstd"] {
+    for name in
+        ["pyarrow_v1_snappy", "pyarrow_encodings", "duckdb_v2_zstd", "polars_zstd", "spark", "spark_with_schema"]
+    {
         let file = Bytes::from(std::fs::read(folder.join(name).with_extension("parquet")).unwrap());
         let metadata = metadata(&file).unwrap();
         let fields = metadata.file_metadata().schema_descr().columns().to_vec();
