@@ -33,7 +33,7 @@ use super::file::OpenFile;
 use super::files::Files;
 use super::filters::Filters;
 use super::pools::LeasedPool;
-use super::predicate::put_in_order;
+use super::predicate::{PASSED_MAX, put_in_order};
 use super::prune::{Allowed, Group};
 use crate::give_way::{Turn, give_way};
 
@@ -181,10 +181,15 @@ impl Place {
         file.give_back(groups.drain(scans.len()..));
         file.take_ahead();
         drop(timer);
+        let (mut whole, mut by_keys): (Vec<Selection>, bool) = (Vec::new(), false);
         for predicate in &mut self.filters.columns {
             if !drops_rows || !predicate.pays() || !file.has(&predicate.path) {
                 continue;
             }
+            if whole.is_empty() {
+                whole = scans.iter().map(|scan| scan.selection().clone()).collect();
+            }
+            by_keys |= predicate.has_sets();
             let ranges = file.fetcher.fetch(all(&scans, |scan| scan.predicate_ranges(&[&predicate.path]))?).await?;
             let _timer = elapsed.timer();
             for scan in &mut scans {
@@ -199,6 +204,13 @@ impl Place {
             }
         }
         put_in_order(&mut self.filters.columns);
+        // Rows that do not pass go no further than a filter above, but those without a match into tables of joins.
+        for (scan, whole) in scans.iter_mut().zip(whole).filter(|_| !by_keys) {
+            let share = scan.selection().len() as f64 / whole.len().max(1) as f64;
+            if share > PASSED_MAX && scan.selection().is_scattered() {
+                scan.select_again(whole).map_err(corrupt)?;
+            }
+        }
         let wanted = all(&scans, RowGroupScan::column_ranges)?;
         file.selective = bytes(&wanted) < bytes(&all(&scans, RowGroupScan::unfiltered_ranges)?);
         let ranges = file.fetcher.fetch(wanted).await?;
