@@ -17,6 +17,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use datafusion::common::stats::Precision;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -389,7 +392,9 @@ impl KnownRows {
             return match statistics.num_rows {
                 Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
                 Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
-                Precision::Absent => None,
+                Precision::Absent => {
+                    text_rows_max(plan).map(|count| Rows { count, is_exact: false, is_filtered: false })
+                }
             };
         }
         let rows: Option<Vec<Rows>> = children.into_iter().map(|child| self.of(child)).collect();
@@ -404,7 +409,7 @@ impl KnownRows {
         Some(Rows { count, is_exact, is_filtered })
     }
 
-    /// The rows of all sources, if their statistics say.
+    /// The rows of all sources, if their statistics or sizes say.
     fn of_tables(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
         if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
             return self.of_tables(scan.subplan());
@@ -415,4 +420,13 @@ impl KnownRows {
         }
         children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(self.of_tables(child)?)))
     }
+}
+
+/// How many rows text files can have, of which no more is known: a row takes two bytes.
+fn text_rows_max(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    let is_text = matches!(config.file_source().file_type(), "csv" | "json");
+    let is_plain = is_text && config.file_compression_type == FileCompressionType::UNCOMPRESSED;
+    let files = config.file_groups.iter().flat_map(|group| group.iter());
+    is_plain.then(|| files.map(|file| (file.effective_size() as usize).div_ceil(2)).sum())
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use common::{Engines, Run, config};
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{CsvReadOptions, JsonReadOptions};
 use weld_datafusion::{Summary, pipelines, summary};
 
 async fn engines(partitions: usize) -> Engines {
@@ -233,6 +234,34 @@ async fn small_tables_are_left_to_datafusion() {
     set(&engines, "compile_min_rows", 0).await;
     let (plan, summary) = run(&engines, sql).await;
     assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
+}
+
+/// Of text files no more is known than their size, which bounds their rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_text_files_are_left_to_datafusion() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engines = engines(2).await;
+    set(&engines, "plan_min_rows", 20_000).await;
+    set(&engines, "compile_min_rows", 1_000_000_000).await;
+    for (rows, is_lowered) in [(1_000, false), (20_000, true)] {
+        let csv = folder.path().join(format!("csv{rows}.csv"));
+        let json = folder.path().join(format!("json{rows}.json"));
+        let lines = |line: fn(usize) -> String| (0..rows).map(line).collect::<String>();
+        std::fs::write(&csv, format!("k,v\n{}", lines(|row| format!("{row},{}\n", row % 7)))).expect("a file");
+        std::fs::write(&json, lines(|row| format!("{{\"k\":{row},\"v\":{}}}\n", row % 7))).expect("a file");
+        for context in [&engines.stock, &engines.weld] {
+            let (csv, json) = (csv.to_str().expect("UTF-8"), json.to_str().expect("UTF-8"));
+            context.register_csv(format!("csv{rows}"), csv, CsvReadOptions::new()).await.expect("a table");
+            context.register_json(format!("json{rows}"), json, JsonReadOptions::default()).await.expect("a table");
+        }
+        for table in ["csv", "json"] {
+            let sql = format!("SELECT v, count(*), sum(k) FROM {table}{rows} WHERE k > 10 GROUP BY v");
+            let (plan, _) = run(&engines, &sql).await;
+            assert_eq!(!pipelines(&plan).is_empty(), is_lowered, "{sql}");
+            let Run { rows, .. } = engines.run(&sql).await.expect("it runs");
+            assert_eq!(rows, engines.stock_rows(&sql).await.expect("it runs"), "{sql}");
+        }
+    }
 }
 
 /// The project's scan gives compiled code other types than the file's table declares; operators that take the first
