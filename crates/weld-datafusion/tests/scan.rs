@@ -745,6 +745,24 @@ async fn filters_that_most_scattered_rows_pass_are_left_to_the_plan() {
     }
 }
 
+/// The first rows of a file are read of the pages that have them, and no row group is begun for nothing.
+#[tokio::test]
+async fn limits_are_read_of_the_first_pages() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    let mut scanned = Vec::new();
+    for limit in ["LIMIT 10", "LIMIT 4000", "LIMIT 10 OFFSET 3995", "LIMIT 7000 OFFSET 9", "LIMIT 30000"] {
+        let sql = format!("SELECT * FROM t {limit}");
+        assert_eq!(text(&engines.weld, &sql).await, text(&engines.stock, &sql).await, "{sql}");
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
+        let bytes = metric_of(scan, "bytes_scanned");
+        let bytes = bytes.trim_start_matches("bytes_scanned=").trim_end_matches(" K");
+        scanned.push(bytes.parse::<f64>().expect("a number of kB"));
+    }
+    assert!(scanned.is_sorted() && scanned[0] < 100.0 && scanned[2] < 250.0 && scanned[4] > 600.0, "{scanned:?}");
+}
+
 /// Where nulls match, the keys of the build side drop none.
 #[tokio::test]
 async fn nulls_that_match_are_not_dropped() {

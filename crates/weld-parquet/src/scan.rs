@@ -157,6 +157,15 @@ impl RowGroupScan {
         &self.selection
     }
 
+    /// Restricts the scan to the first of the selected rows.
+    pub fn limit(&mut self, rows: usize) {
+        match &mut self.selection {
+            Selection::All(total) if *total <= rows => {}
+            Selection::All(_) => self.selection = Selection::Rows((0..rows as u32).collect()),
+            Selection::Rows(selected) => selected.truncate(rows),
+        }
+    }
+
     /// Takes back what [`Self::filter`] left out, down to an earlier selection of this scan.
     pub fn select_again(&mut self, selection: Selection) -> Result<()> {
         selection.check(self.rows)?;

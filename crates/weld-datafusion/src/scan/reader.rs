@@ -178,8 +178,11 @@ impl Place {
             self.filters.update(predicate, file, &self.scan)?;
         }
         let mut scans = file.scans(&groups, &self.options)?;
+        let is_last = limit(&mut scans, self.rows_left);
         file.give_back(groups.drain(scans.len()..));
-        file.take_ahead();
+        if !is_last {
+            file.take_ahead();
+        }
         drop(timer);
         let (mut whole, mut by_keys): (Vec<Selection>, bool) = (Vec::new(), false);
         for predicate in &mut self.filters.columns {
@@ -263,6 +266,21 @@ impl OpenFile {
         }
         Ok(scans)
     }
+}
+
+/// Leaves the row groups that have the first `rows` rows, and of the last of them no more; whether they have so many. Under
+/// a limit nothing drops rows.
+fn limit(scans: &mut Vec<RowGroupScan>, mut rows: usize) -> bool {
+    for at in 0..scans.len() {
+        let here = scans[at].selection().len();
+        if here >= rows {
+            scans[at].limit(rows);
+            scans.truncate(at + 1);
+            return true;
+        }
+        rows -= here;
+    }
+    false
 }
 
 /// Whether a file's predicate may drop rows. A limit counts the rows that DataFusion's scan would give, and it computes
