@@ -54,6 +54,11 @@ impl Failure {
         }
     }
 
+    /// Prints the message of what the command can do without.
+    pub(crate) fn warn(&self) {
+        eprintln!("warning: {}", one_line(self.message()));
+    }
+
     /// Prints the message, if there is one to print, and gives the process's exit code.
     pub(crate) fn report(self) -> i32 {
         let (message, code) = match self {

@@ -74,7 +74,7 @@ impl Source {
         for table in found {
             match table.register(&session).await {
                 Ok(()) => tables.push(table),
-                Err(failure) => eprintln!("warning: {}", failure.message()),
+                Err(failure) => failure.warn(),
             }
         }
         for table in &self.tables {

@@ -318,7 +318,8 @@ impl WeldExec {
 }
 
 /// The plan with DataFusion's operators in the place of those of this crate: for engines that send plans elsewhere,
-/// such as with `datafusion-proto`, and optimise them there. The plan given is not to be executed any more.
+/// such as with `datafusion-proto`, and optimise them there. The plan given is not to be executed any more. An
+/// `UnorderedExec` stays: without it DataFusion takes a key for constant that is none.
 pub fn uncompiled(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let restored = Arc::clone(plan).transform_down(|node| {
         let mut found = without_notes(&node);
