@@ -211,7 +211,7 @@ pub(crate) fn plan_options(config: &ConfigOptions) -> PlanOptions {
         similar_subplans: on && options.similar_subplans,
         key_filters: on && options.key_filters,
         careful_pushdown: options.enabled,
-        outer_constants: options.enabled,
+        doubtful_orders: options.enabled,
     }
 }
 

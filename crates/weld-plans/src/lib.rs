@@ -14,6 +14,7 @@ mod distinct;
 mod distinct_aggregates;
 mod distinct_order;
 mod distinct_sets;
+mod doubtful_orders;
 mod dynamic_filters;
 mod estimate;
 mod expr;
@@ -28,7 +29,6 @@ mod key_set;
 mod memo;
 mod misdirected_filters;
 mod node;
-mod outer_constants;
 mod outer_joins;
 mod ranges;
 mod selectivity;
@@ -39,9 +39,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use distinct_sets::DistinctSets;
+use doubtful_orders::DoubtfulOrders;
 use guard::Guarded;
 use misdirected_filters::CarefulPushdown;
-use outer_constants::OuterConstants;
 use outer_joins::OuterJoins;
 
 pub use common_names::CommonNames;
@@ -53,6 +53,7 @@ pub use compact_views::{CompactViewsExec, with_compact_views};
 pub use distinct::{has_few_texts, text_column};
 pub use distinct_aggregates::DistinctAggregates;
 pub use distinct_order::with_order_of_distinct;
+pub use doubtful_orders::UnorderedExec;
 pub use dynamic_filters::{current_filter, is_found_again};
 pub use estimate::{ExpectedRows, expected_groups, expected_rows};
 pub use expr::cannot_fail;
@@ -67,7 +68,6 @@ pub use key_filters::{
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;
 pub use misdirected_filters::without_misdirected_filters;
-pub use outer_constants::UnorderedExec;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -92,8 +92,8 @@ pub struct PlanOptions {
     pub key_filters: bool,
     /// No condition is pushed where it may come to another column of the same name.
     pub careful_pushdown: bool,
-    /// What is constant on the side of an outer join that may be null is none above the join.
-    pub outer_constants: bool,
+    /// Orders that DataFusion takes for granted though they may not be so are established.
+    pub doubtful_orders: bool,
 }
 
 /// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
@@ -106,7 +106,7 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
         rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
         rules.insert(selection + 3, Arc::new(Guarded(DistinctSets::new(options, Arc::clone(&ranges)))));
         // Joins have their sides by now.
-        rules.insert(selection + 4, Arc::new(Guarded(OuterConstants(options))));
+        rules.insert(selection + 4, Arc::new(Guarded(DoubtfulOrders(options))));
         if let Some(pushdown) = rules.iter_mut().find(|rule| rule.name() == "FilterPushdown") {
             *pushdown = Arc::new(CarefulPushdown::new(Arc::clone(pushdown), options));
         }

@@ -33,7 +33,7 @@ fn both(partitions: usize) -> Both {
         similar_subplans: false,
         key_filters: true,
         careful_pushdown: true,
-        outer_constants: true,
+        doubtful_orders: true,
     })
 }
 

@@ -17,7 +17,7 @@ async fn tables(partitions: usize) -> Both {
         similar_subplans: false,
         key_filters: false,
         careful_pushdown: true,
-        outer_constants: true,
+        doubtful_orders: true,
     });
     let rows = "SELECT v % 7 AS g, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('h', v % 3) END AS h,
                        CASE WHEN v % 11 = 0 THEN NULL ELSE v * 37 % 300 - 100 END AS near, v * 1000003 AS far,

@@ -20,7 +20,7 @@ fn both(partitions: usize) -> Both {
         similar_subplans: false,
         key_filters: false,
         careful_pushdown: true,
-        outer_constants: true,
+        doubtful_orders: true,
     })
 }
 

@@ -30,7 +30,7 @@ const ON: PlanOptions = PlanOptions {
     similar_subplans: false,
     key_filters: true,
     careful_pushdown: true,
-    outer_constants: true,
+    doubtful_orders: true,
 };
 
 fn both(partitions: usize) -> Both {

@@ -20,7 +20,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             similar_subplans: false,
             key_filters: true,
             careful_pushdown: true,
-            outer_constants: true,
+            doubtful_orders: true,
         }),
         false => Both::new(config, |_| PlanOptions {
             distinct_aggregates: false,
@@ -32,7 +32,7 @@ async fn tables(partitions: usize, join_order: bool) -> Both {
             similar_subplans: false,
             key_filters: false,
             careful_pushdown: true,
-            outer_constants: true,
+            doubtful_orders: true,
         }),
     };
     for (name, rows) in [

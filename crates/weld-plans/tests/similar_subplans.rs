@@ -18,7 +18,7 @@ fn both(partitions: usize) -> Both {
         similar_subplans: true,
         key_filters: true,
         careful_pushdown: true,
-        outer_constants: true,
+        doubtful_orders: true,
     })
 }
 

@@ -197,6 +197,51 @@ async fn sorts_and_groups_by_constants_of_outer_joins() {
     }
 }
 
+/// Keys of which stock DataFusion takes an order for granted that they do not have, or equal values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_of_grouping_sets_running_extremes_and_times_of_day() {
+    for (partitions, min_rows) in [(1, 0), (1, 1_000_000_000), (3, 0)] {
+        let mut config = config(partitions);
+        config.options_mut().set("weld.compile_min_rows", &min_rows.to_string()).expect("a setting");
+        let engines = Engines::new(config);
+        engines
+            .table_from("t", "SELECT v % 5 AS a, v % 3 AS b, v AS id FROM generate_series(1, 3000) AS g(v)", 500)
+            .await;
+        engines.table_from("k", "SELECT v % 3 AS k FROM generate_series(1, 10) AS g(v)", 4).await;
+        engines
+            .table_from(
+                "x",
+                "SELECT v AS id, CASE WHEN v > 1 THEN v * 2 END AS c FROM generate_series(1, 3) AS g(v)",
+                2,
+            )
+            .await;
+        engines
+            .table_from(
+                "s",
+                "SELECT to_timestamp_seconds(v * 25200) AS ts, v AS id FROM generate_series(1, 1000) AS g(v)",
+                300,
+            )
+            .await;
+        let sets = "(SELECT a, b, (array_agg(b ORDER BY b))[2] AS z, count(*) AS c FROM t GROUP BY GROUPING SETS ((a), (a, b), ()))";
+        for (sql, expected) in [
+            (format!("SELECT b, sum(c) AS s, count(*) AS n FROM {sets} GROUP BY b ORDER BY b"), "0|1000|5 1|1000|5 2|1000|5 null|6000|6"),
+            (format!("SELECT b, z, c FROM {sets} ORDER BY b LIMIT 4"), "0|0|200 0|0|200 0|0|200 0|0|200"),
+            (format!("SELECT DISTINCT b, n FROM (SELECT b, count(*) OVER (PARTITION BY b) AS n FROM {sets}) ORDER BY b"), "0|5 1|5 2|5 null|6"),
+            ("SELECT l.k AS x, r.k AS y, count(*) AS c FROM k l JOIN k r ON l.k = r.k GROUP BY CUBE(l.k, r.k) ORDER BY y, x LIMIT 4".to_owned(), "0|0|9 null|0|9 1|1|16 null|1|16"),
+            ("SELECT x, y, count(*) AS c FROM (SELECT k AS x, k AS y FROM k) GROUP BY CUBE(x, y) ORDER BY x, y NULLS FIRST LIMIT 3".to_owned(), "0|null|3 0|0|3 1|null|4"),
+            ("SELECT id, max(c) OVER (ORDER BY id) AS w FROM x ORDER BY w LIMIT 1".to_owned(), "2|4"),
+            ("SELECT id, min(c) OVER (ORDER BY id) AS w FROM x ORDER BY w DESC NULLS LAST, id LIMIT 1".to_owned(), "2|4"),
+            ("SELECT id, rank() OVER (ORDER BY w) AS r FROM (SELECT id, max(c) OVER (ORDER BY id) AS w FROM x) ORDER BY id".to_owned(), "1|3 2|1 3|2"),
+            ("SELECT CAST(tm AS VARCHAR) AS tm, id FROM (SELECT CAST(ts AS TIME) AS tm, id FROM (SELECT *, lag(id) OVER (ORDER BY ts) AS p FROM s) WHERE p > 0 OR p IS NULL) ORDER BY tm, id LIMIT 2".to_owned(), "00:00:00|24 00:00:00|48"),
+        ] {
+            let rows = Engines::run_on(&engines.weld, &sql).await.expect("it runs").rows;
+            let mut expected: Vec<&str> = expected.split(' ').collect();
+            expected.sort_unstable();
+            assert_eq!(rows, expected, "{partitions} {min_rows} {sql}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn windows_by_constants_that_outer_joins_leave_alone_are_not_sorted() {
     let engines = Engines::new(config(2));

@@ -1,4 +1,5 @@
-//! Constants of the side of an outer join that may be null, which are none above the join.
+//! Keys of whose order DataFusion knows too much: constants of the side of an outer join that may be null, which are none
+//! above the join, and others.
 //!
 //! ```text
 //! SortExec: kind, k                      takes kind for a constant: sorts by k alone, if at all
@@ -10,20 +11,26 @@
 //! DataFusion's joins pass on what is constant in their left inputs, whichever side that is once joins are ordered. Sorts
 //! by such a key would leave it out, aggregates would give a group several times, and rows of a window partition would be
 //! neighbours by chance. Nothing is said of the order of rows below those.
+//!
+//! So it is with keys that grouping sets fill with NULL, of which an aggregate says what holds of its input; with
+//! running extremes and sums, which begin with NULL and may wrap around; and with times of day, in whose order
+//! timestamps are not.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{CastExpr, Column, TryCastExpr};
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::window::{PlainAggregateWindowExpr, SlidingAggregateWindowExpr, WindowExpr};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
@@ -31,6 +38,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use datafusion::prelude::JoinType;
 
@@ -42,19 +50,23 @@ type Columns = BTreeSet<usize>;
 
 /// The rule. It has to come before sorts that seem to do nothing are taken out.
 #[derive(Debug)]
-pub(crate) struct OuterConstants(pub(crate) fn(&ConfigOptions) -> PlanOptions);
+pub(crate) struct DoubtfulOrders(pub(crate) fn(&ConfigOptions) -> PlanOptions);
 
-impl OuterConstants {
-    pub(crate) const NAME: &str = "outer_constants";
+impl DoubtfulOrders {
+    pub(crate) const NAME: &str = "doubtful_orders";
 }
 
-impl PhysicalOptimizerRule for OuterConstants {
+impl PhysicalOptimizerRule for DoubtfulOrders {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        if !self.0(config).outer_constants {
+        if !self.0(config).doubtful_orders {
             return Ok(plan);
         }
         plan.transform_up(|node| {
             let keys = keys(&node);
+            // A final aggregate stays above its partial one, which finds its groups.
+            if is_final(&node) {
+                return Ok(Transformed::no(node));
+            }
             let inputs = node.children().into_iter().cloned().zip(keys);
             let (inputs, doubts): (Vec<Plan>, Vec<bool>) = inputs
                 .map(|(input, keys)| match keys.iter().any(|key| is_in_doubt(&input, key)) {
@@ -99,31 +111,47 @@ fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
     keys
 }
 
-/// Whether a key that is taken for a constant may be none.
-fn is_in_doubt(input: &Plan, key: &Expr) -> bool {
-    let columns: Columns = collect_columns(key).iter().map(Column::index).collect();
-    !columns.is_empty()
-        && input.equivalence_properties().is_expr_constant(key).is_some()
-        && may_be_filled(input, &columns)
+fn is_final(plan: &Plan) -> bool {
+    let aggregate = plan.downcast_ref::<AggregateExec>();
+    aggregate.is_some_and(|aggregate| aggregate.mode().input_mode() == AggregateInputMode::Partial)
 }
 
-/// Whether one of the columns is of a side that an outer join below fills with NULL. A filter above such a join that
-/// makes a column constant would have made the join an inner one.
-fn may_be_filled(plan: &Plan, columns: &Columns) -> bool {
+/// Whether what is known of a key's order may not be so.
+fn is_in_doubt(input: &Plan, key: &Expr) -> bool {
+    let columns: Columns = collect_columns(key).iter().map(Column::index).collect();
+    if columns.is_empty() {
+        return false;
+    }
+    let is_constant = input.equivalence_properties().is_expr_constant(key).is_some();
+    is_time_of_day(key) || are_in_doubt(input, &columns, is_constant)
+}
+
+/// Whether that is so of one of these columns; those of a side that an outer join fills with NULL are only taken for
+/// what they are not if they are constants of that side. A filter above the join that makes a column constant would have
+/// made it an inner one.
+fn are_in_doubt(plan: &Plan, columns: &Columns, are_constants: bool) -> bool {
     if let Some(join) = Join::of(plan) {
-        return join.may_be_filled(columns);
+        return join.are_in_doubt(columns, are_constants);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let used = columns.iter().filter_map(|column| projection.expr().get(*column));
-        let used = used.flat_map(|used| collect_columns(&used.expr)).map(|column| column.index()).collect();
-        return may_be_filled(projection.input(), &used);
+        let used = columns.iter().filter_map(|column| projection.expr().get(*column)).map(|used| &used.expr);
+        return come_of(used, projection.input(), are_constants);
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         let groups = aggregate.group_expr();
-        let used = columns.iter().filter_map(|column| groups.expr().get(*column));
-        let used = used.flat_map(|(key, _)| collect_columns(key)).map(|column| column.index()).collect();
+        let keys: Vec<&Expr> =
+            columns.iter().filter_map(|column| groups.expr().get(*column)).map(|(key, _)| key).collect();
         // Grouping sets fill their keys themselves.
-        return !groups.is_single() || may_be_filled(aggregate.input(), &used);
+        return (!groups.is_single() && !keys.is_empty()) || come_of(keys, aggregate.input(), are_constants);
+    }
+    let window = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+    let window = window.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr));
+    if let Some(functions) = window {
+        let fields = plan.children()[0].schema().fields().len();
+        let mut used = columns.iter().filter_map(|column| functions.get(column.checked_sub(fields)?));
+        if used.any(is_aggregate) {
+            return true;
+        }
     }
     let kept = plan.downcast_ref::<FilterExec>().and_then(|filter| filter.projection().as_deref());
     let columns = columns.iter().map(|column| kept.map_or(*column, |kept| kept[*column]));
@@ -131,8 +159,35 @@ fn may_be_filled(plan: &Plan, columns: &Columns) -> bool {
     // Other operators give the columns of their inputs, and behind these their own.
     plan.children().into_iter().any(|input| {
         let fields = input.schema().fields().len();
-        may_be_filled(input, &columns.iter().copied().filter(|column| *column < fields).collect())
+        are_in_doubt(input, &columns.iter().copied().filter(|column| *column < fields).collect(), are_constants)
     })
+}
+
+/// The same of what is computed of an input.
+fn come_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>, input: &Plan, are_constants: bool) -> bool {
+    let mut columns = Columns::new();
+    for expr in exprs {
+        if is_time_of_day(expr) {
+            return true;
+        }
+        columns.extend(collect_columns(expr).iter().map(Column::index));
+    }
+    !columns.is_empty() && are_in_doubt(input, &columns, are_constants)
+}
+
+/// Whether an expression makes a time of day of anything else.
+fn is_time_of_day(expr: &Expr) -> bool {
+    let casts = |expr: &Expr| {
+        let to = expr.downcast_ref::<CastExpr>().map(CastExpr::cast_type);
+        let to = to.or_else(|| expr.downcast_ref::<TryCastExpr>().map(TryCastExpr::cast_type));
+        Ok(matches!(to, Some(DataType::Time32(_) | DataType::Time64(_))))
+    };
+    expr.exists(casts).unwrap_or(true)
+}
+
+fn is_aggregate(function: &Arc<dyn WindowExpr>) -> bool {
+    let function = function.as_any();
+    function.is::<PlainAggregateWindowExpr>() || function.is::<SlidingAggregateWindowExpr>()
 }
 
 /// A join that may be an outer one.
@@ -160,7 +215,7 @@ impl<'a> Join<'a> {
         Some(Join { join_type, projection, left, right })
     }
 
-    fn may_be_filled(&self, columns: &Columns) -> bool {
+    fn are_in_doubt(&self, columns: &Columns, are_constants: bool) -> bool {
         let columns = columns.iter().map(|column| self.projection.map_or(*column, |kept| kept[*column]));
         let (left, right) = (self.left.schema().fields().len(), self.right.schema().fields().len());
         // A mark is of neither side.
@@ -176,11 +231,12 @@ impl<'a> Join<'a> {
                 (of_left, of_right.into_iter().map(|column| column - left).collect())
             }
         };
-        let fills_left = matches!(self.join_type, JoinType::Right | JoinType::Full);
-        let fills_right = matches!(self.join_type, JoinType::Left | JoinType::Full);
-        let is_filled =
-            |side, columns: &Columns, fills: bool| !columns.is_empty() && (fills || may_be_filled(side, columns));
-        is_filled(self.left, &left, fills_left) || is_filled(self.right, &right, fills_right)
+        let fills_left = are_constants && matches!(self.join_type, JoinType::Right | JoinType::Full);
+        let fills_right = are_constants && matches!(self.join_type, JoinType::Left | JoinType::Full);
+        let of_side = |side, columns: &Columns, fills: bool| {
+            !columns.is_empty() && (fills || are_in_doubt(side, columns, are_constants))
+        };
+        of_side(self.left, &left, fills_left) || of_side(self.right, &right, fills_right)
     }
 }
 
