@@ -21,11 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_datafusion_err, internal_err};
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
@@ -216,12 +215,7 @@ impl ExecutionPlan for StoppableExec {
         Ok(stream(self.input.execute(partition, Arc::new(sorting_here(&context)))?))
     }
 
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        match inputs {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("{} has one child", Self::NAME),
-        }
-    }
+    weld_plans::statistics_of_input!();
 
     fn fetch(&self) -> Option<usize> {
         self.input.fetch()

@@ -146,6 +146,13 @@ async fn statistics_prune_as_datafusions_scan_does() {
 }
 
 /// The last of the name: that of the probe side's scan.
+/// What EXPLAIN ANALYZE says of the scan of a file.
+async fn scan_metric(engines: &Engines, sql: &str, metric: &str) -> String {
+    let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
+    metric_of(scan, metric).trim_start_matches(&format!("{metric}=")).to_owned()
+}
+
 fn metric_of(text: &str, metric: &str) -> String {
     let at = text.rfind(&format!("{metric}=")).unwrap_or_else(|| panic!("no {metric}\n{text}"));
     text[at..].split([',', ']']).next().unwrap_or_default().to_owned()
@@ -710,9 +717,7 @@ async fn computed_columns_that_cannot_fail_keep_no_rows() {
             continue;
         }
         engines.check(&sql, 1).await;
-        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
-        assert!(metric_of(scan, "output_rows").ends_with(&format!("={rows}")), "{column}\n{analyzed}");
+        assert_eq!(scan_metric(&engines, &sql, "output_rows").await, rows, "{column}");
     }
 }
 
@@ -739,9 +744,7 @@ async fn filters_that_most_scattered_rows_pass_are_left_to_the_plan() {
         ("SELECT sum(x), count(*) FROM one JOIN most ON one.v = most.n", "13.33 K"),
     ] {
         engines.check(sql, 1).await;
-        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
-        assert!(metric_of(scan, "output_rows").ends_with(&format!("={rows}")), "{sql}\n{analyzed}");
+        assert_eq!(scan_metric(&engines, sql, "output_rows").await, rows, "{sql}");
     }
 }
 
@@ -754,10 +757,8 @@ async fn limits_are_read_of_the_first_pages() {
     for limit in ["LIMIT 10", "LIMIT 4000", "LIMIT 10 OFFSET 3995", "LIMIT 7000 OFFSET 9", "LIMIT 30000"] {
         let sql = format!("SELECT * FROM t {limit}");
         assert_eq!(text(&engines.weld, &sql).await, text(&engines.stock, &sql).await, "{sql}");
-        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let scan = analyzed.lines().find(|line| line.contains("DataSourceExec: file_groups")).unwrap_or_default();
-        let bytes = metric_of(scan, "bytes_scanned");
-        let bytes = bytes.trim_start_matches("bytes_scanned=").trim_end_matches(" K");
+        let bytes = scan_metric(&engines, &sql, "bytes_scanned").await;
+        let bytes = bytes.trim_end_matches(" K");
         scanned.push(bytes.parse::<f64>().expect("a number of kB"));
     }
     assert!(scanned.is_sorted() && scanned[0] < 100.0 && scanned[2] < 250.0 && scanned[4] > 600.0, "{scanned:?}");

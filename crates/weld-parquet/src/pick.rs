@@ -47,22 +47,12 @@ impl Values {
             }
             (Values::Plain { body, at: from }, Data::Fixed(block)) => {
                 let stored = take(body, from, passed, len)?;
-                match (target.convert, len) {
-                    (Convert::Same, 4) => gather::<4>(stored, offsets, &mut block.as_mut()[at * 4..]),
-                    (Convert::Same, 8) => gather::<8>(stored, offsets, &mut block.as_mut()[at * 8..]),
-                    (convert, _) => {
-                        let mut picked = vec![0; offsets.len() * len];
-                        match len {
-                            4 => gather::<4>(stored, offsets, &mut picked),
-                            8 => gather::<8>(stored, offsets, &mut picked),
-                            _ => {
-                                for (slot, &offset) in picked.chunks_exact_mut(len).zip(offsets) {
-                                    slot.copy_from_slice(&stored[offset as usize * len..][..len]);
-                                }
-                            }
-                        }
-                        convert.apply(&picked, len, block, at);
-                    }
+                if target.convert == Convert::Same {
+                    gather(stored, len, offsets, &mut block.as_mut()[at * len..]);
+                } else {
+                    let mut picked = vec![0; offsets.len() * len];
+                    gather(stored, len, offsets, &mut picked);
+                    target.convert.apply(&picked, len, block, at);
                 }
                 Ok(())
             }
@@ -123,8 +113,21 @@ impl Values {
     }
 }
 
-/// Values of `N` bytes at `offsets`, to the front of `out`.
-fn gather<const N: usize>(stored: &[u8], offsets: &[u32], out: &mut [u8]) {
+/// Values of `len` bytes at `offsets`, to the front of `out`.
+fn gather(stored: &[u8], len: usize, offsets: &[u32], out: &mut [u8]) {
+    match len {
+        4 => gather_fixed::<4>(stored, offsets, out),
+        8 => gather_fixed::<8>(stored, offsets, out),
+        _ => {
+            for (slot, &offset) in out.chunks_exact_mut(len).zip(offsets) {
+                slot.copy_from_slice(&stored[offset as usize * len..][..len]);
+            }
+        }
+    }
+}
+
+/// The same with the width known.
+fn gather_fixed<const N: usize>(stored: &[u8], offsets: &[u32], out: &mut [u8]) {
     let values = stored.as_chunks::<N>().0;
     for (slot, &offset) in out.as_chunks_mut::<N>().0.iter_mut().zip(offsets) {
         *slot = values[offset as usize];

@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
@@ -118,12 +117,7 @@ impl ExecutionPlan for CompactViewsExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        match inputs {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("{} has one child", Self::NAME),
-        }
-    }
+    crate::statistics_of_input!();
 
     fn fetch(&self) -> Option<usize> {
         self.input.fetch()

@@ -13,34 +13,34 @@
 //! neighbours by chance. Nothing is said of the order of rows below those.
 //!
 //! So it is with keys that grouping sets fill with NULL, of which an aggregate says what holds of its input; with
-//! running extremes and sums, which begin with NULL and may wrap around; and with times of day, in whose order
-//! timestamps are not.
+//! running extremes and sums, which begin with NULL and may wrap around; and with times of day and
+//! local dates, in whose order timestamps are not.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::{CastExpr, Column, TryCastExpr};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::window::{PlainAggregateWindowExpr, SlidingAggregateWindowExpr, WindowExpr};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use datafusion::prelude::JoinType;
+
+use weld_table::keeps_order;
 
 use crate::PlanOptions;
 
@@ -62,23 +62,15 @@ impl PhysicalOptimizerRule for DoubtfulOrders {
             return Ok(plan);
         }
         plan.transform_up(|node| {
-            let keys = keys(&node);
-            // A final aggregate stays above its partial one, which finds its groups.
-            if is_final(&node) {
-                return Ok(Transformed::no(node));
-            }
-            let inputs = node.children().into_iter().cloned().zip(keys);
-            let (inputs, doubts): (Vec<Plan>, Vec<bool>) = inputs
-                .map(|(input, keys)| match keys.iter().any(|key| is_in_doubt(&input, key)) {
-                    true => (Arc::new(UnorderedExec::new(input)) as Plan, true),
-                    false => (input, false),
-                })
-                .unzip();
+            let inputs: Vec<Plan> = node.children().into_iter().cloned().collect();
+            let doubts: Vec<bool> =
+                inputs.iter().zip(keys(&node)).map(|(input, keys)| is_in_doubt(input, &keys)).collect();
             if !doubts.contains(&true) {
                 return Ok(Transformed::no(node));
             }
-            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            Ok(Transformed::yes(node.replace_children(inputs, options)?))
+            let unordered = |(input, doubt)| if doubt { Arc::new(UnorderedExec::new(input)) as Plan } else { input };
+            let inputs = inputs.into_iter().zip(doubts).map(unordered).collect();
+            Ok(Transformed::yes(replace_children_if_necessary(node, inputs)?))
         })
         .data()
     }
@@ -104,6 +96,10 @@ fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
         })
         .collect();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        // A final aggregate stays above its partial one, which finds its groups.
+        if aggregate.mode().input_mode() == AggregateInputMode::Partial {
+            return Vec::new();
+        }
         let groups = aggregate.group_expr().expr().iter().map(|(key, _)| key);
         let orders = aggregate.aggr_expr().iter().flat_map(|call| call.order_bys()).map(|key| &key.expr);
         keys.iter_mut().for_each(|keys| keys.extend(groups.clone().chain(orders.clone()).cloned()));
@@ -111,25 +107,21 @@ fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
     keys
 }
 
-fn is_final(plan: &Plan) -> bool {
-    let aggregate = plan.downcast_ref::<AggregateExec>();
-    aggregate.is_some_and(|aggregate| aggregate.mode().input_mode() == AggregateInputMode::Partial)
-}
-
-/// Whether what is known of a key's order may not be so.
-fn is_in_doubt(input: &Plan, key: &Expr) -> bool {
-    let columns: Columns = collect_columns(key).iter().map(Column::index).collect();
-    if columns.is_empty() {
-        return false;
-    }
-    let is_constant = input.equivalence_properties().is_expr_constant(key).is_some();
-    is_time_of_day(key) || are_in_doubt(input, &columns, is_constant)
+/// Whether what is known of the order of these keys may not be so.
+fn is_in_doubt(input: &Plan, keys: &[Expr]) -> bool {
+    let known = input.equivalence_properties();
+    let (constants, others): (Vec<&Expr>, Vec<&Expr>) =
+        keys.iter().partition(|key| known.is_expr_constant(key).is_some());
+    come_of(constants, input, true) || come_of(others, input, false)
 }
 
 /// Whether that is so of one of these columns; those of a side that an outer join fills with NULL are only taken for
 /// what they are not if they are constants of that side. A filter above the join that makes a column constant would have
 /// made it an inner one.
 fn are_in_doubt(plan: &Plan, columns: &Columns, are_constants: bool) -> bool {
+    if columns.is_empty() {
+        return false;
+    }
     if let Some(join) = Join::of(plan) {
         return join.are_in_doubt(columns, are_constants);
     }
@@ -165,24 +157,16 @@ fn are_in_doubt(plan: &Plan, columns: &Columns, are_constants: bool) -> bool {
 
 /// The same of what is computed of an input.
 fn come_of<'a>(exprs: impl IntoIterator<Item = &'a Expr>, input: &Plan, are_constants: bool) -> bool {
+    let schema = input.schema();
     let mut columns = Columns::new();
     for expr in exprs {
-        if is_time_of_day(expr) {
+        // A time of day, or the date of another place: DataFusion takes casts between times for ones that keep the order.
+        if !keeps_order(expr, &schema) && expr.data_type(&schema).is_ok_and(|of| of.is_temporal()) {
             return true;
         }
         columns.extend(collect_columns(expr).iter().map(Column::index));
     }
-    !columns.is_empty() && are_in_doubt(input, &columns, are_constants)
-}
-
-/// Whether an expression makes a time of day of anything else.
-fn is_time_of_day(expr: &Expr) -> bool {
-    let casts = |expr: &Expr| {
-        let to = expr.downcast_ref::<CastExpr>().map(CastExpr::cast_type);
-        let to = to.or_else(|| expr.downcast_ref::<TryCastExpr>().map(TryCastExpr::cast_type));
-        Ok(matches!(to, Some(DataType::Time32(_) | DataType::Time64(_))))
-    };
-    expr.exists(casts).unwrap_or(true)
+    are_in_doubt(input, &columns, are_constants)
 }
 
 fn is_aggregate(function: &Arc<dyn WindowExpr>) -> bool {
@@ -234,7 +218,7 @@ impl<'a> Join<'a> {
         let fills_left = are_constants && matches!(self.join_type, JoinType::Right | JoinType::Full);
         let fills_right = are_constants && matches!(self.join_type, JoinType::Left | JoinType::Full);
         let of_side = |side, columns: &Columns, fills: bool| {
-            !columns.is_empty() && (fills || are_in_doubt(side, columns, are_constants))
+            (fills && !columns.is_empty()) || are_in_doubt(side, columns, are_constants)
         };
         of_side(self.left, &left, fills_left) || of_side(self.right, &right, fills_right)
     }
@@ -293,12 +277,7 @@ impl ExecutionPlan for UnorderedExec {
         self.input.execute(partition, context)
     }
 
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        match inputs {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("{} has one child", Self::NAME),
-        }
-    }
+    crate::statistics_of_input!();
 
     fn gather_filters_for_pushdown(
         &self,

@@ -67,3 +67,20 @@ macro_rules! rows_in_order {
         }
     };
 }
+
+/// Of a node that hands on the rows of its one input.
+#[macro_export]
+macro_rules! statistics_of_input {
+    () => {
+        fn statistics_from_inputs(
+            &self,
+            inputs: &[std::sync::Arc<datafusion::common::Statistics>],
+            _: &datafusion::physical_plan::statistics::StatisticsArgs,
+        ) -> datafusion::common::Result<std::sync::Arc<datafusion::common::Statistics>> {
+            match inputs {
+                [input] => Ok(std::sync::Arc::clone(input)),
+                _ => datafusion::common::internal_err!("{} has one child", self.name()),
+            }
+        }
+    };
+}

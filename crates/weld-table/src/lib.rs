@@ -30,5 +30,5 @@ mod texts;
 mod zones;
 
 pub use provider::{WeldTable, create_table, register_table};
-pub use prunable::prunable;
+pub use prunable::{keeps_order, prunable};
 pub use source::{Shared, TableSource};

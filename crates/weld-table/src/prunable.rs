@@ -18,7 +18,7 @@ pub fn prunable(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Arc<dyn Phys
 }
 
 /// Whether each cast in the expression keeps the order of values. A dynamic filter speaks of its keys.
-fn keeps_order(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+pub fn keeps_order(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let loses_order = |node: &Arc<dyn PhysicalExpr>| {
         let cast = node.downcast_ref::<CastExpr>().map(|cast| (cast.expr(), cast.cast_type()));
         let cast = cast.or_else(|| node.downcast_ref::<TryCastExpr>().map(|cast| (cast.expr(), cast.cast_type())));

@@ -154,14 +154,19 @@ async fn constants_of_outer_joins() {
     }
 }
 
+/// Engines of which Weld compiles pipelines over so many rows.
+fn engines_compiling(partitions: usize, min_rows: usize) -> Engines {
+    let mut config = config(partitions);
+    config.options_mut().set("weld.compile_min_rows", &min_rows.to_string()).expect("a setting");
+    Engines::new(config)
+}
+
 /// Sorts, groups and their order by such constants: stock DataFusion is asked with expressions in their place that it does
 /// not take for constants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sorts_and_groups_by_constants_of_outer_joins() {
     for (partitions, min_rows) in [(1, 0), (1, 1_000_000_000), (2, 0)] {
-        let mut config = config(partitions);
-        config.options_mut().set("weld.compile_min_rows", &min_rows.to_string()).expect("a setting");
-        let engines = Engines::new(config);
+        let engines = engines_compiling(partitions, min_rows);
         engines.table_from("l", "SELECT v AS t, v % 7 AS x FROM generate_series(1, 30000) AS g(v)", 1000).await;
         engines.table_from("r", "SELECT v * 2 AS t, v % 3 AS s FROM generate_series(1, 9000) AS g(v)", 1000).await;
         for (flagged, disguised) in [
@@ -201,9 +206,7 @@ async fn sorts_and_groups_by_constants_of_outer_joins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_of_grouping_sets_running_extremes_and_times_of_day() {
     for (partitions, min_rows) in [(1, 0), (1, 1_000_000_000), (3, 0)] {
-        let mut config = config(partitions);
-        config.options_mut().set("weld.compile_min_rows", &min_rows.to_string()).expect("a setting");
-        let engines = Engines::new(config);
+        let engines = engines_compiling(partitions, min_rows);
         engines
             .table_from("t", "SELECT v % 5 AS a, v % 3 AS b, v AS id FROM generate_series(1, 3000) AS g(v)", 500)
             .await;
@@ -239,6 +242,31 @@ async fn orders_of_grouping_sets_running_extremes_and_times_of_day() {
             expected.sort_unstable();
             assert_eq!(rows, expected, "{partitions} {min_rows} {sql}");
         }
+        // Dates of another place, which begin again when clocks are set back.
+        engines
+            .table_from(
+                "z",
+                "SELECT arrow_cast(v * 600, 'Timestamp(Second, Some(\"America/Havana\"))') AS ts, v AS id
+            FROM generate_series(2843000, 2843200) AS g(v)",
+                50,
+            )
+            .await;
+        let sql = |day: &str| {
+            format!(
+                "SELECT day, n FROM (SELECT {day} AS day, count(*) AS n FROM (SELECT *, lag(id) OVER (ORDER BY ts) AS p FROM z) GROUP BY 1)"
+            )
+        };
+        let expected = Engines::run_on(&engines.stock, &sql("CAST(CAST(CAST(ts AS DATE) AS VARCHAR) AS DATE)")).await;
+        let found = Engines::run_on(&engines.weld, &sql("CAST(ts AS DATE)")).await;
+        assert_eq!(found.expect("it runs").rows, expected.expect("it runs").rows);
+        // Subplans below are still made once.
+        let shared = "WITH s AS (SELECT a, b, count(*) AS n FROM t GROUP BY ROLLUP(a, b)), r AS (SELECT b, sum(n) AS n FROM s GROUP BY b)
+            SELECT l.b, l.n + r.n AS n FROM r l JOIN r ON l.b = r.b AND l.n = r.n";
+        engines.weld.sql("SET weld.common_subplans_min_rows = 0").await.expect("a setting");
+        let plan =
+            Engines::run_on(&engines.weld, &format!("EXPLAIN {shared}")).await.expect("it is planned").rows.join("");
+        assert!(plan.contains("CommonSubplansExec"), "{plan}");
+        engines.check(shared, 0).await;
     }
 }
 

@@ -25,6 +25,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use super::classes::{Classes, Repeats, address};
 use super::same::is_alike;
 use super::source::source_columns;
+use crate::UnorderedExec;
 use crate::expr::cannot_fail;
 
 pub(super) type Expr = Arc<dyn PhysicalExpr>;
@@ -216,7 +217,7 @@ impl Alike {
                 _ => return Ok(None),
             };
             (keys.iter().map(|key| over(key, &input.columns)).collect::<Result<_>>()?, None)
-        } else if plan.is::<CoalescePartitionsExec>() || plan.is::<CooperativeExec>() {
+        } else if plan.is::<CoalescePartitionsExec>() || plan.is::<CooperativeExec>() || plan.is::<UnorderedExec>() {
             (Vec::new(), None)
         } else {
             return Ok(None);

@@ -27,6 +27,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 
 use super::alike::{Expr, rewritten};
+use crate::UnorderedExec;
 use crate::expr::cannot_fail;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -147,6 +148,7 @@ pub(super) fn moves_rows(plan: &Plan) -> bool {
     plan.downcast_ref::<RepartitionExec>().is_some_and(|exchange| !exchange.preserve_order())
         || plan.is::<CoalescePartitionsExec>()
         || plan.is::<CooperativeExec>()
+        || plan.is::<UnorderedExec>()
 }
 
 /// An operator of whose inputs none is filtered, or a union of inputs with the same filters.

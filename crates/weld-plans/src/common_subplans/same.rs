@@ -36,6 +36,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_table::TableSource;
 
+use crate::UnorderedExec;
 use crate::expr::{all_exprs, is_volatile};
 
 /// Whether rows are spread over partitions in the same way; where it is not known how, over as many.
@@ -107,6 +108,7 @@ pub(super) fn is_alike(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>, i
         || both::<FilterExec>(a, b).is_some()
         || both::<CoalescePartitionsExec>(a, b).is_some()
         || both::<CooperativeExec>(a, b).is_some()
+        || both::<UnorderedExec>(a, b).is_some()
 }
 
 /// Whether two sources of a plan are alike: if not, no two subplans are.
@@ -276,6 +278,7 @@ fn is_same_exchange(a: &Arc<dyn ExecutionPlan>, b: &Arc<dyn ExecutionPlan>) -> b
     }
     both::<CoalescePartitionsExec>(a, b).is_some()
         || both::<CooperativeExec>(a, b).is_some()
+        || both::<UnorderedExec>(a, b).is_some()
         || both::<UnionExec>(a, b).is_some()
         || both::<InterleaveExec>(a, b).is_some()
 }
