@@ -156,6 +156,11 @@ impl ColumnReader {
         self.keep = true;
     }
 
+    /// Whether the pages of these rows were fetched.
+    pub(crate) fn has_pages_of(&self, selection: &Selection) -> bool {
+        self.pages.data.iter().all(|page| page.is_fetched() || selection.within(page.rows.clone()).len() == 0)
+    }
+
     /// Goes back to the first row.
     pub fn rewind(&mut self) {
         self.cursor = None;

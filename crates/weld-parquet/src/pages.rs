@@ -201,6 +201,10 @@ fn page_at(bytes: &Bytes, at: usize) -> Result<(PageHeader, Bytes, usize)> {
 }
 
 impl Page {
+    pub(crate) fn is_fetched(&self) -> bool {
+        self.stored.is_some()
+    }
+
     /// The encoding of the values, unless the page was not fetched.
     pub(crate) fn encoding(&self) -> Option<Encoding> {
         match &self.stored.as_ref()?.0.kind {

@@ -166,9 +166,11 @@ impl RowGroupScan {
         }
     }
 
-    /// Takes back what [`Self::filter`] left out, down to an earlier selection of this scan.
+    /// Takes back what [`Self::filter`] left out, down to an earlier selection of this scan. A column that was filtered
+    /// is read anew where rows taken back are on pages that the filter did not want.
     pub fn select_again(&mut self, selection: Selection) -> Result<()> {
         selection.check(self.rows)?;
+        self.open.retain(|_, reader| reader.has_pages_of(&selection));
         self.selection = selection;
         Ok(())
     }

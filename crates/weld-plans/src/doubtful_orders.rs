@@ -96,8 +96,11 @@ fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
         })
         .collect();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        // A final aggregate stays above its partial one, which finds its groups.
-        if aggregate.mode().input_mode() == AggregateInputMode::Partial {
+        // A final aggregate stays above its partial one, which finds its groups, but for those of grouping sets.
+        let is_final = aggregate.mode().input_mode() == AggregateInputMode::Partial;
+        if is_final
+            && aggregate.input().downcast_ref::<AggregateExec>().is_none_or(|below| below.group_expr().is_single())
+        {
             return Vec::new();
         }
         let groups = aggregate.group_expr().expr().iter().map(|(key, _)| key);
@@ -110,6 +113,9 @@ fn keys(plan: &Plan) -> Vec<Vec<Expr>> {
 /// Whether what is known of the order of these keys may not be so.
 fn is_in_doubt(input: &Plan, keys: &[Expr]) -> bool {
     let known = input.equivalence_properties();
+    if known.oeq_class().is_empty() && known.eq_group().is_empty() && known.constraints().is_empty() {
+        return false;
+    }
     let (constants, others): (Vec<&Expr>, Vec<&Expr>) =
         keys.iter().partition(|key| known.is_expr_constant(key).is_some());
     come_of(constants, input, true) || come_of(others, input, false)

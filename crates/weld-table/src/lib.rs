@@ -31,4 +31,4 @@ mod zones;
 
 pub use provider::{WeldTable, create_table, register_table};
 pub use prunable::{keeps_order, prunable};
-pub use source::{Shared, TableSource};
+pub use source::{Shared, TableSource, have_bounds};

@@ -174,12 +174,13 @@ impl TableSource {
     }
 }
 
-/// Whether DataFusion's joins find bounds of keys of a type and use them. A join whose filter nobody takes needs none.
-fn have_bounds(data_type: &DataType) -> bool {
+/// Whether DataFusion's joins find bounds of keys of a type and use them rightly: some fail, and bounds of nulls that have
+/// no type leave out nulls that match. A join whose filter nobody takes needs none.
+pub fn have_bounds(data_type: &DataType) -> bool {
     match data_type {
-        DataType::RunEndEncoded(..) => false,
-        DataType::Dictionary(_, values) => !values.is_integer(),
-        _ => true,
+        DataType::Null | DataType::RunEndEncoded(..) => false,
+        DataType::Dictionary(_, values) => !values.is_integer() && have_bounds(values),
+        other => !other.is_nested(),
     }
 }
 

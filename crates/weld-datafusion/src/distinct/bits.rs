@@ -2,6 +2,9 @@
 
 use super::sets::Span;
 
+/// Spans become at least such a part larger.
+const WIDENED_MIN: u64 = 4;
+
 /// Sets of groups, in the order of these.
 #[derive(Debug)]
 pub(super) struct Bits {
@@ -42,11 +45,14 @@ impl Bits {
         self.words.resize(groups * self.words_each, 0);
     }
 
-    /// Gives bits to all values within the span, which has those so far, for so many groups. If `bytes_max` allow, to
-    /// twice as many: spans that have become larger become so again.
+    /// Gives bits to all values within the span, which has those so far, for so many groups, and to more: spans that have
+    /// become larger become so again, and all bits are copied each time. If `bytes_max` allow there are twice as many.
     pub(super) fn widen(&mut self, span: Span, groups: usize, bytes_max: usize) {
         let wider = span.widened(span.width());
-        let span = if Bits::bytes_of(wider, groups) <= bytes_max { wider } else { span };
+        let span = match Bits::bytes_of(wider, groups) <= bytes_max {
+            true => wider,
+            false => span.widened(span.width() / WIDENED_MIN),
+        };
         // Words begin at multiples of their bits, so that those of before are words again.
         let base = span.min & !63;
         let words_each = ((span.max - base) / 64) as usize + 1;

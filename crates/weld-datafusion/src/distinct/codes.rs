@@ -9,7 +9,7 @@ use weld_runtime::cache::prefetch;
 use weld_runtime::hash::{hash_long_bytes, hash_words};
 
 /// Texts of at most so many bytes are in their view.
-const INLINE_BYTES: u32 = 12;
+pub(super) const INLINE_BYTES: u32 = 12;
 
 const SLOTS_MIN: usize = 1 << 10;
 
@@ -82,7 +82,8 @@ impl Codes {
     pub(super) fn into_bytes(self, codes: &[u64]) -> Result<BinaryViewArray> {
         let views: ScalarBuffer<u128> = codes.iter().map(|code| self.value(*code)).collect();
         let blocks: Arc<[Buffer]> = self.blocks.into_iter().map(Buffer::from_vec).collect();
-        Ok(BinaryViewArray::try_new(views, blocks, None)?)
+        // SAFETY: the views are of texts that lie in these blocks, or hold them.
+        Ok(unsafe { BinaryViewArray::new_unchecked(views, blocks, None) })
     }
 
     /// The value with this number.

@@ -7,6 +7,7 @@
 
 mod bits;
 mod codes;
+mod places;
 mod sets;
 mod table;
 mod values;
@@ -24,6 +25,7 @@ use datafusion::functions_aggregate::{average::Avg, count::Count, sum::Sum};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
+use places::Places;
 use sets::Sets;
 pub(crate) use values::Included;
 use values::{Kind, Values};
@@ -164,19 +166,20 @@ impl GroupsAccumulator for Accumulator {
             Included::All => self.groups.extend(group_indices.iter().map(|group| *group as u32)),
             Included::Some(bits) => self.groups.extend(bits.set_indices().map(|row| group_indices[row] as u32)),
         }
-        self.values.add_codes(&values, &included, &mut self.codes)?;
+        self.values.add_codes(&values, &included, None, &mut self.codes)?;
         self.add(groups_total)
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], groups_total: usize) -> Result<()> {
         let lists = values[0].as_list::<i32>();
         let items = lists.values();
+        let mut places = self.values.places(items);
         let mut waiting = 0..0;
         for (row, group) in group_indices.iter().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
             let (mut start, end) = (lists.value_offsets()[row] as usize, lists.value_offsets()[row + 1] as usize);
             while start < end {
                 if start != waiting.end || waiting.len() >= VALUES_TOGETHER {
-                    self.merge(items, waiting, groups_total)?;
+                    self.merge(items, waiting, places.as_mut(), groups_total)?;
                     waiting = start..start;
                 }
                 let until = end.min(waiting.start + VALUES_TOGETHER);
@@ -184,7 +187,7 @@ impl GroupsAccumulator for Accumulator {
                 (start, waiting.end) = (until, until);
             }
         }
-        self.merge(items, waiting, groups_total)
+        self.merge(items, waiting, places.as_mut(), groups_total)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
@@ -240,9 +243,15 @@ impl GroupsAccumulator for Accumulator {
 
 impl Accumulator {
     /// Adds items of lists, of which those that are not null have their groups.
-    fn merge(&mut self, items: &ArrayRef, range: std::ops::Range<usize>, groups_total: usize) -> Result<()> {
+    fn merge(
+        &mut self,
+        items: &ArrayRef,
+        range: std::ops::Range<usize>,
+        places: Option<&mut Places>,
+        groups_total: usize,
+    ) -> Result<()> {
         let items = items.slice(range.start, range.len());
-        self.values.add_codes(&items, &Included::of(items.nulls(), None), &mut self.codes)?;
+        self.values.add_codes(&items, &Included::of(items.nulls(), None), places, &mut self.codes)?;
         self.add(groups_total)
     }
 }

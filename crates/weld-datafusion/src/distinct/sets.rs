@@ -45,9 +45,10 @@ impl Span {
         self.max - self.min
     }
 
-    /// With so many values more, on both sides.
+    /// With so many values more: on both sides, or where there are some.
     pub(super) fn widened(self, by: u64) -> Span {
-        Span { min: self.min.saturating_sub(by / 2), max: self.max.saturating_add(by - by / 2) }
+        let min = self.min.saturating_sub(by / 2);
+        Span { min, max: self.max.saturating_add(by - (self.min - min)) }
     }
 }
 
@@ -165,11 +166,7 @@ impl Sets {
             Form::Narrow { table, packing, .. } if !packing.holds(span, groups) => {
                 let packing = *packing;
                 self.form = table_of(span, groups, self.may_repeat, |each| {
-                    table
-                        .keys()
-                        .into_iter()
-                        .map(|key| packing.parts(key))
-                        .for_each(|(group, value)| each(group, value));
+                    table.keys().map(|key| packing.parts(key)).for_each(|(group, value)| each(group, value));
                 });
             }
             Form::Narrow { .. } | Form::Wide { .. } => {}
@@ -198,10 +195,10 @@ impl Sets {
         match &self.form {
             Form::Bits(bits) => bits.for_each(each),
             Form::Narrow { table, packing, .. } => {
-                table.keys().into_iter().map(|key| packing.parts(key)).for_each(|(group, value)| each(group, value));
+                table.keys().map(|key| packing.parts(key)).for_each(|(group, value)| each(group, value));
             }
             Form::Wide { table, .. } => {
-                table.keys().into_iter().map(wide_parts).for_each(|(group, value)| each(group, value));
+                table.keys().map(wide_parts).for_each(|(group, value)| each(group, value));
             }
         }
     }

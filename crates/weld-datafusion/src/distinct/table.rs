@@ -1,9 +1,9 @@
-//! Sets of integers anywhere: a hash table of keys.
+//! Sets of integers anywhere: a hash table of keys, with linear probing.
 //!
 //! A partial aggregate need not find all equal keys, since whoever merges its states does. Where most keys are new,
 //! they are only kept: each would be a miss of the cache.
 
-use hashbrown::HashTable;
+use weld_runtime::cache::prefetch;
 use weld_runtime::hash::hash_words;
 
 /// When so many keys are in a table, and such a part of those that came were new, those that come are kept without
@@ -12,18 +12,33 @@ const KEPT_KEYS_MIN: usize = 16 << 10;
 const NEW_SHARE_MIN: f64 = 0.75;
 const KEYS_PER_SAMPLE: u64 = 16;
 
+const SLOTS_MIN: usize = 1 << 10;
+
+/// So many keys are looked for together.
+const TOGETHER: usize = 64;
+
+/// A table that takes fewer bytes is in the cache.
+const PREFETCHED_BYTES_MIN: usize = 256 << 10;
+
 /// What a table holds.
 pub(super) trait Key: Copy + Eq {
+    /// Marks a slot without a key. It is no key.
+    const FREE: Self;
+
     fn hash(self) -> u64;
 }
 
 impl Key for u64 {
+    const FREE: u64 = u64::MAX;
+
     fn hash(self) -> u64 {
         hash_words(&[self])
     }
 }
 
 impl Key for u128 {
+    const FREE: u128 = u128::MAX;
+
     fn hash(self) -> u64 {
         hash_words(&[self as u64, (self >> 64) as u64])
     }
@@ -32,9 +47,13 @@ impl Key for u128 {
 /// A set of keys.
 #[derive(Debug)]
 pub(super) struct Table<K> {
-    placed: HashTable<K>,
-    /// How many were looked for.
-    keys: usize,
+    /// A power of two of them, or none. A key has its place by the high bits of its hash, so that a larger table holds
+    /// keys in the same order, and growing goes through both from one end to the other.
+    slots: Vec<K>,
+    /// How many slots have a key.
+    placed: usize,
+    /// How many keys were looked for.
+    sought: usize,
     /// Keys that were not looked for, where that is allowed.
     kept: Vec<K>,
     may_repeat: bool,
@@ -43,23 +62,20 @@ pub(super) struct Table<K> {
 impl<K: Key> Table<K> {
     /// If keys `may_repeat`, some may be given more than once.
     pub(super) fn new(may_repeat: bool) -> Table<K> {
-        Table { placed: HashTable::new(), keys: 0, kept: Vec::new(), may_repeat }
+        Table { slots: Vec::new(), placed: 0, sought: 0, kept: Vec::new(), may_repeat }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.placed.allocation_size() + self.kept.capacity() * size_of::<K>()
+        (self.slots.capacity() + self.kept.capacity()) * size_of::<K>()
     }
 
     /// All keys, in any order.
-    pub(super) fn keys(&self) -> Vec<K> {
-        let mut keys = Vec::with_capacity(self.placed.len() + self.kept.len());
-        keys.extend(&self.placed);
-        keys.extend_from_slice(&self.kept);
-        keys
+    pub(super) fn keys(&self) -> impl Iterator<Item = K> {
+        self.slots.iter().filter(|key| **key != K::FREE).chain(&self.kept).copied()
     }
 
     pub(super) fn add(&mut self, keys: &[K]) {
-        if !self.may_repeat || self.placed.len() < KEPT_KEYS_MIN || !self.are_new() {
+        if !self.may_repeat || self.placed < KEPT_KEYS_MIN || !self.are_new() {
             return self.place(keys);
         }
         let is_sampled = |key: &K| key.hash().is_multiple_of(KEYS_PER_SAMPLE);
@@ -73,17 +89,56 @@ impl<K: Key> Table<K> {
     }
 
     fn are_new(&self) -> bool {
-        self.placed.len() as f64 >= NEW_SHARE_MIN * self.keys as f64
+        self.placed as f64 >= NEW_SHARE_MIN * self.sought as f64
     }
 
+    /// In a large table each access is a miss of the cache: the slots of many keys are asked for before any is used.
     fn place(&mut self, keys: &[K]) {
-        self.keys += keys.len();
+        self.sought += keys.len();
+        for together in keys.chunks(TOGETHER) {
+            if 3 * (self.placed + together.len()) > 2 * self.slots.len() {
+                self.grow();
+            }
+            let mut slots = [0; TOGETHER];
+            for (slot, key) in slots.iter_mut().zip(together) {
+                *slot = self.slot(*key);
+            }
+            if self.slots.len() * size_of::<K>() >= PREFETCHED_BYTES_MIN {
+                slots[..together.len()].iter().for_each(|slot| prefetch(&raw const self.slots[*slot]));
+            }
+            for (slot, key) in slots.into_iter().zip(together) {
+                self.placed += usize::from(self.place_from(slot, *key));
+            }
+        }
+    }
+
+    /// Where a key is looked for first.
+    fn slot(&self, key: K) -> usize {
         // A partial aggregate gives keys in the order of its table. They must not have the same order here, where they
         // would fill one end of a table that grows: each has its place by the other half of its hash.
         let turn = if self.may_repeat { 0 } else { u64::BITS / 2 };
-        let hash = |key: &K| key.hash().rotate_left(turn);
-        for key in keys {
-            self.placed.entry(hash(key), |held| held == key, hash).or_insert(*key);
+        (key.hash().rotate_left(turn) >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
+    }
+
+    /// Whether the key is new. It is looked for from a slot on.
+    fn place_from(&mut self, mut slot: usize, key: K) -> bool {
+        loop {
+            let held = self.slots[slot];
+            if held == key {
+                return false;
+            }
+            if held == K::FREE {
+                self.slots[slot] = key;
+                return true;
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![K::FREE; (2 * self.slots.len()).max(SLOTS_MIN)];
+        for key in std::mem::replace(&mut self.slots, larger).into_iter().filter(|key| *key != K::FREE) {
+            self.place_from(self.slot(key), key);
         }
     }
 }

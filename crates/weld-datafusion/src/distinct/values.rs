@@ -9,6 +9,7 @@ use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType, DataType};
 use datafusion::common::{Result, internal_err};
 
 use super::codes::Codes;
+use super::places::Places;
 
 /// Which rows have a value that is added.
 pub(crate) enum Included {
@@ -101,8 +102,23 @@ impl Values {
         self.codes.value(code)
     }
 
-    /// Appends what stands for the values of the rows that are included.
-    pub(super) fn add_codes(&mut self, values: &ArrayRef, included: &Included, to: &mut Vec<u64>) -> Result<()> {
+    /// Where numbers of an array's values are kept while its slices are added.
+    pub(super) fn places(&self, values: &ArrayRef) -> Option<Places> {
+        match (self.kind, values.data_type()) {
+            (Kind::Text, DataType::Utf8View) => Places::of(values.as_string_view()),
+            (Kind::Text, DataType::BinaryView) => Places::of(values.as_binary_view()),
+            _ => None,
+        }
+    }
+
+    /// Appends what stands for the values of the rows that are included. `places` are those of the array.
+    pub(super) fn add_codes(
+        &mut self,
+        values: &ArrayRef,
+        included: &Included,
+        places: Option<&mut Places>,
+        to: &mut Vec<u64>,
+    ) -> Result<()> {
         let codes = &mut self.codes;
         match self.kind {
             Kind::Word { bytes, flip } => {
@@ -122,7 +138,13 @@ impl Values {
                     Included::Some(bits) => codes.of_values(bits.set_indices().map(|row| values[row] as u128), to),
                 }
             }
-            Kind::Text => return texts(values, included, codes, to),
+            Kind::Text => match (places, included, values.data_type()) {
+                (Some(places), Included::All, DataType::Utf8View) => places.numbers(values.as_string_view(), codes, to),
+                (Some(places), Included::All, DataType::BinaryView) => {
+                    places.numbers(values.as_binary_view(), codes, to)
+                }
+                _ => return texts(values, included, codes, to),
+            },
         }
         Ok(())
     }

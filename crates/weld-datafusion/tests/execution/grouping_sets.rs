@@ -77,3 +77,22 @@ async fn many_groups() {
         )
         .await;
 }
+
+/// A key that is constant below is none above the partial aggregate, which fills it with NULL: the final one is not to give
+/// groups out whenever it changes. Stock DataFusion does.
+#[tokio::test]
+async fn keys_that_sets_fill_are_no_constants_of_the_final_aggregate() {
+    for (partitions, repartition) in [(1, true), (2, false), (3, true)] {
+        let engines = engines(partitions, 600).await;
+        let set = format!("SET datafusion.optimizer.repartition_aggregations = {repartition}");
+        engines.weld.sql(&set).await.expect("an option");
+        engines.weld.sql("SET datafusion.execution.batch_size = 4").await.expect("an option");
+        for (sql, expected) in [
+            ("SELECT k, a, count(*) AS c FROM (SELECT 2 AS k, a FROM t) GROUP BY CUBE (k, a)", 12),
+            ("SELECT a, k, count(*) AS c FROM (SELECT 2 AS k, a FROM t) GROUP BY ROLLUP (a, k)", 11),
+        ] {
+            let groups = Engines::run_on(&engines.weld, sql).await.expect("it runs").rows;
+            assert_eq!(groups.len(), expected, "{partitions} {sql}: {groups:?}");
+        }
+    }
+}

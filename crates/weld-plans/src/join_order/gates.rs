@@ -20,6 +20,9 @@ use super::graph::{Graph, Kind, Set, Tree};
 use crate::expr::{all_exprs, cannot_fail};
 
 /// Inputs that may fail, each with the sets of relations that have rows where it runs.
+///
+/// An order compares columns of one input that all equal a column of another by a filter above the input, which
+/// DataFusion moves below it with what the columns are computed of: on rows that no join has dropped yet.
 pub(super) struct Gates(Vec<(usize, Vec<Set>)>);
 
 impl Gates {
@@ -33,6 +36,9 @@ impl Gates {
     /// Whether none of them runs in `tree` where it would not. More relations joined have rows only where fewer have.
     pub(super) fn are_kept(&self, graph: &Graph, tree: &Tree) -> bool {
         self.0.iter().all(|(relation, written)| {
+            if graph.compares_columns_of(*relation) {
+                return false;
+            }
             let kept = gates(graph, tree, *relation);
             written.iter().all(|gate| kept.iter().any(|other| gate & !other == 0))
         })

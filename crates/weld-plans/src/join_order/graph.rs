@@ -23,6 +23,8 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use weld_table::have_bounds;
+
 use crate::expr;
 
 /// A set of relations, a bit each.
@@ -336,6 +338,11 @@ impl Graph {
         }
     }
 
+    /// Whether columns of a relation are equal to each other in all rows of the joins.
+    pub(super) fn compares_columns_of(&self, relation: usize) -> bool {
+        self.classes.iter().any(|class| class.iter().filter(|member| member.relation == relation).count() > 1)
+    }
+
     /// The class of an expression over one relation; `None` if it is over several, over one whose columns may be NULL
     /// by a left join, or may fail.
     fn class_of(&mut self, expr: &Expr) -> Option<usize> {
@@ -375,7 +382,11 @@ pub(super) fn is_ordered_join(join: &HashJoinExec, with_left: bool) -> bool {
         Some(Kind::Semi | Kind::Anti) => true,
         None => *join.join_type() == JoinType::Inner,
     };
+    // Where another side is built DataFusion may want bounds of keys for which it has none.
+    let schema = join.left().schema();
+    let have_bounds = |(key, _): &(Expr, Expr)| key.data_type(&schema).is_ok_and(|of| have_bounds(&of));
     is_known
+        && join.on().iter().all(have_bounds)
         && join.fetch().is_none()
         && !join.null_aware
         && join.null_equality() == NullEquality::NullEqualsNothing
