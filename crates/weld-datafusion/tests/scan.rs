@@ -773,6 +773,33 @@ async fn rows_are_taken_back_on_pages_that_were_not_fetched() {
     assert_eq!(scan_metric(&engines, sql, "output_rows").await, "100");
 }
 
+/// Row groups are read in the order that a sort above wants few rows of; then its filter leaves the others out.
+#[tokio::test]
+async fn the_first_rows_of_an_order_are_read_first() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = engines(1, folder.path()).await;
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000)).build();
+    write_as(
+        properties,
+        &engines,
+        "SELECT v, v / 3000 AS y, concat('text ', v) AS s FROM generate_series(0, 19999) AS g(v)",
+        &folder.path().join("grown.parquet"),
+    )
+    .await;
+    register(&engines, "grown", &folder.path().join("grown.parquet"), ParquetReadOptions::default()).await;
+    for (order, rows) in [
+        ("v DESC", "2.00 K"),
+        ("v", "2.00 K"),
+        ("y DESC, v", "2.00 K"),
+        ("y DESC, v DESC", "2.00 K"),
+        ("-v", "20.00 K"),
+    ] {
+        let sql = format!("SELECT v, s FROM grown ORDER BY {order} LIMIT 5");
+        assert_eq!(text(&engines.weld, &sql).await, text(&engines.stock, &sql).await, "{sql}");
+        assert_eq!(scan_metric(&engines, &sql, "output_rows").await, rows, "{sql}");
+    }
+}
+
 /// The first rows of a file are read of the pages that have them, and no row group is begun for nothing.
 #[tokio::test]
 async fn limits_are_read_of_the_first_pages() {

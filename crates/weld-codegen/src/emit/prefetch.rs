@@ -7,6 +7,7 @@
 //! for(sel, b, |b,_,j| let m = optlookup(t, lookup(c, j)); ..)
 //!   iteration i first:  prefetch the slot of the key of iteration i + 24
 //!                       prefetch the row (or the group's values) of the key of iteration i + 12, whose slot is there
+//!                       prefetch the text in the row of the key of iteration i + 6
 //! ```
 //!
 //! Where the hash is known already (`find_row(t, x.$1, ..)`), slot and row are found by it; where the row is
@@ -26,6 +27,7 @@ use weld_runtime::DictOffsets;
 
 use super::{Demand, Emitter, Res, Val, demands, internal};
 use crate::analysis::loop_plan::{EarlyKey, Known, Prefetch};
+use crate::layout;
 use crate::tables::dict::entry_types;
 use crate::values::source::Source;
 
@@ -63,12 +65,20 @@ impl<'c> Emitter<'c, '_> {
                     self.prefetch_slot(table, key_ty, value_ty, &key_of_slot)?;
                     let key_of_row = early(self, key, prefetch.distance / 2)?;
                     self.prefetch_row(table, key_ty, value_ty, &key_of_row)?;
+                    if layout::has_bytes(key_ty) {
+                        let key_of_text = early(self, key, prefetch.distance / 4)?;
+                        self.prefetch_texts(table, key_ty, value_ty, &key_of_text)?;
+                    }
                 }
                 Known::Hash(hash) => {
                     let hash_of_slot = early(self, hash, prefetch.distance)?.into_int()?;
                     self.prefetch(self.slot_of_hash(table, hash_of_slot)?)?;
                     let hash_of_row = early(self, hash, prefetch.distance / 2)?.into_int()?;
                     self.prefetch_row_of_hash(table, (key_ty, value_ty), hash_of_row)?;
+                    if layout::has_bytes(key_ty) {
+                        let hash_of_text = early(self, hash, prefetch.distance / 4)?.into_int()?;
+                        self.prefetch_texts_of_hash(table, (key_ty, value_ty), hash_of_text)?;
+                    }
                 }
                 Known::Row(row, value) => {
                     let row = early(self, row, prefetch.distance)?.into_int()?;

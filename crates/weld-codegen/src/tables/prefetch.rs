@@ -84,6 +84,42 @@ impl<'c> Tables<'c, '_> {
         self.prefetch(self.first_row_of_hash(table, (key_ty, value_ty), hash)?)
     }
 
+    /// Asks for the texts in the key of the row that a key's first slot leads to.
+    pub(crate) fn prefetch_texts(
+        &mut self,
+        table: DictVal<'c>,
+        key_ty: &Type,
+        value_ty: &Type,
+        key: &Val<'c>,
+    ) -> Res<()> {
+        let key = self.canonical_key(key_ty, key)?;
+        let hash = self.hash_of_probe(table, key_ty, &key)?;
+        self.prefetch_texts_of_hash(table, (key_ty, value_ty), hash)
+    }
+
+    /// The same of a hash's first slot: the bytes that are not in views.
+    pub(crate) fn prefetch_texts_of_hash(
+        &mut self,
+        table: DictVal<'c>,
+        (key_ty, value_ty): (&Type, &Type),
+        hash: IntValue<'c>,
+    ) -> Res<()> {
+        let row = self.first_row_of_hash(table, (key_ty, value_ty), hash)?;
+        let key = self.load_row(key_ty, row, table.lasting)?;
+        self.prefetch_bytes(&key)
+    }
+
+    fn prefetch_bytes(&self, key: &Val<'c>) -> Res<()> {
+        match key {
+            Val::Struct(fields) => fields.iter().try_for_each(|field| self.prefetch_bytes(field)),
+            Val::Bytes(text) => {
+                let (_, address) = self.bytes_view(text)?;
+                self.prefetch(self.b.build_int_to_ptr(address, self.unit.ptr_type(), "")?)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The row that the first slot of a hash leads to.
     fn first_row_of_hash(
         &self,

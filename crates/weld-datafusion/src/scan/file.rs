@@ -126,11 +126,15 @@ impl OpenFile {
         let limit = scan.limit.filter(|_| !scan.ordered);
         let (readers, partition, metrics) = (Arc::clone(readers), *partition, metrics.clone());
         let (pruning, own_metadata, predicate_of_file) = (*pruning, Arc::clone(&metadata), prunes.clone());
+        let order = scan.order.clone();
         let (parts, read) = (shared.parts, columns.iter().map(|column| column.path().clone()).collect::<Vec<_>>());
         let groups = shared.groups(async move {
             let mut groups = Groups::new(own_metadata, range.as_ref(), typed, pruning, file_metrics);
             let filters_reader = || readers.create_reader(partition, file, hint, &metrics);
             groups.prune(predicate_of_file.as_ref(), limit, filters_reader).await?;
+            if let Some(order) = &order {
+                groups.put_in_order(order)?;
+            }
             if parts > 1 {
                 groups.cut(parts, |leaf| read.iter().any(|path| leaf.path().parts().starts_with(path.parts())));
             }

@@ -21,6 +21,7 @@ mod file;
 mod files;
 mod filters;
 mod local;
+mod order;
 mod paths;
 mod pools;
 mod predicate;
@@ -226,6 +227,8 @@ impl<'a> ParquetScan<'a> {
                 (unit, zone)
             }),
             limit: self.config.limit,
+            order: order::Order::of(&self.config.file_source, self.source.filter().as_ref())
+                .filter(|_| !self.config.preserve_order),
             ordered: self.config.preserve_order,
             batch_rows: context.session_config().batch_size(),
             metrics: self.source.metrics().clone(),

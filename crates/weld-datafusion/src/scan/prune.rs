@@ -29,6 +29,8 @@ use weld_parquet::Selection;
 use weld_plans::current_filter;
 use weld_table::prunable;
 
+use super::order::Order;
+
 /// What may prune, as the session has set it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
@@ -118,6 +120,18 @@ impl Groups {
             groups.prune_by_limit(limit, self.metadata.row_groups(), &self.metrics);
         }
         self.prune_by_pages(groups.build(), predicate.as_ref())
+    }
+
+    /// Puts the row groups that are left in this order.
+    pub(super) fn put_in_order(&mut self, order: &Order) -> Result<()> {
+        if self.left.len() < 2 {
+            return Ok(());
+        }
+        let indices: Vec<usize> = self.left.iter().map(|group| group.index).collect();
+        let ordered = order.put(&indices, &self.metadata, &self.schema)?;
+        let place = |group: &Group| ordered.iter().position(|index| *index == group.index);
+        self.left.make_contiguous().sort_by_cached_key(place);
+        Ok(())
     }
 
     /// Cuts row groups into parts, so that there are at least so many of them, if that is cheap: rows of repeated

@@ -32,6 +32,7 @@ use super::entries::Evaluated;
 use super::file::OpenFile;
 use super::files::Files;
 use super::filters::Filters;
+use super::order::Order;
 use super::pools::LeasedPool;
 use super::predicate::{PASSED_MAX, put_in_order};
 use super::prune::{Allowed, Group};
@@ -57,6 +58,8 @@ pub(super) struct Scan {
     /// The unit and the zone that the session wants of old timestamps.
     pub(super) int96: Option<(TimeUnit, Option<Arc<str>>)>,
     pub(super) limit: Option<usize>,
+    /// The order in which row groups of a file are read, if not their own.
+    pub(super) order: Option<Order>,
     /// Whether rows have to come in the order of the files.
     pub(super) ordered: bool,
     pub(super) batch_rows: usize,

@@ -309,3 +309,50 @@ async fn a_rewritten_plan_that_is_refused_is_made_again() {
         .check_error("SELECT count(*) OVER (ORDER BY n RANGE BETWEEN 'x' PRECEDING AND CURRENT ROW) FROM c", "")
         .await;
 }
+
+/// Two keys of one input that equal one column of another: to compare them with each other, before the join, is to compute
+/// them of rows that an inner join drops.
+#[tokio::test]
+async fn keys_that_may_fail_are_not_compared_below_joins() {
+    let engines = Engines::new(config(2));
+    let tables = [
+        ("m", "SELECT * FROM (VALUES (1, 1.0e0), (1, 2.0e0), (2, 3.0e0), (9, CAST('NaN' AS DOUBLE))) AS t(g, x)"),
+        ("h", "SELECT * FROM (VALUES (1), (2)) AS t(g)"),
+        ("d", "SELECT * FROM (VALUES (1, 1.0e0), (2, 2.0e0), (3, 3.0e0), (4, 3.0e0)) AS t(t, k)"),
+    ];
+    for (name, rows) in tables {
+        engines.table_from(name, rows, 10).await;
+    }
+    let sql = "SELECT max(j.g) FROM (SELECT m.x, h.g FROM m JOIN h ON m.g = h.g WHERE m.g + 0 > 0) j
+        JOIN (SELECT t, CAST(avg(k) AS DECIMAL(10, 2)) AS k FROM d GROUP BY t) d
+        ON CAST(j.x AS DECIMAL(10, 2)) = d.k AND CAST(abs(j.x) AS DECIMAL(10, 2)) = d.k";
+    engines.check(sql, 0).await;
+}
+
+/// Of some types DataFusion finds no bounds of the keys that are built, or wrong ones.
+#[tokio::test]
+async fn keys_without_bounds() {
+    let engines = Engines::new(config(2));
+    let rows =
+        "SELECT v AS id, arrow_cast(v % 3, 'Dictionary(Int32, Int64)') AS d, map([concat('k', v % 4)], [v]) AS m,
+        named_struct('l', [v % 2]) AS s, NULL AS n FROM generate_series(1, 6) AS t(v)";
+    engines.table_from("t", rows, 3).await;
+    engines.weld.sql("SET weld.encode_tables = true").await.expect("a setting");
+    for context in [&engines.stock, &engines.weld] {
+        context.sql("CREATE TABLE e AS SELECT * FROM t").await.expect("valid SQL").collect().await.expect("it runs");
+    }
+    for table in ["t", "e"] {
+        for key in ["d", "m", "s", "n"] {
+            for sql in [
+                format!(
+                    "SELECT a.id FROM {table} a WHERE a.{key} IN (SELECT {key} FROM {table} WHERE id < 3) ORDER BY 1"
+                ),
+                format!("SELECT count(*) FROM {table} a JOIN {table} b ON a.{key} IS NOT DISTINCT FROM b.{key}"),
+                format!("SELECT {key} FROM {table} INTERSECT SELECT {key} FROM {table} WHERE id < 2"),
+                format!("SELECT {key} FROM {table} EXCEPT SELECT {key} FROM {table} WHERE id < 2"),
+            ] {
+                engines.check(&sql, 0).await;
+            }
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) struct EarlyKey<'e> {
     pub(crate) bindings: Vec<&'e Binding>,
 }
 
-/// A lookup that every iteration does, and of which the memory is asked for early.
+/// A lookup that every iteration does, or whose key is not null, and of which the memory is asked for early.
 pub(crate) struct Prefetch<'e> {
     pub(crate) table: Sym,
     /// The type of the table.
@@ -151,7 +151,7 @@ struct Lookup<'e> {
     known: Known<'e>,
 }
 
-/// Lookups on every path through a body. `scope` are the bindings seen so far. Inside of loops only values of rows
+/// Lookups on every path through a body, but for those of keys that are null. `scope` are the bindings seen so far. Inside of loops only values of rows
 /// count: which rows these are may be known outside.
 fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, found: &mut Vec<Lookup<'e>>) {
     match &expr.kind {
@@ -162,7 +162,12 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, fou
             }
             collect(body, scope, is_inner, found);
         }
-        ExprKind::If { cond, .. } => collect(cond, scope, is_inner, found),
+        ExprKind::If { cond, on_true, .. } => {
+            collect(cond, scope, is_inner, found);
+            if is_validity(cond, scope) {
+                collect(on_true, scope, is_inner, found);
+            }
+        }
         ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, _) => collect(a, scope, is_inner, found),
         // What loops and functions do, they do often enough to fetch for themselves.
         ExprKind::For { iter, func, .. } => {
@@ -182,6 +187,12 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, fou
             found.extend(lookup(expr, scope).filter(|lookup| !is_inner || matches!(lookup.known, Known::Row(..))));
         }
     }
+}
+
+/// Whether a condition is a field of what is known early, as keys have that may be null: most are not, and of the others
+/// nothing is lost but the fetch.
+fn is_validity(cond: &Expr, scope: &[&Binding]) -> bool {
+    matches!(cond.kind, ExprKind::Field(..)) && needed(cond, scope).is_some()
 }
 
 /// The lookup that an expression is, if the table is there before the body and enough of it is known early.

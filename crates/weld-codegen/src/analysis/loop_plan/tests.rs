@@ -481,6 +481,20 @@ mod plain {
     }
 
     #[test]
+    fn lookups_of_keys_that_may_be_null_are_fetched() {
+        let nullable = |body: &str| {
+            plan(&format!(
+                "|v: vec[{{i64,{{i64,bool}}}}], d: dict[i64,i64], e: dict[i64,i64]|
+                   result(for(v, merger[i64,+], |b, i, x| {body}))"
+            ))
+        };
+        let lookup = &format!("{PLAIN}, lookup {FETCHED}");
+        nullable("if(x.$1.$1, let m = optlookup(d, x.$1.$0); if(m.$0, merge(b, m.$1), b), b)").is(lookup);
+        // Most rows may not match the first.
+        nullable("let m = optlookup(d, x.$0); if(m.$0, merge(b, m.$1 + lookup(e, x.$1.$0)), b)").is(lookup);
+    }
+
+    #[test]
     fn other_lookups_are_not() {
         // Three keep the processor busy.
         summing("lookup(d, x.$0) + lookup(e, x.$1) + lookup(d, x.$1)").is(PLAIN);
