@@ -441,6 +441,12 @@ impl Rewriter<'_> {
         if matches!(sink, Sink::Rows) && !chain.gains() {
             return Ok(Err(Unsupported::new(plan.name(), "only moves columns: nothing to compile")));
         }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            // Texts of build sides are interned.
+            if let Err(unsupported) = self.gains_by_grouping(aggregate, !chain.builds.is_empty()) {
+                return Ok(Err(unsupported));
+            }
+        }
         if self.options.compile_min_rows > 0 && reads_step(&chain.source) {
             return Ok(Err(Unsupported::new(plan.name(), "a step of a recursive query has few rows")));
         }
@@ -517,6 +523,14 @@ impl Rewriter<'_> {
         Ok(Taken { step, input: Arc::clone(exec.input()) })
     }
 
+    /// Whether an aggregate above joins with other tables, or without, is worth compiling.
+    fn gains_by_grouping(&self, exec: &AggregateExec, has_builds: bool) -> lower::Result<()> {
+        match self.options.compile_min_rows > 0 && !has_builds && gate::groups_by_many_texts(exec) {
+            true => Err(Unsupported::new(exec.name(), "DataFusion's groups by several texts are as fast")),
+            false => Ok(()),
+        }
+    }
+
     /// An aggregate below other operators, which then read its groups in place. Joins must not be among them: what they
     /// make of the groups would be held all at once.
     fn groups(&self, exec: &AggregateExec, chain: &mut Chain) -> lower::Result<Taken> {
@@ -526,6 +540,7 @@ impl Rewriter<'_> {
         if joins || aggregate.partial || aggregate.group.is_empty() || aggregate.accumulates() {
             return Err(Unsupported::new("AggregateExec", "ends a pipeline of its own"));
         }
+        self.gains_by_grouping(exec, false)?;
         chain.exprs.extend(aggregate.exprs().cloned());
         let step = Step::Aggregate(aggregate);
         step.check(&exec.input().schema(), &chain.needed)?;
