@@ -31,6 +31,9 @@ use crate::layout;
 use crate::tables::dict::entry_types;
 use crate::values::source::Source;
 
+/// Asks for the memory that a key, a hash or a row leads to.
+type Fetch<'f, 'c, E> = dyn Fn(&mut E, &Val<'c>) -> Res<()> + 'f;
+
 impl<'c> Emitter<'c, '_> {
     /// Emits the prefetches of iteration `index`; those of the last iterations fetch the last one's again.
     pub(super) fn emit_prefetches(
@@ -54,40 +57,55 @@ impl<'c> Emitter<'c, '_> {
             let (fetch, done) = (self.new_block("fetch"), self.new_block("fetched"));
             self.branch_if(large, fetch, done)?;
             self.at(fetch);
-            let early = |e: &mut Self, key: &EarlyKey<'_>, distance: u32| {
+            let early = |e: &mut Self, key: &EarlyKey<'_>, distance: u32, fetch: &Fetch<'_, 'c, Self>| {
                 let later = e.add_nw(index, e.i64(distance.into()))?;
                 let later = e.umin(later, e.sub(source.count, e.i64(1))?)?;
-                e.early_key(key, source, element, later)
+                let Some(valid) = &key.valid else {
+                    let key = e.early_key(key, source, element, later)?;
+                    return fetch(e, &key);
+                };
+                let (there, done) = (e.new_block("there"), e.new_block("fetched"));
+                let valid = e.early_key(valid, source, element, later)?.into_int()?;
+                e.branch_if(valid, there, done)?;
+                e.at(there);
+                let key = e.early_key(key, source, element, later)?;
+                fetch(e, &key)?;
+                e.branch(done)?;
+                e.at(done);
+                Ok(())
             };
+            let types = (key_ty, value_ty);
+            let has_texts = layout::has_bytes(key_ty);
             match &prefetch.known {
                 Known::Key(key) => {
-                    let key_of_slot = early(self, key, prefetch.distance)?;
-                    self.prefetch_slot(table, key_ty, value_ty, &key_of_slot)?;
-                    let key_of_row = early(self, key, prefetch.distance / 2)?;
-                    self.prefetch_row(table, key_ty, value_ty, &key_of_row)?;
-                    if layout::has_bytes(key_ty) {
-                        let key_of_text = early(self, key, prefetch.distance / 4)?;
-                        self.prefetch_texts(table, key_ty, value_ty, &key_of_text)?;
+                    early(self, key, prefetch.distance, &|e, key| e.prefetch_slot(table, key_ty, value_ty, key))?;
+                    early(self, key, prefetch.distance / 2, &|e, key| e.prefetch_row(table, key_ty, value_ty, key))?;
+                    if has_texts {
+                        early(self, key, prefetch.distance / 4, &|e, key| {
+                            e.prefetch_texts(table, key_ty, value_ty, key)
+                        })?;
                     }
                 }
                 Known::Hash(hash) => {
-                    let hash_of_slot = early(self, hash, prefetch.distance)?.into_int()?;
-                    self.prefetch(self.slot_of_hash(table, hash_of_slot)?)?;
-                    let hash_of_row = early(self, hash, prefetch.distance / 2)?.into_int()?;
-                    self.prefetch_row_of_hash(table, (key_ty, value_ty), hash_of_row)?;
-                    if layout::has_bytes(key_ty) {
-                        let hash_of_text = early(self, hash, prefetch.distance / 4)?.into_int()?;
-                        self.prefetch_texts_of_hash(table, (key_ty, value_ty), hash_of_text)?;
+                    early(self, hash, prefetch.distance, &|e, hash| {
+                        e.prefetch(e.slot_of_hash(table, hash.clone().into_int()?)?)
+                    })?;
+                    early(self, hash, prefetch.distance / 2, &|e, hash| {
+                        e.prefetch_row_of_hash(table, types, hash.clone().into_int()?)
+                    })?;
+                    if has_texts {
+                        early(self, hash, prefetch.distance / 4, &|e, hash| {
+                            e.prefetch_texts_of_hash(table, types, hash.clone().into_int()?)
+                        })?;
                     }
                 }
-                Known::Row(row, value) => {
-                    let row = early(self, row, prefetch.distance)?.into_int()?;
+                Known::Row(row, value) => early(self, row, prefetch.distance, &|e, row| {
                     let demand = match value {
-                        Some(value) => self.facts.demands.get(value).cloned().unwrap_or_default(),
+                        Some(value) => e.facts.demands.get(value).cloned().unwrap_or_default(),
                         None => Demand::All,
                     };
-                    self.prefetch_values(table, (key_ty, value_ty), row, &demand)?;
-                }
+                    e.prefetch_values(table, types, row.clone().into_int()?, &demand)
+                })?,
             }
             self.branch(done)?;
             self.at(done);

@@ -173,7 +173,8 @@ impl GroupsAccumulator for Accumulator {
     fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], groups_total: usize) -> Result<()> {
         let lists = values[0].as_list::<i32>();
         let items = lists.values();
-        let mut places = self.values.places(items);
+        let (first, last) = (lists.value_offsets()[0] as usize, lists.value_offsets()[lists.len()] as usize);
+        let mut places = self.values.places(&items.slice(first, last - first));
         let mut waiting = 0..0;
         for (row, group) in group_indices.iter().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
             let (mut start, end) = (lists.value_offsets()[row] as usize, lists.value_offsets()[row + 1] as usize);

@@ -36,6 +36,8 @@ pub(crate) struct EarlyKey<'e> {
     pub(crate) key: &'e Expr,
     /// What the key needs of the body's own bindings, in order.
     pub(crate) bindings: Vec<&'e Binding>,
+    /// Only where this holds may the key be read: what is under a null may be anything.
+    pub(crate) valid: Option<Box<EarlyKey<'e>>>,
 }
 
 /// A lookup that every iteration does, or whose key is not null, and of which the memory is asked for early.
@@ -76,7 +78,7 @@ pub(crate) struct HashAhead<'e> {
 /// The lookups of a loop that are worth asking for early.
 pub(super) fn prefetches<'e>(func: &'e Func, params: &Params<'_>, inputs: &Inputs<'_>) -> Vec<Prefetch<'e>> {
     let mut lookups = Vec::new();
-    collect(&func.body, &mut Vec::new(), false, &mut lookups);
+    collect(&func.body, &mut Scope::default(), false, &mut lookups);
     lookups.retain(|Lookup { known, .. }| !known.key().uses(params.index) && known.key().uses(params.element));
     if !inputs.allows(FastPath::Prefetches) {
         return Vec::new();
@@ -121,7 +123,7 @@ pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, inputs: &Input
     else {
         return None;
     };
-    let key = EarlyKey { key, bindings: needed(key, &bindings)? };
+    let key = EarlyKey { key, bindings: needed(key, &bindings)?, valid: None };
     if key.uses(params.index) || !key.uses(params.element) || key.uses(params.builder) {
         return None;
     }
@@ -132,7 +134,9 @@ pub(super) fn hash_ahead<'e>(func: &'e Func, params: &Params<'e>, inputs: &Input
 
 impl EarlyKey<'_> {
     fn uses(&self, sym: Sym) -> bool {
-        self.key.count_uses(sym) > 0 || self.bindings.iter().any(|binding| binding.value.count_uses(sym) > 0)
+        self.key.count_uses(sym) > 0
+            || self.bindings.iter().any(|binding| binding.value.count_uses(sym) > 0)
+            || self.valid.as_ref().is_some_and(|valid| valid.uses(sym))
     }
 }
 
@@ -144,6 +148,14 @@ impl Known<'_> {
     }
 }
 
+/// What is known at a place in a body.
+#[derive(Default)]
+struct Scope<'e> {
+    bindings: Vec<&'e Binding>,
+    /// The condition that holds, and what it needs of the bindings.
+    valid: Option<(&'e Expr, Vec<&'e Binding>)>,
+}
+
 /// A lookup that each iteration does.
 struct Lookup<'e> {
     table: Sym,
@@ -151,21 +163,25 @@ struct Lookup<'e> {
     known: Known<'e>,
 }
 
-/// Lookups on every path through a body, but for those of keys that are null. `scope` are the bindings seen so far. Inside of loops only values of rows
-/// count: which rows these are may be known outside.
-fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, found: &mut Vec<Lookup<'e>>) {
+/// Lookups on every path through a body, but for those of keys that are null. Inside of loops only values of rows count: which
+/// rows these are may be known outside.
+fn collect<'e>(expr: &'e Expr, scope: &mut Scope<'e>, is_inner: bool, found: &mut Vec<Lookup<'e>>) {
     match &expr.kind {
         ExprKind::Let { bindings, body } => {
             for binding in bindings {
                 collect(&binding.value, scope, is_inner, found);
-                scope.push(binding);
+                scope.bindings.push(binding);
             }
             collect(body, scope, is_inner, found);
         }
         ExprKind::If { cond, on_true, .. } => {
             collect(cond, scope, is_inner, found);
-            if is_validity(cond, scope) {
+            if scope.valid.is_none()
+                && let Some(bindings) = validity(cond, &scope.bindings)
+            {
+                scope.valid = Some((cond, bindings));
                 collect(on_true, scope, is_inner, found);
+                scope.valid = None;
             }
         }
         ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, _) => collect(a, scope, is_inner, found),
@@ -189,15 +205,19 @@ fn collect<'e>(expr: &'e Expr, scope: &mut Vec<&'e Binding>, is_inner: bool, fou
     }
 }
 
-/// Whether a condition is a field of what is known early, as keys have that may be null: most are not, and of the others
-/// nothing is lost but the fetch.
-fn is_validity(cond: &Expr, scope: &[&Binding]) -> bool {
-    matches!(cond.kind, ExprKind::Field(..)) && needed(cond, scope).is_some()
+/// What a condition needs of the bindings, if it is a field of what is known early, as keys have that may be null: most are
+/// not, so that each iteration does what follows.
+fn validity<'e>(cond: &'e Expr, bindings: &[&'e Binding]) -> Option<Vec<&'e Binding>> {
+    needed(cond, bindings).filter(|_| matches!(cond.kind, ExprKind::Field(..)))
 }
 
 /// The lookup that an expression is, if the table is there before the body and enough of it is known early.
-fn lookup<'e>(expr: &'e Expr, scope: &[&'e Binding]) -> Option<Lookup<'e>> {
-    let early = |key: &'e Expr| needed(key, scope).map(|bindings| EarlyKey { key, bindings });
+fn lookup<'e>(expr: &'e Expr, scope: &Scope<'e>) -> Option<Lookup<'e>> {
+    let valid = || {
+        let (key, bindings) = scope.valid.clone()?;
+        Some(Box::new(EarlyKey { key, bindings, valid: None }))
+    };
+    let early = |key: &'e Expr| needed(key, &scope.bindings).map(|bindings| EarlyKey { key, bindings, valid: valid() });
     let (data, known) = match &expr.kind {
         ExprKind::OptLookup { data, key } | ExprKind::KeyExists { data, key } | ExprKind::Lookup { data, key, .. } => {
             (&**data, Known::Key(early(key)?))
@@ -210,7 +230,7 @@ fn lookup<'e>(expr: &'e Expr, scope: &[&'e Binding]) -> Option<Lookup<'e>> {
         _ => return None,
     };
     let (ExprKind::Var(table), Type::Dict(..)) = (&data.kind, &data.ty) else { return None };
-    let is_own = scope.iter().any(|binding| binding.sym == *table);
+    let is_own = scope.bindings.iter().any(|binding| binding.sym == *table);
     (!is_own).then_some(Lookup { table: *table, dict: &data.ty, known })
 }
 
