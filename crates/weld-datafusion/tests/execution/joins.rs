@@ -377,7 +377,7 @@ async fn nothing_is_read_under_nulls_of_outer_joins() {
     let views = views.iter().enumerate().map(|(row, view)| if valid.is_valid(row) { *view } else { astray });
     // SAFETY: what lies under a null is read by nobody.
     let views = unsafe { StringViewArray::new_unchecked(views.collect(), blocks, Some(valid.clone())) };
-    let codes = (0..rows as i32).map(|row| if valid.is_valid(row as usize) { row } else { i32::MAX });
+    let codes = (0..rows).map(|row| if valid.is_valid(row as usize) { row } else { i32::MAX });
     let codes = Int32Array::new(codes.collect(), Some(valid.clone()));
     // SAFETY: as above.
     let codes = unsafe { DictionaryArray::new_unchecked(codes, Arc::new(texts)) };
