@@ -29,7 +29,9 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
 use weld_core::ir::Program;
-use weld_plans::{CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, expected_groups, expected_rows};
+use weld_plans::{
+    CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, are_keys_known, expected_groups, expected_rows,
+};
 
 use crate::config::WeldOptions;
 use crate::distinct::Distinct;
@@ -222,19 +224,26 @@ fn text_keys(aggregate: &AggregateExec) -> usize {
 /// Whether DataFusion's table of an aggregate's groups takes no longer than compiled code. With one text among the keys
 /// compiled code takes three quarters of the time (ClickBench Q17, Q34), with several texts and many groups it takes longer:
 /// H2O Q10 (three texts, ten million groups) 1.13 times as long, TPC-DS Q38 (two) 1.35, first runs of distinct rows of five
-/// texts 2.0. Where nothing is known of the groups, computed texts have few; nobody computes so many.
+/// texts 2.0. Where nothing is known of some key there may be few groups; of so many texts there are hardly.
 pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec) -> bool {
     let texts = text_keys(aggregate);
-    texts >= MANY_TEXTS && groups_of(aggregate).map_or(texts >= MOST_TEXTS, |groups| groups > MANY_GROUPS)
+    let are_many = || groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS);
+    let may_be_many = || texts >= MOST_TEXTS && !are_keys_known(finding_groups(aggregate));
+    texts >= MANY_TEXTS && (are_many() || may_be_many())
 }
 
-/// How many groups are expected; those of a final aggregate are those of the partial one.
+/// How many groups are expected at least.
 fn groups_of(aggregate: &AggregateExec) -> Option<f64> {
+    expected_groups(finding_groups(aggregate))
+}
+
+/// The aggregate that finds the groups: the partial one below a final one.
+fn finding_groups(aggregate: &AggregateExec) -> &AggregateExec {
     let input = below(aggregate.input(), |_| false);
     let pipeline = input.downcast_ref::<WeldExec>().map(|exec| &exec.inner.replaced.plan);
     match pipeline.unwrap_or(input).downcast_ref::<AggregateExec>() {
-        Some(partial) if *partial.mode() == AggregateMode::Partial => groups_of(partial),
-        _ => expected_groups(aggregate),
+        Some(partial) if *partial.mode() == AggregateMode::Partial => finding_groups(partial),
+        _ => aggregate,
     }
 }
 

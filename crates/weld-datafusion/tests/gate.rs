@@ -328,6 +328,34 @@ async fn many_groups_count() {
     }
 }
 
+/// Groups of several texts are left to DataFusion, unless they are few, or the texts those of a build side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_groups_of_several_texts_are_not_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engines = Engines::new(config(2));
+    let people = "SELECT v * 7919 % 60000 AS id, concat('first name ', v % 5000) AS first, concat('last name ', v % 3000) AS last,
+                  concat('city ', v % 5) AS city, concat('street ', v % 3) AS street,
+                  concat(repeat('note ', 20), v) AS note FROM generate_series(1, 60000) AS g(v)";
+    engines.parquet_from("people", people, folder.path()).await;
+    set(&engines, "compile_min_rows", 1).await;
+    let several = "DataFusion's groups by several texts are as fast";
+    for (sql, is_left) in [
+        ("SELECT first, last, id, count(*) FROM people GROUP BY first, last, id", true),
+        ("SELECT count(*) FROM (SELECT DISTINCT first, last, id FROM people WHERE id > 7)", true),
+        ("SELECT first, id, count(*) FROM people GROUP BY first, id", false),
+        ("SELECT city, street, count(*), sum(id) FROM people GROUP BY city, street", false),
+        // Nothing is known of so many texts.
+        ("SELECT city, street, note, first, count(*) FROM people GROUP BY city, street, note, first", true),
+    ] {
+        let run = engines.check(sql, 0).await;
+        let left = run.summary.declined.iter().any(|declined| declined.reason == several);
+        assert_eq!(left, is_left, "{sql}: {:?}", run.summary);
+    }
+    set(&engines, "compile_min_rows", 0).await;
+    let run = engines.check("SELECT first, last, id, count(*) FROM people GROUP BY first, last, id", 2).await;
+    assert!(run.summary.declined.iter().all(|declined| declined.reason != several), "{:?}", run.summary);
+}
+
 /// Groups are few, however many rows they are made of: a join of them is not worth code.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_count_that_other_operators_are_expected_to_give() {

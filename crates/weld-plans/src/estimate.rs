@@ -121,7 +121,15 @@ pub fn expected_groups(aggregate: &AggregateExec) -> Option<f64> {
     Some(combinations.min(input.rows))
 }
 
-/// The same of parts of one plan, each estimated once.
+/// Whether statistics tell something of all keys of an aggregate.
+pub fn are_keys_known(aggregate: &AggregateExec) -> bool {
+    let input = Estimates::new(&Arc::new(Ranges::unread())).of(aggregate.input());
+    input.is_some_and(|input| {
+        aggregate.group_expr().expr().iter().all(|(key, _)| ColumnEstimate::is_known(&of_expr(key, &input)))
+    })
+}
+
+/// How many rows parts of one plan are expected to give, each estimated once.
 #[derive(Debug)]
 pub struct ExpectedRows(Estimates);
 

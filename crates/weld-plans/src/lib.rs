@@ -55,7 +55,7 @@ pub use distinct_aggregates::DistinctAggregates;
 pub use distinct_order::with_order_of_distinct;
 pub use doubtful_orders::UnorderedExec;
 pub use dynamic_filters::{current_filter, is_found_again};
-pub use estimate::{ExpectedRows, expected_groups, expected_rows};
+pub use estimate::{ExpectedRows, are_keys_known, expected_groups, expected_rows};
 pub use expr::cannot_fail;
 pub use first_key::{FirstKeyFilter, with_first_key_filters};
 pub use footers::footers;
