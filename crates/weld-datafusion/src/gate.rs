@@ -223,13 +223,16 @@ fn text_keys(aggregate: &AggregateExec) -> usize {
 
 /// Whether DataFusion's table of an aggregate's groups takes no longer than compiled code. With one text among the keys
 /// compiled code takes three quarters of the time (ClickBench Q17, Q34), with several texts and many groups it takes longer:
-/// H2O Q10 (three texts, ten million groups) 1.13 times as long, TPC-DS Q38 (two) 1.35, first runs of distinct rows of five
-/// texts 2.0. Where nothing is known of some key there may be few groups; of so many texts there are hardly.
+/// H2O Q10 (three texts, ten million groups) 1.13 times as long, first runs of distinct rows of five texts 2.0. Where nothing is
+/// known of some key there may be few groups; of so many texts there are hardly. Behind joins texts are those of build
+/// sides, which are interned (TPC-DS Q98 and Q11 took 1.3 times as long without code).
 pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec) -> bool {
     let texts = text_keys(aggregate);
+    let has_builds = |exec: &WeldExec| exec.inner.builds().next().is_some();
+    let is_joined = || below(aggregate.input(), |_| false).downcast_ref::<WeldExec>().is_some_and(has_builds);
     let are_many = || groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS);
     let may_be_many = || texts >= MOST_TEXTS && !are_keys_known(finding_groups(aggregate));
-    texts >= MANY_TEXTS && (are_many() || may_be_many())
+    texts >= MANY_TEXTS && !is_joined() && (are_many() || may_be_many())
 }
 
 /// How many groups are expected at least.
