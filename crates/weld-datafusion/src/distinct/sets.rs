@@ -230,14 +230,14 @@ impl Sets {
 fn table_of(span: Span, groups: usize, may_repeat: bool, all: impl FnOnce(&mut dyn FnMut(usize, u64))) -> Form {
     match Packing::of(span, groups) {
         Some(packing) => {
-            let mut table = Table::new(may_repeat);
-            all(&mut |group, value| table.add(&[packing.key(group, value)]));
-            Form::Narrow { table, packing, keys: Vec::new() }
+            let mut keys = Vec::new();
+            all(&mut |group, value| keys.push(packing.key(group, value)));
+            Form::Narrow { table: Table::of(&keys, may_repeat), packing, keys: Vec::new() }
         }
         None => {
-            let mut table = Table::new(may_repeat);
-            all(&mut |group, value| table.add(&[wide_key(group, value)]));
-            Form::Wide { table, keys: Vec::new() }
+            let mut keys = Vec::new();
+            all(&mut |group, value| keys.push(wide_key(group, value)));
+            Form::Wide { table: Table::of(&keys, may_repeat), keys: Vec::new() }
         }
     }
 }

@@ -60,9 +60,12 @@ pub(super) struct Table<K> {
 }
 
 impl<K: Key> Table<K> {
-    /// If keys `may_repeat`, some may be given more than once.
-    pub(super) fn new(may_repeat: bool) -> Table<K> {
-        Table { slots: Vec::new(), placed: 0, sought: 0, kept: Vec::new(), may_repeat }
+    /// A table of these keys. If they `may_repeat`, some may be given more than once. Keys are looked for together, so all
+    /// are given at a time.
+    pub(super) fn of(keys: &[K], may_repeat: bool) -> Table<K> {
+        let mut table = Table { slots: Vec::new(), placed: 0, sought: 0, kept: Vec::new(), may_repeat };
+        table.add(keys);
+        table
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -227,8 +227,10 @@ impl<'a> ParquetScan<'a> {
                 (unit, zone)
             }),
             limit: self.config.limit,
-            order: order::Order::of(&self.config.file_source, self.source.filter().as_ref())
-                .filter(|_| !self.config.preserve_order),
+            order: match self.config.preserve_order {
+                true => None,
+                false => order::Order::of(&self.config.file_source, self.source.filter().as_ref()),
+            },
             ordered: self.config.preserve_order,
             batch_rows: context.session_config().batch_size(),
             metrics: self.source.metrics().clone(),
