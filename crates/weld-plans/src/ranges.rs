@@ -1,8 +1,8 @@
 //! What statistics do not tell: least and greatest values of columns of tables in memory, which have no statistics of
 //! their own, and how many distinct texts columns of files have.
 //!
-//! Values in memory are read once for each column: two milliseconds for six million values, remembered as long as the
-//! table lives.
+//! Of values in memory a sample is read, once for each column, and remembered as long as the table lives. To read all of
+//! them took the first runs of TPC-H's queries over tables in memory up to 30 ms at scale factor 1.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,6 +20,13 @@ use crate::distinct::DistinctTexts;
 
 /// When so many columns are remembered, those of tables that are gone are forgotten.
 const REMEMBERED_MAX: usize = 1024;
+
+/// Values of a column that are read, in runs that lie evenly over the table, its first and its last values among them: a
+/// sorted column's range is exact, and of one without an order little is missed.
+const SAMPLE: usize = 1 << 18;
+
+/// Values that are read together.
+const SAMPLE_RUN: usize = 4096;
 
 /// What was read of tables.
 #[derive(Debug, Default)]
@@ -59,14 +66,13 @@ impl Ranges {
         if self.unread || !is_counted(first.data_type()) {
             return None;
         }
-        let rows = batches().map(RecordBatch::num_rows).sum();
+        let rows: usize = batches().map(RecordBatch::num_rows).sum();
         let key = (Arc::as_ptr(first).cast::<()>() as usize, batches().count(), rows);
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(&key).filter(|known| known.first.strong_count() > 0) {
             return known.range;
         }
-        let ranges = batches().filter_map(|batch| range(batch.column(column)));
-        let range = ranges.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+        let range = sampled_range(batches().map(|batch| batch.column(column)), rows);
         let mut known = known();
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, known| known.first.strong_count() > 0);
@@ -78,6 +84,27 @@ impl Ranges {
 
 fn is_counted(data_type: &DataType) -> bool {
     data_type.is_integer() || *data_type == DataType::Date32
+}
+
+/// The range of a sample of a column of `rows` rows, given as its arrays.
+fn sampled_range<'a>(arrays: impl Iterator<Item = &'a ArrayRef>, rows: usize) -> Option<(f64, f64)> {
+    let runs = rows.div_ceil(SAMPLE_RUN);
+    let step = SAMPLE_RUN * runs.div_ceil(SAMPLE / SAMPLE_RUN).max(1);
+    let last = rows.saturating_sub(SAMPLE_RUN);
+    let mut passed = 0;
+    let mut result: Option<(f64, f64)> = None;
+    for values in arrays {
+        let end = passed + values.len();
+        let first = passed.saturating_sub(SAMPLE_RUN - 1).next_multiple_of(step);
+        for run in (first..end).step_by(step).chain([last]) {
+            let (from, to) = (run.max(passed), (run + SAMPLE_RUN).min(end));
+            if from < to && let Some((min, max)) = range(&values.slice(from - passed, to - from)) {
+                result = Some(result.map_or((min, max), |(least, greatest)| (least.min(min), greatest.max(max))));
+            }
+        }
+        passed = end;
+    }
+    result
 }
 
 fn range(values: &ArrayRef) -> Option<(f64, f64)> {
@@ -96,5 +123,45 @@ fn range(values: &ArrayRef) -> Option<(f64, f64)> {
         DataType::UInt64 => of::<UInt64Type>(values, |value| value as f64),
         DataType::Date32 => of::<Date32Type>(values, f64::from),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int32Array;
+
+    use super::*;
+
+    fn arrays(values: impl Iterator<Item = i32>, length: usize) -> Vec<ArrayRef> {
+        let values = Int32Array::from_iter_values(values);
+        let starts = (0..values.len()).step_by(length);
+        starts.map(|start| Arc::new(values.slice(start, length.min(values.len() - start))) as ArrayRef).collect()
+    }
+
+    fn sampled(arrays: &[ArrayRef]) -> Option<(f64, f64)> {
+        sampled_range(arrays.iter(), arrays.iter().map(|values| values.len()).sum())
+    }
+
+    #[test]
+    fn a_small_column_is_read_whole() {
+        for rows in [1, 4095, 4096, 4097, 100_000, SAMPLE as i32] {
+            // The least and the greatest value stand at each place in turn.
+            for place in [0, rows / 3, rows / 2, rows - 1] {
+                for length in [5, 4096, 8192, 1 << 20] {
+                    let values = (0..rows).map(|row| if row == place { -7 } else { row % 10 });
+                    assert_eq!(sampled(&arrays(values, length)).map(|range| range.0), Some(-7.0), "{rows} {place} {length}");
+                }
+            }
+        }
+        assert_eq!(sampled(&[]), None);
+    }
+
+    #[test]
+    fn a_large_sorted_column_has_its_range() {
+        for rows in [SAMPLE as i32 + 1, 3_000_000] {
+            for length in [1000, 8192, 1 << 22] {
+                assert_eq!(sampled(&arrays(0..rows, length)), Some((0.0, f64::from(rows - 1))), "{rows} {length}");
+            }
+        }
     }
 }
