@@ -75,12 +75,13 @@ const DISTINCT: &str = "distinct_value";
 
 fn in_two(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let Aggregate { input, group_expr, aggr_expr, schema, .. } = aggregate;
+    let Some(argument) = distinct_argument(aggr_expr) else { return Ok(None) };
     // A constant among the keys of the inner aggregate, which have names of their own, would make DataFusion's rule
     // against constants fail.
-    if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)) || key.column_refs().is_empty()) {
+    let is_constant = |key: &Expr| key.column_refs().is_empty();
+    if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)) || is_constant(key)) || is_constant(argument) {
         return Ok(None);
     }
-    let Some(argument) = distinct_argument(aggr_expr) else { return Ok(None) };
     let argument_type = argument.get_type(input.schema())?;
     let has_a_cheap_set = argument_type.is_integer() || group_expr.is_empty() && argument_type.is_primitive();
     if argument.is_volatile() || argument_type.is_floating() || has_a_cheap_set {

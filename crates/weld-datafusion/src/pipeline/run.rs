@@ -146,7 +146,6 @@ impl Run {
             return Err(Failure::Superseded);
         }
         let args = args(inner, partition, context).await?;
-        inner.keys_settled().await;
         let cancel = stoppable::flag();
         let name = format!("WeldExec[{partition}]");
         let lowered = &inner.pipeline.lowered;

@@ -103,7 +103,8 @@ pub(super) struct Args {
     pub(super) last: Option<Arc<BuildTable>>,
 }
 
-/// For a run of this partition.
+/// For a run of this partition. Once they are there, so are the keys that the source drops rows by; a run without rows does
+/// not wait for those, which may be of a table that is not built for it.
 pub(super) fn args<'a>(
     inner: &'a Arc<Inner>,
     partition: usize,
@@ -127,6 +128,9 @@ pub(super) fn args<'a>(
         drop(building);
         for build in builds.iter().rev().skip(tables.len()) {
             tables.push(Arc::new(empty_table(Arc::clone(build), Arc::clone(context)).await?));
+        }
+        if !no_rows {
+            inner.keys_settled().await;
         }
         let multiplies = tables.iter().any(|table| !table.is_unique());
         let last = tables.first().cloned();
@@ -228,7 +232,6 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
     let code = code(Arc::clone(&inner), Arc::clone(&context)).await;
     let code = code.map_err(|reason| internal_datafusion_err!("{reason}"))?;
     let args = args(&inner, 0, &context).await?;
-    inner.keys_settled().await;
     let cancel = CancelOnDrop::default();
     let memory = QueryMemory::new("WeldExec[table]", &context, Pressure::Fails);
     let run_context = Arc::new(Context::new(memory.clone(), Arc::clone(&cancel.0)));

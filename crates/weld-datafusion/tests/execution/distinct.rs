@@ -49,6 +49,8 @@ async fn distinct_values_are_counted_beside_other_aggregates() {
             ("SELECT g, count(DISTINCT s), avg(d) FROM t GROUP BY g", false),
             ("SELECT g, count(DISTINCT s), stddev(f) FROM t GROUP BY g", false),
             ("SELECT g, count(DISTINCT x), count(DISTINCT s), count(*) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT NULL), count(*) FROM t GROUP BY g", false),
+            ("SELECT g, count(DISTINCT 'a'), count(s) FROM t GROUP BY g", false),
             ("SELECT g, count(DISTINCT s) FILTER (WHERE y > 3), count(*) FROM t GROUP BY g", false),
             ("SELECT g, count(DISTINCT f), count(*) FROM t GROUP BY g", false),
             ("SELECT g, count(DISTINCT s), count(*) FROM t GROUP BY ROLLUP(g)", false),
