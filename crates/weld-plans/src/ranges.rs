@@ -98,7 +98,9 @@ fn sampled_range<'a>(arrays: impl Iterator<Item = &'a ArrayRef>, rows: usize) ->
         let first = passed.saturating_sub(SAMPLE_RUN - 1).next_multiple_of(step);
         for run in (first..end).step_by(step).chain([last]) {
             let (from, to) = (run.max(passed), (run + SAMPLE_RUN).min(end));
-            if from < to && let Some((min, max)) = range(&values.slice(from - passed, to - from)) {
+            if from < to
+                && let Some((min, max)) = range(&values.slice(from - passed, to - from))
+            {
                 result = Some(result.map_or((min, max), |(least, greatest)| (least.min(min), greatest.max(max))));
             }
         }
@@ -149,7 +151,11 @@ mod tests {
             for place in [0, rows / 3, rows / 2, rows - 1] {
                 for length in [5, 4096, 8192, 1 << 20] {
                     let values = (0..rows).map(|row| if row == place { -7 } else { row % 10 });
-                    assert_eq!(sampled(&arrays(values, length)).map(|range| range.0), Some(-7.0), "{rows} {place} {length}");
+                    assert_eq!(
+                        sampled(&arrays(values, length)).map(|range| range.0),
+                        Some(-7.0),
+                        "{rows} {place} {length}"
+                    );
                 }
             }
         }
