@@ -58,7 +58,8 @@ impl Inner {
         self.pipeline.filters.keys.as_ref().filter(|_| !self.reset)
     }
 
-    /// Waits for the keys that the source drops rows by, where they are sure to come.
+    /// Waits for the keys that the source drops rows by, where they are sure to come: whoever reads no rows of the source must
+    /// not wait, for then a table with such keys need not be built.
     pub(crate) async fn keys_settled(&self) {
         for filter in self.pipeline.filters.awaited.iter().filter(|_| !self.reset) {
             filter.settled().await;

@@ -25,7 +25,7 @@ use weld_table::TableSource;
 use crate::common_subplans::CommonSubplanScanExec;
 use crate::expr_estimate::{Steps, of_expr};
 use crate::memo::Memo;
-use crate::ranges::Ranges;
+use crate::ranges::{Ranges, hull};
 use crate::selectivity::{narrowed, selectivity};
 
 /// A string's bytes, where nothing is known of them.
@@ -393,7 +393,6 @@ pub(crate) fn domain<'a>(members: impl IntoIterator<Item = Member<'a>> + Clone) 
     }
     let values = smallest.table_distinct();
     let others = members.into_iter().filter(|(member, _)| !std::ptr::eq(*member, smallest));
-    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
     let Some(met) = others.map(|(other, _)| other.table_range).reduce(|a, b| Some(hull(a?, b?))).flatten() else {
         return values;
     };
@@ -410,4 +409,28 @@ fn met_values(key: &ColumnEstimate, rows: f64, met: (f64, f64), values: f64) -> 
     let is_known = key.range != key.table_range && key.range.is_some_and(|(min, max)| met.0 <= min && max <= met.1);
     let met_values = if is_known { met_values } else { (values * met_values).sqrt() };
     met_values.max(key.distinct_among(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(rows: f64, range: (f64, f64)) -> ColumnEstimate {
+        ColumnEstimate {
+            table_range: Some(range),
+            range: Some(range),
+            ..ColumnEstimate::unknown(rows, &DataType::Int64)
+        }
+    }
+
+    /// The least and the greatest key of a table in memory may be missing in the sample of it, but not in that of the table
+    /// with the foreign keys.
+    #[test]
+    fn foreign_keys_may_lie_beside_the_sample_of_their_key() {
+        let key = column(1e6, (1200.0, 1_999_100.0));
+        for (foreign, expected) in [((1000.0, 2_000_000.0), 1e6), ((-90_000.0, 2_000_000.0), 2_090_001.0)] {
+            let foreign = column(6e6, foreign);
+            assert_eq!(domain([(&key, 1e6), (&foreign, 6e6)]), expected);
+        }
+    }
 }

@@ -22,6 +22,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use crate::estimate::{ColumnEstimate, Estimate, position};
+use crate::ranges::hull;
 
 const SECONDS_OF_DAY: f64 = 86_400.0;
 const DAYS_OF_YEAR: f64 = 365.2425;
@@ -126,9 +127,10 @@ fn one_of(any: ColumnEstimate, case: &CaseExpr, input: &Estimate) -> ColumnEstim
     let Some(first) = branches.first() else { return any };
     let values = branches.iter().map(|branch| branch.distinct_among(input.rows)).sum();
     let ranges = branches.iter().map(|branch| branch.range.filter(|_| branch.steps == first.steps));
-    let hull = |a: Option<(f64, f64)>, b: Option<(f64, f64)>| Some((a?.0.min(b?.0), a?.1.max(b?.1)));
     let bytes = branches.iter().map(|branch| branch.bytes).fold(0.0, f64::max);
-    ColumnEstimate { steps: first.steps, bytes, ..any }.within(ranges.reduce(hull).flatten()).at_most(values)
+    ColumnEstimate { steps: first.steps, bytes, ..any }
+        .within(ranges.reduce(|a, b| Some(hull(a?, b?))).flatten())
+        .at_most(values)
 }
 
 fn called(any: ColumnEstimate, call: &ScalarFunctionExpr, input: &Estimate) -> ColumnEstimate {

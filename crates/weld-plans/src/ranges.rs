@@ -1,8 +1,9 @@
 //! What statistics do not tell: least and greatest values of columns of tables in memory, which have no statistics of
 //! their own, and how many distinct texts columns of files have.
 //!
-//! Of values in memory a sample is read, once for each column, and remembered as long as the table lives. To read all of
-//! them took the first runs of TPC-H's queries over tables in memory up to 30 ms at scale factor 1.
+//! Of values in memory a sample is read, once for each column, and remembered as long as the table lives. Where all of
+//! them were read, first runs of TPC-H over tables in memory at scale factor 1, a process each, took 70 ms in the geometric
+//! mean instead of 54.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,8 +22,8 @@ use crate::distinct::DistinctTexts;
 /// When so many columns are remembered, those of tables that are gone are forgotten.
 const REMEMBERED_MAX: usize = 1024;
 
-/// Values of a column that are read, in runs that lie evenly over the table, its first and its last values among them: a
-/// sorted column's range is exact, and of one without an order little is missed.
+/// Values of a column that are read, about as many of each partition, in runs that lie evenly over it, its first and its last
+/// values among them: the range is exact where partitions are sorted, and without an order little is missed.
 const SAMPLE: usize = 1 << 18;
 
 /// Values that are read together.
@@ -72,7 +73,12 @@ impl Ranges {
         if let Some(known) = known().get(&key).filter(|known| known.first.strong_count() > 0) {
             return known.range;
         }
-        let range = sampled_range(batches().map(|batch| batch.column(column)), rows);
+        let sample = SAMPLE / source.partitions().len();
+        let of_partition = |partition: &Vec<RecordBatch>| {
+            let rows = partition.iter().map(RecordBatch::num_rows).sum();
+            sampled_range(partition.iter().map(|batch| batch.column(column)), rows, sample)
+        };
+        let range = source.partitions().iter().filter_map(of_partition).reduce(hull);
         let mut known = known();
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, known| known.first.strong_count() > 0);
@@ -86,27 +92,28 @@ fn is_counted(data_type: &DataType) -> bool {
     data_type.is_integer() || *data_type == DataType::Date32
 }
 
-/// The range of a sample of a column of `rows` rows, given as its arrays.
-fn sampled_range<'a>(arrays: impl Iterator<Item = &'a ArrayRef>, rows: usize) -> Option<(f64, f64)> {
-    let runs = rows.div_ceil(SAMPLE_RUN);
-    let step = SAMPLE_RUN * runs.div_ceil(SAMPLE / SAMPLE_RUN).max(1);
+/// The range of about `sample` values of a column of `rows` rows, given as its arrays.
+fn sampled_range<'a>(arrays: impl Iterator<Item = &'a ArrayRef>, rows: usize, sample: usize) -> Option<(f64, f64)> {
+    let step = SAMPLE_RUN * rows.div_ceil(sample.max(SAMPLE_RUN)).max(1);
     let last = rows.saturating_sub(SAMPLE_RUN);
     let mut passed = 0;
-    let mut result: Option<(f64, f64)> = None;
+    let mut result = None;
     for values in arrays {
         let end = passed + values.len();
         let first = passed.saturating_sub(SAMPLE_RUN - 1).next_multiple_of(step);
         for run in (first..end).step_by(step).chain([last]) {
             let (from, to) = (run.max(passed), (run + SAMPLE_RUN).min(end));
-            if from < to
-                && let Some((min, max)) = range(&values.slice(from - passed, to - from))
-            {
-                result = Some(result.map_or((min, max), |(least, greatest)| (least.min(min), greatest.max(max))));
-            }
+            let found = if from < to { range(&values.slice(from - passed, to - from)) } else { None };
+            result = result.into_iter().chain(found).reduce(hull);
         }
         passed = end;
     }
     result
+}
+
+/// The range that holds both.
+pub(crate) fn hull(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    (a.0.min(b.0), a.1.max(b.1))
 }
 
 fn range(values: &ArrayRef) -> Option<(f64, f64)> {
@@ -131,6 +138,7 @@ fn range(values: &ArrayRef) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use arrow::array::Int32Array;
+    use arrow::datatypes::{Field, Schema};
 
     use super::*;
 
@@ -141,7 +149,7 @@ mod tests {
     }
 
     fn sampled(arrays: &[ArrayRef]) -> Option<(f64, f64)> {
-        sampled_range(arrays.iter(), arrays.iter().map(|values| values.len()).sum())
+        sampled_range(arrays.iter(), arrays.iter().map(|values| values.len()).sum(), SAMPLE)
     }
 
     #[test]
@@ -169,5 +177,19 @@ mod tests {
                 assert_eq!(sampled(&arrays(0..rows, length)), Some((0.0, f64::from(rows - 1))), "{rows} {length}");
             }
         }
+    }
+
+    /// The second half of a sorted table may come first.
+    #[test]
+    fn partitions_are_sampled_apart() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
+        let partition = |values: std::ops::Range<i32>| {
+            let batch = |column| RecordBatch::try_new(Arc::clone(&schema), vec![column]).expect("a batch");
+            arrays(values, 8192).into_iter().map(batch).collect()
+        };
+        let partitions = [partition(1_500_000..3_000_000), vec![], partition(0..1_500_000)];
+        let source = MemorySourceConfig::try_new(&partitions, Arc::clone(&schema), None).expect("a source");
+        assert_eq!(Ranges::default().of(&source, 0), Some((0.0, 2_999_999.0)));
+        assert_eq!(Ranges::unread().of(&source, 0), None);
     }
 }

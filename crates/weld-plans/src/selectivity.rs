@@ -16,6 +16,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use crate::distinct::UNIQUE_SHARE;
 use crate::estimate::{ColumnEstimate, Estimate, position};
 use crate::expr_estimate::of_expr;
+use crate::ranges::hull;
 
 /// Of a predicate that nothing is known of.
 const UNKNOWN: f64 = 0.2;
@@ -97,7 +98,6 @@ fn narrow(columns: &mut [ColumnEstimate], conjunct: &Arc<dyn PhysicalExpr>) {
 
 /// The column that a predicate is of, and where its values lie among which the predicate holds.
 fn range_of(predicate: &Arc<dyn PhysicalExpr>, columns: &[ColumnEstimate]) -> Option<(usize, (f64, f64))> {
-    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
     let (index, (least, greatest)) = if let Some(list) = predicate.downcast_ref::<InListExpr>() {
         let values = list.list().iter().map(|value| position(value_of(value)?));
         let values = values.collect::<Option<Vec<f64>>>().filter(|_| !list.negated())?;

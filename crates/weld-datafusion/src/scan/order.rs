@@ -29,8 +29,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// `None` if no sort wants an order. A sort tells the scan what it does not need
-    /// any more by a filter of the columns that it sorts by.
+    /// `None` if no sort wants an order. A sort tells the scan what it does not need any more by a filter of the columns that
+    /// it sorts by.
     pub(super) fn of(source: &Arc<dyn FileSource>, filter: Option<&Arc<dyn PhysicalExpr>>) -> Option<Order> {
         let columns: Vec<String> = collect_columns(filter?).iter().map(|column| column.name().to_owned()).collect();
         let order = Order { source: Arc::clone(source), columns };
