@@ -1,32 +1,48 @@
-//! Pipelines whose rows nobody could count before the run: DataFusion's operators take the first of them.
+//! Pipelines whose rows nobody could count before the run, or may be too cheap to compile for: DataFusion's operators
+//! take the first of them.
 //!
 //! ```text
 //! rows, partial groups   operators over the first rows ──► compiled code over the rest, if there is a rest
 //! groups                 the first rows are held back  ──► compiled code over all, or operators if those were all
 //! ```
+//! How many are the first is a number of rows, or shows as they are processed: by what the operators take for a row
+//! ([`Trial`]). Then code is made beside them, and they go on until it is there.
+//!
 //! No row is read twice. Pipelines with joins are never here: their partitions share tables.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::common::Result;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, future, stream};
 use weld_plans::HeldExec;
 
 use crate::exec::Inner;
+use crate::gate::Trial;
 use crate::lower::pipeline::Output;
 use crate::scan::in_declared_types;
 
 /// No more is held back, however few rows it is.
 const HELD_BYTES_MAX: usize = 8 << 20;
 
-/// Whether the operators' rows and those of compiled code can follow each other: nothing is put together at the end.
+/// Whether the operators' rows and those of compiled code can follow each other: nothing is put together at the end, or
+/// states are that a final aggregate merges, however many there are.
 pub(crate) fn changes_over(inner: &Inner) -> bool {
-    matches!(inner.pipeline.lowered.output, Output::Rows(_) | Output::Groups { partial: true, .. })
+    let is_partial = |aggregate: &AggregateExec| *aggregate.mode() == AggregateMode::Partial;
+    let aggregates = || inner.pipeline.fused.iter().filter(|fused| fused.operator == "AggregateExec").count();
+    match inner.pipeline.lowered.output {
+        Output::Rows(_) | Output::Groups { partial: true, .. } => true,
+        // Without groups. Those of an aggregate below would have to be whole.
+        Output::Groups { .. } => inner.replaced.plan.downcast_ref().is_some_and(is_partial) && aggregates() == 1,
+        Output::Table(_) => false,
+    }
 }
 
 /// Rows for compiled code in the place of its partition's of the source: some were read before it was there, or may be
@@ -37,6 +53,30 @@ pub(crate) struct Early {
     pub(crate) gives: bool,
 }
 
+/// What the operators did that began, in all partitions of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    rows: AtomicUsize,
+    nanoseconds: AtomicU64,
+    compiles: AtomicBool,
+    /// Whether a partition has gone on with code.
+    pub(crate) goes_on: AtomicBool,
+}
+
+impl Tried {
+    /// Whether the caller is to have code made, after the operators took `spent` for more rows.
+    fn repays(&self, trial: &Trial, rows: usize, spent: Duration) -> bool {
+        let all_rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+        let spent = spent.as_nanos() as u64;
+        let all_spent = Duration::from_nanos(self.nanoseconds.fetch_add(spent, Ordering::Relaxed) + spent);
+        trial.repays(all_spent, all_rows) && !self.compiles.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn spent(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+}
+
 /// The input of a partition, of which two readers take their parts one after the other.
 #[derive(Clone)]
 pub(crate) struct Input(Arc<Mutex<Shared>>);
@@ -44,9 +84,19 @@ pub(crate) struct Input(Arc<Mutex<Shared>>);
 struct Shared {
     rows: SendableRecordBatchStream,
     taken: usize,
+    /// Since when the operators work, while they do.
+    works_since: Option<Instant>,
+    /// For how long they have worked since it was last asked for.
+    spent: Duration,
     ended: bool,
     /// Whether the items of lists count: states that are merged.
     counts_items: bool,
+}
+
+impl Shared {
+    fn pause(&mut self) {
+        self.spent += self.works_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
 }
 
 /// How many rows a batch has to do with.
@@ -59,7 +109,14 @@ fn rows_of(batch: &RecordBatch, counts_items: bool) -> usize {
 impl Input {
     pub(crate) fn new(rows: SendableRecordBatchStream, output: &Output) -> Input {
         let counts_items = matches!(output, Output::Groups { accumulated: Some(of), .. } if of.merges);
-        Input(Arc::new(Mutex::new(Shared { rows, taken: 0, ended: false, counts_items })))
+        Input(Arc::new(Mutex::new(Shared {
+            rows,
+            taken: 0,
+            works_since: None,
+            spent: Duration::ZERO,
+            ended: false,
+            counts_items,
+        })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -94,6 +151,51 @@ impl Input {
             true => Poll::Ready(None),
             false => input.poll(context),
         }))
+    }
+
+    /// The rows until there is code, which `compile` has made as soon as that is expected to pay.
+    pub(crate) fn first_tried(
+        &self,
+        trial: Trial,
+        inner: &Arc<Inner>,
+        compile: impl Fn() + Send + 'static,
+    ) -> SendableRecordBatchStream {
+        let (input, inner, mut known) = (self.clone(), Arc::clone(inner), 0);
+        self.stream(stream::poll_fn(move |context| {
+            let (taken, spent) = input.stop();
+            if inner.tried.repays(&trial, taken - known, spent) {
+                compile();
+            }
+            known = taken;
+            if matches!(inner.codes.code.get(), Some(Ok(_))) {
+                return Poll::Ready(None);
+            }
+            let next = input.poll(context);
+            input.resume();
+            next
+        }))
+    }
+
+    /// The next rows of operators over this input, whose time counts.
+    pub(crate) async fn work(&self, rows: &mut SendableRecordBatchStream) -> Option<Result<RecordBatch>> {
+        let next = |context: &mut Context<'_>| {
+            self.resume();
+            let next = rows.poll_next_unpin(context);
+            self.lock().pause();
+            next
+        };
+        future::poll_fn(next).await
+    }
+
+    fn resume(&self) {
+        self.lock().works_since = Some(Instant::now());
+    }
+
+    /// How many rows were read, and for how long the operators have worked since this was asked last.
+    fn stop(&self) -> (usize, Duration) {
+        let mut shared = self.lock();
+        shared.pause();
+        (shared.taken, std::mem::take(&mut shared.spent))
     }
 
     /// The rows that are left.

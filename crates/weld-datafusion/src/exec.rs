@@ -33,6 +33,7 @@ use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
 use crate::code_cache::{Code, CodeCache, Settings};
+use crate::deferred_gate::Tried;
 use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
@@ -162,6 +163,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: ExecutionPlanMetricsSet,
     decided: Decided,
     pub(crate) codes: Codes,
+    pub(crate) tried: Tried,
     /// For a build pipeline: its table.
     pub(crate) table: Mutex<Table>,
     pub(crate) reading: Reading,
@@ -238,6 +240,7 @@ impl WeldExec {
                 metrics: ExecutionPlanMetricsSet::new(),
                 decided: Decided::default(),
                 codes: Codes::default(),
+                tried: Tried::default(),
                 table: Mutex::default(),
                 reading: Reading::default(),
                 fallback: OnceLock::new(),
@@ -374,6 +377,12 @@ impl Inner {
         Some(self.decided.rows_expected.get_or_init(count).as_ref()?.saturating_sub(seen))
     }
 
+    /// Code takes the rows after these.
+    pub(crate) fn go_on_after(&self, rows: usize) {
+        self.codes.rows_seen.fetch_add(rows as u64, Ordering::Relaxed);
+        self.tried.goes_on.store(true, Ordering::Relaxed);
+    }
+
     /// Whether this pipeline is compiled in this run.
     pub(crate) fn gate(&self) -> Gate {
         *self.decided.gate.get_or_init(|| gate::decide(self))
@@ -381,24 +390,31 @@ impl Inner {
 
     /// Notes what the operators took that ran because compiling would not have paid.
     pub(crate) fn note_spent(&self) {
-        if let (Some(Gate::Replaced { .. }), Some(plan)) = (self.decided.gate.get(), self.fallback.get()) {
-            let Pipeline { lowered, compilation: Compilation { cache, settings, plan: number, .. }, .. } =
-                &*self.pipeline;
-            cache.note_spent(lowered, settings, *number, gate::spent(plan));
-        }
+        let spent = match (self.decided.gate.get(), self.fallback.get()) {
+            (Some(Gate::Replaced { .. }), Some(plan)) => gate::spent(plan),
+            (Some(Gate::Try(_)), _) => self.tried.spent(),
+            _ => return,
+        };
+        let Pipeline { lowered, compilation: Compilation { cache, settings, plan, .. }, .. } = &*self.pipeline;
+        cache.note_spent(lowered, settings, *plan, spent);
     }
 
     fn few_rows(&self) -> Option<usize> {
         match self.decided.gate.get()? {
             Gate::Replaced { rows, .. } => Some(*rows),
-            Gate::Wait { .. } => self
+            Gate::Wait { .. } | Gate::Try(_) => self
                 .metrics
                 .clone_inner()
                 .sum_by_name(gate::FEW_ROWS)
-                .filter(|_| self.codes.code.get().is_none())
+                .filter(|_| self.codes.code.get().is_none() || self.is_replaced_in_trial())
                 .map(|count| count.as_usize()),
             Gate::Compile => None,
         }
+    }
+
+    /// Whether the operators were done before there was code.
+    fn is_replaced_in_trial(&self) -> bool {
+        matches!(self.decided.gate.get(), Some(Gate::Try(_))) && !self.tried.goes_on.load(Ordering::Relaxed)
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {

@@ -3,6 +3,7 @@
 //! ```text
 //! how many rows is known before the run     too few: the replaced operators; else compile
 //! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
+//! rows that nobody decodes                  the operators, until what they take for a row says that compiling pays
 //! ```
 //! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take.
 //! A row counts for more where the program is large, which has more to do with it. Rows that a scan drops, by a filter
@@ -34,12 +35,13 @@ use weld_plans::{
 };
 
 use crate::config::WeldOptions;
+use crate::deferred_gate;
 use crate::distinct::Distinct;
 use crate::exec::{Compilation, Inner, Pipeline, Replaced, WeldExec};
 use crate::explain::{Declined, is_operator};
 use crate::lower::pipeline::Output;
 use crate::ordered::Ordered;
-use crate::scan::{ParquetScan, ScanExec};
+use crate::scan::{EncodedSource, ParquetScan, ScanExec};
 
 /// What is to become of a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,33 @@ pub(crate) enum Gate {
     Wait {
         rows_min: usize,
     },
+    /// DataFusion's operators begin. What a row takes them decides whether code is made beside them, to go on with.
+    Try(Trial),
+}
+
+/// What is known before the operators begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trial {
+    /// The rows of all partitions, if they are known.
+    rows: Option<usize>,
+    /// Processor time to make the code.
+    work: Duration,
+    /// What a row is expected to take in code.
+    row: Duration,
+    /// Whether the program has come before, and is expected to come again.
+    comes_again: bool,
+}
+
+impl Trial {
+    /// Whether code for the rows to come takes so much less time than the operators that it repays its making.
+    /// They took `spent` for `rows`. Where nobody knows how many follow, it is taken to be as many again.
+    pub(crate) fn repays(&self, spent: Duration, rows: usize) -> bool {
+        let left = self.rows.map_or(rows, |all| all.saturating_sub(rows)) as f64;
+        let saved = spent.as_secs_f64() / rows.max(1) as f64 - self.row.as_secs_f64();
+        let is_measured = spent >= self.work.mul_f64(TRIAL_SHARE);
+        let margin = if self.comes_again { 1.0 } else { TRIAL_MARGIN };
+        is_measured && saved * left > self.work.as_secs_f64() * margin
+    }
 }
 
 /// How many rows a plan gives.
@@ -106,9 +135,27 @@ const EXPECTED_SLACK: f64 = 4.0;
 /// so it is less.
 const KEY_WORTH: f64 = 10.0;
 
+/// Code must save so many times what it takes to make, if this may be its only run: cheap code comes first, and what is
+/// saved is an estimate.
+const TRIAL_MARGIN: f64 = 3.0;
+
+/// The operators are measured for such a share of that time at least: what they do first is not what they do for each
+/// row.
+const TRIAL_SHARE: f64 = 0.25;
+
+/// What cheap code takes for a row, in nanoseconds: by itself, for a node of the program, for a text among the keys of its
+/// groups, for such a text where there are [`MANY_GROUPS`], and for one that is put into a set. Measured in 18 pipelines
+/// over tables in memory: 2.5 to 18 without texts, 17 to 35 with one or two, 119 with 200,000 groups by a text, 37 for
+/// each set.
+const CHEAP_ROW: f64 = 3.0;
+const CHEAP_NODE: f64 = 0.08;
+const CHEAP_TEXT: f64 = 15.0;
+const CHEAP_TEXT_OF_MANY: f64 = 80.0;
+const CHEAP_TEXT_IN_SET: f64 = 40.0;
+
 /// The same of a row of so many groups that DataFusion's table of them, 40 bytes each, is larger than a core's own cache;
 /// compiled code hashes rows ahead and groups them in ranges of keys. Measured were 25 ns with 20,000 groups, 90 with
-/// 300,000 and 200 with 2 million, for each of the partial and the final aggregate.
+/// 300,000 and 200 with 2 million, for each of the partial and the final aggregate. By texts alone nothing is gained.
 const MANY_GROUPS: f64 = 30_000.0;
 const MANY_GROUPS_WORTH: f64 = 20.0;
 
@@ -172,10 +219,14 @@ pub(crate) fn processors() -> usize {
 
 /// Whether optimised code repays its making, for which cheap code is `work`: the operators have spent as long as that
 /// in all runs so far. Who compiles then, and not before, takes at most twice as long as who had known how many runs
-/// would come. What `compile_min_rows` differs from its default by is taken for how dear compiling is.
+/// would come.
 fn repays(compile_min_rows: usize, spent: Duration, work: Duration) -> bool {
-    let dear = compile_min_rows as f64 / WeldOptions::default().compile_min_rows as f64;
-    spent.as_secs_f64() >= work.as_secs_f64() * OPTIMISED_COST * dear
+    spent.as_secs_f64() >= work.as_secs_f64() * OPTIMISED_COST * dearness(compile_min_rows)
+}
+
+/// How dear compiling is: what `compile_min_rows` differs from its default by.
+fn dearness(compile_min_rows: usize) -> f64 {
+    compile_min_rows as f64 / WeldOptions::default().compile_min_rows as f64
 }
 
 /// What a row that a program processes is worth, as a number of rows.
@@ -210,8 +261,27 @@ fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool) -> f64 {
     let (calls, input) = (aggregate.aggr_expr(), aggregate.input_schema());
     let distinct = calls.iter().filter_map(|call| Distinct::of(call, &input)).filter(Distinct::is_of_words).count();
     let ordered = calls.iter().filter_map(|call| Ordered::of(call)).count();
-    let many = if groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS) { MANY_GROUPS_WORTH } else { 0.0 };
+    let is_text = text_keys(aggregate) == group_by.expr().len();
+    let many = if !is_text && has_many_groups(aggregate) { MANY_GROUPS_WORTH } else { 0.0 };
     KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ORDERED_WORTH * ordered as f64 + many
+}
+
+/// What cheap code is expected to take for a row of a pipeline without tables.
+fn cheap_row(Inner { pipeline, replaced, .. }: &Inner) -> Duration {
+    let of_texts = |aggregate: &AggregateExec| {
+        let key = if has_many_groups(aggregate) { CHEAP_TEXT_OF_MANY } else { CHEAP_TEXT };
+        let input = aggregate.input_schema();
+        let distinct = aggregate.aggr_expr().iter().filter_map(|call| Distinct::of(call, &input));
+        let sets = distinct.filter(|call| !call.is_of_words()).count();
+        key * text_keys(aggregate) as f64 + CHEAP_TEXT_IN_SET * sets as f64
+    };
+    let texts = replaced.plan.downcast_ref().map_or(0.0, of_texts);
+    let nanoseconds = CHEAP_ROW + CHEAP_NODE * pipeline.lowered.program.body.size() as f64 + texts;
+    Duration::from_nanos(nanoseconds as u64)
+}
+
+fn has_many_groups(aggregate: &AggregateExec) -> bool {
+    groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS)
 }
 
 /// How many of the keys are texts.
@@ -230,9 +300,8 @@ pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec) -> bool {
     let texts = text_keys(aggregate);
     let has_builds = |exec: &WeldExec| exec.inner.builds().next().is_some();
     let is_joined = || below(aggregate.input(), |_| false).downcast_ref::<WeldExec>().is_some_and(has_builds);
-    let are_many = || groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS);
     let may_be_many = || texts >= MOST_TEXTS && !are_keys_known(finding_groups(aggregate));
-    texts >= MANY_TEXTS && !is_joined() && (are_many() || may_be_many())
+    texts >= MANY_TEXTS && !is_joined() && (has_many_groups(aggregate) || may_be_many())
 }
 
 /// How many groups are expected at least.
@@ -300,14 +369,24 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
                 arriving.rows.count as f64 * row + arriving.passed * grouping
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
-            match worth_all < rows_of_cost {
-                true => {
-                    let spent = cache.comes_again(lowered, settings, *plan);
-                    let compile = spent.is_some_and(|spent| repays(*rows_min, spent, work));
-                    Gate::Replaced { rows: count, compile }
-                }
-                false if group.len() > 1 || arriving[0].rows.is_exact => Gate::Compile,
-                false => wait_for_rows(),
+            let (is_worth, can_try) = (worth_all >= rows_of_cost, can_try(inner));
+            if is_worth && !can_try {
+                return match group.len() > 1 || arriving[0].rows.is_exact {
+                    true => Gate::Compile,
+                    false => wait_for_rows(),
+                };
+            }
+            // The operators begin, whatever is expected.
+            let spent = cache.comes_again(lowered, settings, *plan);
+            let compile = spent.is_some_and(|spent| repays(*rows_min, spent, work));
+            match is_worth && !compile {
+                true => Gate::Try(Trial {
+                    rows: arriving[0].rows.is_exact.then_some(count),
+                    work: work.mul_f64(dearness(*rows_min)),
+                    row: cheap_row(inner),
+                    comes_again: spent.is_some(),
+                }),
+                false => Gate::Replaced { rows: count, compile },
             }
         }
         None if group.len() > 1 => Gate::Compile,
@@ -343,6 +422,14 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
     plan.children().into_iter().for_each(|child| declined(child, found));
 }
 
+/// Whether the operators may begin and code go on. They would decode what code reads as it lies in files or encoded
+/// tables, and a partition reads on from where they are, without what others have left.
+fn can_try(inner: &Inner) -> bool {
+    let is_limited = matches!(inner.pipeline.lowered.output, Output::Rows(_)) && inner.pipeline.fetch.is_some();
+    let decodes = drops_rows(inner) || EncodedSource::of(inner.source().as_ref()).is_some();
+    deferred_gate::changes_over(inner) && inner.builds().next().is_none() && !is_limited && !decodes
+}
+
 fn wait(inner: &Inner, rows_min: usize) -> Gate {
     let pipeline = &inner.pipeline;
     if let (Output::Rows(_), Some(fetch)) = (&pipeline.lowered.output, pipeline.fetch) {
@@ -373,8 +460,7 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 /// pipeline that `can_wait` sees how many come.
 fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     let rows = rows_of(inner.source())?;
-    let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>());
-    let drops_rows = source.is::<ScanExec>() || (inner.pipeline.scan && ParquetScan::of(source.as_ref()).is_ok());
+    let drops_rows = drops_rows(inner) || below(inner.source(), |_| false).is::<KeyFilterExec>();
     // What reaches the end of the pipeline has passed all filters and joins, whose keys the scan is told.
     let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
     let passed = drops_rows.then(|| expected_rows(end)).flatten();
@@ -385,6 +471,12 @@ fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     };
     let count = expected.map_or(rows.count, |expected| rows.count.min(expected as usize));
     Some(Arriving { rows: Rows { count, ..rows }, passed: passed.unwrap_or(count as f64) })
+}
+
+/// Whether the source is a scan that drops rows by filters.
+fn drops_rows(inner: &Inner) -> bool {
+    let source = below(inner.source(), |plan| plan.is::<KeyFilterExec>());
+    source.is::<ScanExec>() || (inner.pipeline.scan && ParquetScan::of(source.as_ref()).is_ok())
 }
 
 /// The plan below exchanges and other operators that are passed.
@@ -460,4 +552,26 @@ fn text_rows_max(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
     let is_plain = is_text && config.file_compression_type == FileCompressionType::UNCOMPRESSED;
     let files = config.file_groups.iter().flat_map(|group| group.iter());
     is_plain.then(|| files.map(|file| (file.effective_size() as usize).div_ceil(2)).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_compiles_for_what_is_left() {
+        let (ms, ns) = (Duration::from_millis, Duration::from_nanos);
+        let trial = Trial { rows: Some(1_000_000), work: ms(4), row: ns(10), comes_again: false };
+        // Less than a quarter of the work says nothing.
+        assert!(!trial.repays(ns(999_999), 1_000));
+        // 90 ns less for a row of all but these.
+        assert!(trial.repays(ms(1), 10_000));
+        assert!(!trial.repays(ms(90), 900_000));
+        assert!(Trial { comes_again: true, ..trial }.repays(ms(90), 900_000));
+        // Code takes no less.
+        assert!(!trial.repays(ms(1), 100_000));
+        // As many again: 9 ms less, then 27.
+        let unknown = Trial { rows: None, ..trial };
+        assert!(!unknown.repays(ms(10), 100_000) && unknown.repays(ms(30), 300_000));
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, new_empty_array};
+use arrow::array::{ArrayRef, AsArray, new_empty_array};
 use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Schema};
+use arrow_select::dictionary::garbage_collect_any_dictionary;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_window::cume_dist::CumeDist;
 use datafusion::functions_window::lead_lag::WindowShift;
@@ -92,6 +93,14 @@ pub(crate) fn first_argument(call: &WindowUDFExpr, chunk: &Chunk) -> Result<Arra
         return internal_err!("{} has an argument", call.name());
     };
     argument.evaluate(&chunk.batch)?.into_array(chunk.rows())
+}
+
+/// Drops a dictionary's entries that no row refers to: casts convert all entries, and fail on those that are in no row.
+pub(crate) fn without_unused_entries(results: ArrayRef) -> Result<ArrayRef> {
+    Ok(match results.as_any_dictionary_opt() {
+        Some(dictionary) => garbage_collect_any_dictionary(dictionary)?,
+        None => results,
+    })
 }
 
 /// What it takes to evaluate `window` over rows of this schema; the error says why it cannot be evaluated here.

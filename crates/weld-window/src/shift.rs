@@ -11,7 +11,7 @@ use datafusion::physical_expr::window::StandardWindowFunctionExpr;
 use datafusion::physical_plan::windows::WindowUDFExpr;
 
 use crate::chunk::{Chunk, Unit};
-use crate::function::{Flags, Function, first_argument, literal};
+use crate::function::{Flags, Function, first_argument, literal, without_unused_entries};
 use crate::value::NotNull;
 
 /// The value of another row.
@@ -106,10 +106,10 @@ impl Function for Shift {
         let rows = self.rows(chunk, &values);
         if self.default.is_null() {
             let rows: UInt64Array = rows.into_iter().map(|row| row.map(|row| row as u64)).collect();
-            return Ok(take(&values, &rows, None)?);
+            return without_unused_entries(take(&values, &rows, None)?);
         }
         let default = self.default.to_array()?;
         let places: Vec<(usize, usize)> = rows.into_iter().map(|row| row.map_or((1, 0), |row| (0, row))).collect();
-        Ok(interleave(&[values.as_ref(), default.as_ref()], &places)?)
+        without_unused_entries(interleave(&[values.as_ref(), default.as_ref()], &places)?)
     }
 }

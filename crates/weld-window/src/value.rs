@@ -24,7 +24,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::chunk::{Chunk, Unit};
 use crate::frame::Frame;
-use crate::function::{Flags, Function, first_argument, literal};
+use crate::function::{Flags, Function, first_argument, literal, without_unused_entries};
 
 /// The value at a place of each row's frame.
 pub(crate) struct ValueOfFrame {
@@ -100,7 +100,7 @@ impl Function for ValueOfFrame {
                 frames.map(|frame| row_of(rows.at(self.place, &frame))).collect()
             }
         };
-        Ok(take(&values, &rows, None)?)
+        without_unused_entries(take(&values, &rows, None)?)
     }
 }
 

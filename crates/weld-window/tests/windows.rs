@@ -491,6 +491,19 @@ async fn dictionaries_of_few_keys() {
     }
 }
 
+/// What is in no row of the results is not cast.
+#[tokio::test]
+async fn dictionaries_have_entries_of_results_only() {
+    let rows = "SELECT value AS i, arrow_cast(CASE WHEN value = 1 THEN 'one' ELSE '7' END, 'Dictionary(Int32, Utf8)') AS s \
+                FROM generate_series(1, 9)";
+    let both = Both::new(8192, 1, None);
+    both.table("t", rows).await;
+    for call in ["lag(s, 100)", "lag(s, 100, '8')", "lead(s)", "first_value(s)", "nth_value(s, 2)"] {
+        let frame = "ORDER BY i ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING";
+        both.check(&format!("SELECT i, CAST(w AS INT) AS w FROM (SELECT i, {call} OVER ({frame}) AS w FROM t)")).await;
+    }
+}
+
 /// Results refer to the buffers of the text that they were made of, not to all of them for each window partition.
 #[tokio::test]
 async fn buffers_of_text_are_not_multiplied() {

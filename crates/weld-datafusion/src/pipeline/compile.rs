@@ -205,6 +205,27 @@ fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
     }
 }
 
+/// Compiles a pipeline without tables while operators begin in its place, on a thread of its own: they leave tokio's
+/// threads no turn for a task.
+pub(super) fn compile_during_trial(inner: &Arc<Inner>) {
+    let inner = Arc::clone(inner);
+    let work = move || {
+        let Pipeline { lowered, compilation, .. } = &*inner.pipeline;
+        let turn = compilation.cache.turn(lowered, &compilation.settings);
+        let _turn = turn.blocking_lock();
+        let made = match known(&inner) {
+            Some(code) => {
+                count_hit(&inner);
+                Ok(code)
+            }
+            None => compile(&inner, lowered),
+        };
+        // Nobody else makes it before the operators' time is over.
+        drop(inner.codes.code.set(made));
+    };
+    drop(tokio::task::spawn_blocking(work));
+}
+
 /// Compiles a pipeline and those whose tables it reads for the runs to come, once. Until their optimised code is there,
 /// runs stay on the operators: cheap code would be no faster, and a run that found a program which is being compiled
 /// would wait for a thread of low priority.

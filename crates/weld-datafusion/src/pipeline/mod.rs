@@ -44,7 +44,7 @@ use crate::gate::{FEW_ROWS, Gate};
 use crate::give_way::give_way;
 use crate::stoppable;
 
-use self::compile::{code, compile_beside};
+use self::compile::{code, compile_beside, compile_during_trial};
 use self::failure::Failure;
 use self::handover::{hand_over, may_lose_groups};
 use self::run::Run;
@@ -101,7 +101,7 @@ impl Rows {
                     Err(failure) => (failure, run.may_hand_over()),
                 },
                 State::First(rows, input) => {
-                    if let Some(batch) = rows.next().await.transpose()? {
+                    if let Some(batch) = input.work(rows).await.transpose()? {
                         return Ok(Some(batch));
                     }
                     let input = input.clone();
@@ -154,6 +154,13 @@ impl Rows {
                 }
                 Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?))
             }
+            Gate::Try(trial) => {
+                self.give()?;
+                let input = Input::new(inner.read(partition, context)?, &inner.pipeline.lowered.output);
+                let tried = Arc::clone(inner);
+                let first = input.first_tried(trial, inner, move || compile_during_trial(&tried));
+                Ok(State::First(deferred_gate::replaced_over(inner, partition, Arc::clone(context), first)?, input))
+            }
             Gate::Wait { rows_min } if deferred_gate::changes_over(inner) => {
                 self.give()?;
                 let input = Input::new(inner.read(partition, context)?, &inner.pipeline.lowered.output);
@@ -182,6 +189,7 @@ impl Rows {
             let schema = Arc::clone(self.inner.properties.eq_properties.schema());
             return Ok(State::Replaced(Box::pin(EmptyRecordBatchStream::new(schema))));
         };
+        self.inner.go_on_after(input.taken() - batch.num_rows());
         self.compiled(Some(Early { rows: input.rest_after(batch), gives: true })).await
     }
 
