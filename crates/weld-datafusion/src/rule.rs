@@ -447,6 +447,13 @@ impl Rewriter<'_> {
                 return Ok(Err(unsupported));
             }
         }
+        let only_accumulates = |sink: &Sink| matches!(sink, Sink::Aggregate(aggregate) if aggregate.only_accumulates());
+        if self.options.compile_min_rows > 0 && only_accumulates(&sink) {
+            return Ok(Err(Unsupported::new(
+                plan.name(),
+                "accumulators that are given rows without groups gain nothing",
+            )));
+        }
         if self.options.compile_min_rows > 0 && reads_step(&chain.source) {
             return Ok(Err(Unsupported::new(plan.name(), "a step of a recursive query has few rows")));
         }

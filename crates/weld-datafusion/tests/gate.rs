@@ -359,6 +359,27 @@ async fn many_groups_count() {
     }
 }
 
+/// Texts and accumulators of DataFusion's gain nothing by code that only gives them rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn accumulators_without_groups_are_datafusions() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 1).await;
+    let queries = [
+        (
+            "SELECT count(DISTINCT i_tag), count(DISTINCT concat(i_tag, i_order)), count(*) FROM items WHERE i_key > 9",
+            false,
+        ),
+        ("SELECT count(DISTINCT i_tag), count(DISTINCT i_key), count(*) FROM items", true),
+        ("SELECT count(DISTINCT i_tag), sum(DISTINCT i_key), count(*), sum(i_key * 2), max(i_order) FROM items", true),
+        ("SELECT i_order, count(DISTINCT i_tag), count(DISTINCT concat(i_tag, 1)) FROM items GROUP BY i_order", true),
+    ];
+    for (sql, gains) in queries {
+        let summary = engines.check(sql, 0).await.summary;
+        let reason = "accumulators that are given rows without groups gain nothing";
+        assert_eq!(summary.declined.iter().all(|declined| declined.reason != reason), gains, "{sql}: {summary:?}");
+    }
+}
+
 /// Groups of several texts are left to DataFusion, unless they are few, or the texts those of a build side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_groups_of_several_texts_are_not_compiled() {

@@ -80,6 +80,15 @@ impl AccumulatedCall {
         matches!(self.own, Some(Own::Distinct(_)))
     }
 
+    /// Whether it takes less time than in DataFusion without groups as well: texts are put into sets as fast there.
+    pub(super) fn gains(&self) -> bool {
+        match &self.own {
+            Some(Own::Distinct(distinct)) => distinct.is_of_words(),
+            Some(Own::Ordered(_)) => true,
+            None => false,
+        }
+    }
+
     /// How many columns it has in the output.
     pub(super) fn columns(&self) -> usize {
         self.output.len()

@@ -241,6 +241,13 @@ impl Aggregate {
         !self.accumulated.is_empty()
     }
 
+    /// Whether it does little but feed accumulators with values that are not grouped.
+    pub(crate) fn only_accumulates(&self) -> bool {
+        let gaining = self.accumulated.iter().filter(|call| call.gains()).count();
+        let others = self.accumulated.len() - gaining;
+        self.group.is_empty() && !self.merges && others > gaining && others >= self.calls.len()
+    }
+
     /// Every expression that reads the input.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         let calls = self.calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
