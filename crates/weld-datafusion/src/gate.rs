@@ -423,11 +423,14 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
 }
 
 /// Whether the operators may begin and code go on. They would decode what code reads as it lies in files or encoded
-/// tables, and a partition reads on from where they are, without what others have left.
+/// tables, and a partition reads on from where they are, without what others have left. Of values that are put in order
+/// it is known how dear they are.
 fn can_try(inner: &Inner) -> bool {
+    let orders = |aggregate: &AggregateExec| aggregate.aggr_expr().iter().any(|call| Ordered::of(call).is_some());
     let is_limited = matches!(inner.pipeline.lowered.output, Output::Rows(_)) && inner.pipeline.fetch.is_some();
     let decodes = drops_rows(inner) || EncodedSource::of(inner.source().as_ref()).is_some();
-    deferred_gate::changes_over(inner) && inner.builds().next().is_none() && !is_limited && !decodes
+    let may_not = is_limited || decodes || inner.replaced.plan.downcast_ref().is_some_and(orders);
+    deferred_gate::changes_over(inner) && inner.builds().next().is_none() && !may_not
 }
 
 fn wait(inner: &Inner, rows_min: usize) -> Gate {

@@ -189,7 +189,9 @@ impl Rows {
             let schema = Arc::clone(self.inner.properties.eq_properties.schema());
             return Ok(State::Replaced(Box::pin(EmptyRecordBatchStream::new(schema))));
         };
-        self.inner.go_on_after(input.taken() - batch.num_rows());
+        let first = input.taken() - batch.num_rows();
+        MetricBuilder::new(&self.inner.metrics).counter("first_rows", self.partition).add(first);
+        self.inner.go_on_after(first);
         self.compiled(Some(Early { rows: input.rest_after(batch), gives: true })).await
     }
 
