@@ -423,8 +423,7 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
 }
 
 /// Whether the operators may begin and code go on. They would decode what code reads as it lies in files or encoded
-/// tables, and a partition reads on from where they are, without what others have left. Of values that are put in order
-/// it is known how dear they are.
+/// tables. Of values that are put in order it is known how dear they are.
 fn can_try(inner: &Inner) -> bool {
     let orders = |aggregate: &AggregateExec| aggregate.aggr_expr().iter().any(|call| Ordered::of(call).is_some());
     let is_limited = matches!(inner.pipeline.lowered.output, Output::Rows(_)) && inner.pipeline.fetch.is_some();

@@ -156,7 +156,11 @@ impl Rows {
             }
             Gate::Try(trial) => {
                 self.give()?;
-                let input = Input::new(inner.read(partition, context)?, &inner.pipeline.lowered.output);
+                let rows = match stealing::begin(inner, partition, context) {
+                    Some(shared) => shared,
+                    None => inner.read(partition, context)?,
+                };
+                let input = Input::new(rows, &inner.pipeline.lowered.output);
                 let tried = Arc::clone(inner);
                 let first = input.first_tried(trial, inner, move || compile_during_trial(&tried));
                 Ok(State::First(deferred_gate::replaced_over(inner, partition, Arc::clone(context), first)?, input))
