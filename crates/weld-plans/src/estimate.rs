@@ -68,7 +68,7 @@ impl ColumnEstimate {
     }
 
     /// Whether anything tells how many distinct values there are.
-    pub(crate) fn is_known(&self) -> bool {
+    fn is_known(&self) -> bool {
         self.distinct.is_some() || self.range.is_some()
     }
 

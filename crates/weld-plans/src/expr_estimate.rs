@@ -66,9 +66,7 @@ fn of_columns(expr: &Arc<dyn PhysicalExpr>, input: &Estimate) -> ColumnEstimate 
     }
     let columns: Vec<ColumnEstimate> =
         collect_columns(expr).iter().map(|column| input.columns[column.index()]).collect();
-    // Where nothing is known of a column, nothing is known of what is computed of it.
-    let distinct = |column: &ColumnEstimate| column.is_known().then(|| column.distinct_among(input.rows));
-    estimate.distinct = columns.iter().map(distinct).product();
+    estimate.distinct = Some(columns.iter().map(|column| column.distinct_among(input.rows)).product());
     let largest = |of: fn(&ColumnEstimate) -> f64| columns.iter().map(of).reduce(f64::max);
     estimate.table_rows = largest(|column| column.table_rows).unwrap_or(input.rows);
     estimate.null_share = largest(|column| column.null_share).unwrap_or_default();
@@ -154,8 +152,7 @@ fn called(any: ColumnEstimate, call: &ScalarFunctionExpr, input: &Estimate) -> C
     }
     if function.is::<DateTruncFunc>() {
         let periods = days(&time).zip(length(&unit)).map(|((min, max), length)| ((max - min) / length).floor() + 1.0);
-        let truncated = any.within(time.range);
-        return periods.map_or(truncated, |periods| truncated.at_most(periods));
+        return any.within(time.range).at_most(periods.unwrap_or(f64::INFINITY));
     }
     any
 }
@@ -260,11 +257,10 @@ mod tests {
             Field::new("i", DataType::Int64, false),
             Field::new("day", DataType::Date32, false),
             Field::new("text", DataType::Utf8View, false),
-            Field::new("unknown", DataType::Date32, false),
         ])
     }
 
-    /// A million rows of integers below 10,000, of the days of 2020 and 2021, of a thousand texts, and of any days.
+    /// A million rows of integers below 10,000, of the days of 2020 and 2021, and of a thousand texts.
     fn input() -> Estimate {
         let column = |data_type: &DataType, range, distinct| ColumnEstimate {
             range,
@@ -276,7 +272,6 @@ mod tests {
             column(&DataType::Int64, Some((0.0, 9999.0)), None),
             column(&DataType::Date32, Some((18_262.0, 18_992.0)), None),
             column(&DataType::Utf8View, None, Some(1000.0)),
-            column(&DataType::Date32, None, None),
         ];
         Estimate { rows: 1e6, columns }
     }
@@ -294,11 +289,7 @@ mod tests {
     }
 
     fn call(function: Arc<ScalarUDF>, unit: &str) -> Expr {
-        call_of(function, unit, "day")
-    }
-
-    fn call_of(function: Arc<ScalarUDF>, unit: &str, day: &str) -> Expr {
-        let args = vec![lit(unit), col(day, &schema()).expect("a column")];
+        let args = vec![lit(unit), col("day", &schema()).expect("a column")];
         let call = ScalarFunctionExpr::try_new(function, args, &schema(), Arc::new(ConfigOptions::new()));
         Arc::new(call.expect("a call"))
     }
@@ -320,17 +311,6 @@ mod tests {
         assert_eq!(distinct(&call(date_part(), "YEAR")), 2.0);
         assert_eq!(distinct(&call(date_trunc(), "month")), 24.0);
         assert_eq!(distinct(&call(date_trunc(), "week")), 105.0);
-    }
-
-    #[test]
-    fn nothing_is_known_of_what_is_computed_of_unknown_columns() {
-        let is_known = |expr: &Expr| of_expr(expr, &input()).is_known();
-        let month = call_of(date_trunc(), "month", "unknown");
-        assert!(!is_known(&month));
-        assert_eq!(distinct(&month), 1e6);
-        assert!(is_known(&call_of(date_part(), "month", "unknown")) && is_known(&call(date_trunc(), "month")));
-        let both = binary(i(), Operator::Plus, cast(month, &schema(), DataType::Int64).expect("a cast"), &schema());
-        assert!(!is_known(&both.expect("an expression")));
     }
 
     #[test]
