@@ -145,8 +145,8 @@ const TRIAL_SHARE: f64 = 0.25;
 
 /// What cheap code takes for a row, in nanoseconds: by itself, for a node of the program, for a text among the keys of its
 /// groups, for such a text where there are [`MANY_GROUPS`], and for one that is put into a set. Measured in 18 pipelines
-/// over tables in memory: 2.5 to 18 without texts, 17 to 35 with one or two, 119 with 200,000 groups by a text, 37 for
-/// each set.
+/// over tables in memory: 2.5 to 18 without texts, 17 to 35 with one or two, 119 with 200,000 groups by a text, 145 with
+/// three sets of texts, one of them concatenated.
 const CHEAP_ROW: f64 = 3.0;
 const CHEAP_NODE: f64 = 0.08;
 const CHEAP_TEXT: f64 = 15.0;
@@ -369,7 +369,8 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
                 arriving.rows.count as f64 * row + arriving.passed * grouping
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
-            let (is_worth, can_try) = (worth_all >= rows_of_cost, can_try(inner));
+            // Code from disk is there sooner than it is known what the operators take.
+            let (is_worth, can_try) = (worth_all >= rows_of_cost, stored == 0 && can_try(inner));
             if is_worth && !can_try {
                 return match group.len() > 1 || arriving[0].rows.is_exact {
                     true => Gate::Compile,

@@ -102,6 +102,22 @@ async fn answers_do_not_depend_on_the_folder() {
     }
 }
 
+/// Where there is code on disk, no operators begin in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_on_disk_has_no_trial() {
+    let place = tempfile::tempdir().expect("a folder");
+    text(&session(Some(place.path()), "auto").await, QUERIES[0]).await;
+    for (folder, is_there) in [(Some(place.path()), true), (None, false)] {
+        let session = session(folder, "auto").await;
+        for setting in ["SET weld.compile_min_rows = 100", "SET weld.plan_min_rows = 0"] {
+            session.sql(setting).await.expect("a setting");
+        }
+        let analyzed = text(&session, &format!("EXPLAIN ANALYZE {}", QUERIES[0])).await;
+        let began = analyzed.contains("first_rows=") || analyzed.contains("few_rows=5.00 K");
+        assert_eq!(began, !is_there, "{analyzed}");
+    }
+}
+
 /// Other constants of the same shape find the code, here as in memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queries_of_one_shape_share_what_is_on_disk() {

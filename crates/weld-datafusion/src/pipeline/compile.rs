@@ -8,6 +8,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::future::{BoxFuture, FutureExt, join_all, join3};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use weld_arrow::{expected_layout, whole_layout};
 use weld_codegen::{ColumnLayout, Timing};
@@ -209,20 +210,9 @@ fn note_phases(inner: &Inner, lowered: &LoweredPipeline, code: &Code) {
 /// threads no turn for a task.
 pub(super) fn compile_during_trial(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
-    let work = move || {
-        let Pipeline { lowered, compilation, .. } = &*inner.pipeline;
-        let turn = compilation.cache.turn(lowered, &compilation.settings);
-        let _turn = turn.blocking_lock();
-        let made = match known(&inner) {
-            Some(code) => {
-                count_hit(&inner);
-                Ok(code)
-            }
-            None => compile(&inner, lowered),
-        };
-        // Nobody else makes it before the operators' time is over.
-        drop(inner.codes.code.set(made));
-    };
+    let runtime = Handle::current();
+    // Nobody else sets it before the operators' time is over.
+    let work = move || drop(inner.codes.code.set(runtime.block_on(compiled(&inner))));
     drop(tokio::task::spawn_blocking(work));
 }
 
