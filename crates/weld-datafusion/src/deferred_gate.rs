@@ -25,7 +25,7 @@ use futures::{Stream, StreamExt, future, stream};
 use weld_plans::HeldExec;
 
 use crate::exec::Inner;
-use crate::gate::Trial;
+use crate::gate::{Trial, cheap_row};
 use crate::lower::pipeline::Output;
 use crate::scan::in_declared_types;
 
@@ -65,11 +65,11 @@ pub(crate) struct Tried {
 
 impl Tried {
     /// Whether the caller is to have code made, after the operators took `spent` for more rows.
-    fn repays(&self, trial: &Trial, rows: usize, spent: Duration) -> bool {
+    fn repays(&self, trial: &Trial, row: Duration, rows: usize, spent: Duration) -> bool {
         let all_rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         let spent = spent.as_nanos() as u64;
         let all_spent = Duration::from_nanos(self.nanoseconds.fetch_add(spent, Ordering::Relaxed) + spent);
-        trial.repays(all_spent, all_rows) && !self.compiles.swap(true, Ordering::Relaxed)
+        trial.repays(row, all_spent, all_rows) && !self.compiles.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn spent(&self) -> Duration {
@@ -161,9 +161,10 @@ impl Input {
         compile: impl Fn() + Send + 'static,
     ) -> SendableRecordBatchStream {
         let (input, inner, mut known) = (self.clone(), Arc::clone(inner), 0);
+        let row = cheap_row(&inner);
         self.stream(stream::poll_fn(move |context| {
             let (taken, spent) = input.stop();
-            if inner.tried.repays(&trial, taken - known, spent) {
+            if inner.tried.repays(&trial, row, taken - known, spent) {
                 compile();
             }
             known = taken;

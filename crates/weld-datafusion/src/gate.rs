@@ -3,9 +3,10 @@
 //! ```text
 //! how many rows is known before the run     too few: the replaced operators; else compile
 //! it is not known, and nothing is joined    hold the input back until enough rows are there (compile) or it ends (operators)
-//! rows that nobody decodes                  the operators, until what they take for a row says that compiling pays
+//! it may pay, and nothing is joined         the operators, until what they take for a row says that compiling pays
 //! ```
 //! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take.
+//! It may pay for more than a [`TRIAL_SLACK`]th of that; where rows are read as they lie in files, for less than that.
 //! A row counts for more where the program is large, which has more to do with it. Rows that a scan drops, by a filter
 //! or by the keys of a join, cost the operators no more than compiled code. A join is compiled with its build sides or
 //! not at all, so it is judged by the rows and the programs of all of them. Code that is known costs nothing, and
@@ -64,22 +65,24 @@ pub(crate) enum Gate {
 /// What is known before the operators begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Trial {
-    /// The rows of all partitions, if they are known.
+    /// The rows of all partitions, if they are known or estimated.
     rows: Option<usize>,
+    /// Whether there are no more than that.
+    is_exact: bool,
     /// Processor time to make the code.
     work: Duration,
-    /// What a row is expected to take in code.
-    row: Duration,
     /// Whether the program has come before, and is expected to come again.
     comes_again: bool,
 }
 
 impl Trial {
     /// Whether code for the rows to come takes so much less time than the operators that it repays its making.
-    /// They took `spent` for `rows`. Where nobody knows how many follow, it is taken to be as many again.
-    pub(crate) fn repays(&self, spent: Duration, rows: usize) -> bool {
-        let left = self.rows.map_or(rows, |all| all.saturating_sub(rows)) as f64;
-        let saved = spent.as_secs_f64() / rows.max(1) as f64 - self.row.as_secs_f64();
+    /// They took `spent` for `rows`, of which code takes `row` for one. Where nobody knows how many follow, it is taken
+    /// to be as many again.
+    pub(crate) fn repays(&self, row: Duration, spent: Duration, rows: usize) -> bool {
+        let known = self.rows.map_or(0, |all| all.saturating_sub(rows));
+        let left = if self.is_exact { known } else { known.max(rows) } as f64;
+        let saved = spent.as_secs_f64() / rows.max(1) as f64 - row.as_secs_f64();
         let is_measured = spent >= self.work.mul_f64(TRIAL_SHARE);
         let margin = if self.comes_again { 1.0 } else { TRIAL_MARGIN };
         is_measured && saved * left > self.work.as_secs_f64() * margin
@@ -139,18 +142,25 @@ const KEY_WORTH: f64 = 10.0;
 /// saved is an estimate.
 const TRIAL_MARGIN: f64 = 3.0;
 
+/// Operators begin with a measurement where so many times more rows would be worth compiling for: accumulators of
+/// DataFusion's may take a microsecond a row.
+const TRIAL_SLACK: usize = 32;
+
 /// The operators are measured for such a share of that time at least: what they do first is not what they do for each
 /// row.
 const TRIAL_SHARE: f64 = 0.25;
 
-/// What cheap code takes for a row, in nanoseconds: by itself, for a node of the program, for a text among the keys of its
-/// groups, for such a text where there are [`MANY_GROUPS`], and for one that is put into a set. Measured in 18 pipelines
-/// over tables in memory: 2.5 to 18 without texts, 17 to 35 with one or two, 119 with 200,000 groups by a text, 145 with
-/// three sets of texts, one of them concatenated.
+/// What cheap code takes for a row, in nanoseconds: by itself, for a node of the program, where there are [`MANY_GROUPS`],
+/// for a text among the keys of its groups, for such a text of many, for one that comes as a code, and for one that is put
+/// into a set. Measured in 18 pipelines over tables in memory: 2.5 to 18 without texts, 17 to 35 with one or two, 119 with
+/// 200,000 groups by a text, 145 with three sets of texts, one of them concatenated. 200,000 groups by a number take code
+/// as long as the operators (ClickBench Q36), for a code the least was chosen.
 const CHEAP_ROW: f64 = 3.0;
 const CHEAP_NODE: f64 = 0.08;
+const CHEAP_OF_MANY: f64 = 40.0;
 const CHEAP_TEXT: f64 = 15.0;
 const CHEAP_TEXT_OF_MANY: f64 = 80.0;
+const CHEAP_CODE: f64 = 2.0;
 const CHEAP_TEXT_IN_SET: f64 = 40.0;
 
 /// The same of a row of so many groups that DataFusion's table of them, 40 bytes each, is larger than a core's own cache;
@@ -266,17 +276,25 @@ fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool) -> f64 {
     KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ORDERED_WORTH * ordered as f64 + many
 }
 
-/// What cheap code is expected to take for a row of a pipeline without tables.
-fn cheap_row(Inner { pipeline, replaced, .. }: &Inner) -> Duration {
-    let of_texts = |aggregate: &AggregateExec| {
-        let key = if has_many_groups(aggregate) { CHEAP_TEXT_OF_MANY } else { CHEAP_TEXT };
+/// What cheap code is expected to take for a row of a pipeline without tables, after it was chosen what is read as codes.
+pub(crate) fn cheap_row(inner: &Inner) -> Duration {
+    let Inner { pipeline, replaced, .. } = inner;
+    let of_groups = |aggregate: &AggregateExec| {
+        let (keys, is_many) = (&pipeline.lowered.by_code.groups, has_many_groups(aggregate));
+        let key = match () {
+            () if !keys.is_empty() && keys.iter().all(|key| inner.coded().contains(key)) => CHEAP_CODE,
+            // A file has no codes for them.
+            () if decodes(inner) || is_many => CHEAP_TEXT_OF_MANY,
+            () => CHEAP_TEXT,
+        };
         let input = aggregate.input_schema();
         let distinct = aggregate.aggr_expr().iter().filter_map(|call| Distinct::of(call, &input));
         let sets = distinct.filter(|call| !call.is_of_words()).count();
-        key * text_keys(aggregate) as f64 + CHEAP_TEXT_IN_SET * sets as f64
+        let many = if is_many { CHEAP_OF_MANY } else { 0.0 };
+        key * text_keys(aggregate) as f64 + CHEAP_TEXT_IN_SET * sets as f64 + many
     };
-    let texts = replaced.plan.downcast_ref().map_or(0.0, of_texts);
-    let nanoseconds = CHEAP_ROW + CHEAP_NODE * pipeline.lowered.program.body.size() as f64 + texts;
+    let grouping = replaced.plan.downcast_ref().map_or(0.0, of_groups);
+    let nanoseconds = CHEAP_ROW + CHEAP_NODE * pipeline.lowered.program.body.size() as f64 + grouping;
     Duration::from_nanos(nanoseconds as u64)
 }
 
@@ -349,29 +367,23 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let cost = time + STORED_COST * stored;
     let units = cost.as_secs_f64() / COST_UNIT.as_secs_f64();
     let rows_of_cost = ((*rows_min as f64 * units) as usize).max(1);
-    // Of rows that arrive, and of those that pass.
-    let worths = |member: &Inner| {
-        (
-            row_worth(&member.pipeline.lowered.program),
-            grouping_worth(&member.replaced, member.builds().next().is_some()),
-        )
-    };
-    let wait_for_rows = || {
-        let (row, grouping) = worths(inner);
-        wait(inner, (rows_of_cost as f64 / (row + grouping)) as usize)
-    };
+    // Code from disk is there sooner than it is known what the operators take.
+    let can_try = stored == 0 && can_try(inner);
+    let row = |member: &Inner| row_worth(&member.pipeline.lowered.program);
+    let grouping = |member: &Inner| grouping_worth(&member.replaced, member.builds().next().is_some());
+    let wait_for_rows = || wait(inner, (rows_of_cost as f64 / (row(inner) + grouping(inner))) as usize);
     let arriving: Option<Vec<Arriving>> = group.iter().map(|member| arriving(member, group.len() == 1)).collect();
     match arriving {
         Some(arriving) => {
             let count = arriving.iter().fold(0_usize, |sum, arriving| sum.saturating_add(arriving.rows.count));
+            // How dear it is to find groups shows in a trial.
+            let grouping = |member: &Inner| if can_try { 0.0 } else { grouping(member) };
             let worth = |(member, arriving): (&&Inner, &Arriving)| {
-                let (row, grouping) = worths(member);
-                arriving.rows.count as f64 * row + arriving.passed * grouping
+                arriving.rows.count as f64 * row(member) + arriving.passed * grouping(member)
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
-            // Code from disk is there sooner than it is known what the operators take.
-            let (is_worth, can_try) = (worth_all >= rows_of_cost, stored == 0 && can_try(inner));
-            if is_worth && !can_try {
+            let (is_worth, decodes) = (worth_all >= rows_of_cost, decodes(inner));
+            if is_worth && (decodes || !can_try) {
                 return match group.len() > 1 || arriving[0].rows.is_exact {
                     true => Gate::Compile,
                     false => wait_for_rows(),
@@ -380,11 +392,15 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             // The operators begin, whatever is expected.
             let spent = cache.comes_again(lowered, settings, *plan);
             let compile = spent.is_some_and(|spent| repays(*rows_min, spent, work));
-            match is_worth && !compile {
+            let may_be_worth = can_try && worth_all.saturating_mul(TRIAL_SLACK) >= rows_of_cost;
+            match may_be_worth && !compile {
                 true => Gate::Try(Trial {
-                    rows: arriving[0].rows.is_exact.then_some(count),
+                    rows: match decodes {
+                        true => Some(arriving[0].passed as usize),
+                        false => arriving[0].rows.is_exact.then_some(count),
+                    },
+                    is_exact: arriving[0].rows.is_exact && !decodes,
                     work: work.mul_f64(dearness(*rows_min)),
-                    row: cheap_row(inner),
                     comes_again: spent.is_some(),
                 }),
                 false => Gate::Replaced { rows: count, compile },
@@ -423,14 +439,17 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
     plan.children().into_iter().for_each(|child| declined(child, found));
 }
 
-/// Whether the operators may begin and code go on. They would decode what code reads as it lies in files or encoded
-/// tables. Of values that are put in order it is known how dear they are.
+/// Whether the operators may begin and code go on. Of values that are put in order it is known how dear they are.
 fn can_try(inner: &Inner) -> bool {
     let orders = |aggregate: &AggregateExec| aggregate.aggr_expr().iter().any(|call| Ordered::of(call).is_some());
     let is_limited = matches!(inner.pipeline.lowered.output, Output::Rows(_)) && inner.pipeline.fetch.is_some();
-    let decodes = drops_rows(inner) || EncodedSource::of(inner.source().as_ref()).is_some();
-    let may_not = is_limited || decodes || inner.replaced.plan.downcast_ref().is_some_and(orders);
+    let may_not = is_limited || inner.replaced.plan.downcast_ref().is_some_and(orders);
     deferred_gate::changes_over(inner) && inner.builds().next().is_none() && !may_not
+}
+
+/// Whether the operators would decode what code reads as it lies in files or encoded tables.
+fn decodes(inner: &Inner) -> bool {
+    drops_rows(inner) || EncodedSource::of(inner.source().as_ref()).is_some()
 }
 
 fn wait(inner: &Inner, rows_min: usize) -> Gate {
@@ -564,17 +583,20 @@ mod tests {
     #[test]
     fn a_trial_compiles_for_what_is_left() {
         let (ms, ns) = (Duration::from_millis, Duration::from_nanos);
-        let trial = Trial { rows: Some(1_000_000), work: ms(4), row: ns(10), comes_again: false };
+        let row = ns(10);
+        let trial = Trial { rows: Some(1_000_000), is_exact: true, work: ms(4), comes_again: false };
         // Less than a quarter of the work says nothing.
-        assert!(!trial.repays(ns(999_999), 1_000));
+        assert!(!trial.repays(row, ns(999_999), 1_000));
         // 90 ns less for a row of all but these.
-        assert!(trial.repays(ms(1), 10_000));
-        assert!(!trial.repays(ms(90), 900_000));
-        assert!(Trial { comes_again: true, ..trial }.repays(ms(90), 900_000));
+        assert!(trial.repays(row, ms(1), 10_000));
+        assert!(!trial.repays(row, ms(90), 900_000));
+        assert!(Trial { comes_again: true, ..trial }.repays(row, ms(90), 900_000));
+        // There may be more rows than are expected.
+        assert!(Trial { is_exact: false, ..trial }.repays(row, ms(90), 900_000));
         // Code takes no less.
-        assert!(!trial.repays(ms(1), 100_000));
+        assert!(!trial.repays(row, ms(1), 100_000));
         // As many again: 9 ms less, then 27.
-        let unknown = Trial { rows: None, ..trial };
-        assert!(!unknown.repays(ms(10), 100_000) && unknown.repays(ms(30), 300_000));
+        let unknown = Trial { rows: None, is_exact: false, ..trial };
+        assert!(!unknown.repays(row, ms(10), 100_000) && unknown.repays(row, ms(30), 300_000));
     }
 }

@@ -82,7 +82,7 @@ async fn every_bound_and_every_tier_gives_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_again_is_compiled_beside_its_run() {
     let engines = engines(2).await;
-    set(&engines, "compile_min_rows", 60_000).await;
+    set(&engines, "compile_min_rows", 5_000_000).await;
     let mut compiled = Vec::new();
     for _ in 0..500 {
         let (_, summary) = run(&engines, QUERIES[0]).await;
@@ -168,7 +168,7 @@ async fn operators_take_rows_of_the_declared_types() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_programs_of_one_plan_come_once() {
     let engines = engines(2).await;
-    set(&engines, "compile_min_rows", 60_000).await;
+    set(&engines, "compile_min_rows", 5_000_000).await;
     set(&engines, "common_subplans", false).await;
     let one = "SELECT i_key * 2 FROM items WHERE i_order > 300";
     run(&engines, &format!("{one} UNION ALL SELECT i_key * 2 FROM items WHERE i_order > 301")).await;
@@ -208,38 +208,69 @@ async fn states_of_compiled_aggregates_are_those_of_the_operators() {
     }
 }
 
+const MIXED_ROWS: usize = 200_000;
+
+fn mixed_rows() -> String {
+    format!(
+        "SELECT v, v % 5 AS k, concat('t', v % 7) AS t, CAST(v AS DECIMAL(9, 2)) AS d
+         FROM generate_series(1, {MIXED_ROWS}) AS g(v)"
+    )
+}
+
+const OVER_MIXED_ROWS: [&str; 3] = [
+    "SELECT k, t, v % 3 AS m, sum(d * 2), min(t), count(v), count(DISTINCT v % 9) FROM t GROUP BY k, t, m",
+    "SELECT sum(d * d), avg(v), max(t), count(DISTINCT t), sum(CASE WHEN v % 3 = 0 THEN v * 2 ELSE k END) FROM t",
+    "SELECT d * v, concat(t, k), CASE WHEN v % 11 = 0 THEN k ELSE v END FROM t WHERE v % 3 > 0 AND t <> 't1' AND d * 2 > 9",
+];
+
+/// Whether operators took the first rows of a query and code some that followed; `engines` are as stock.
+async fn goes_on(engines: &Engines, sql: &str) -> bool {
+    let (plan, batches) = executed(&engines.weld, sql).await.expect("a plan");
+    let rows = sorted_rows(&batches.expect("it runs"));
+    assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{sql}");
+    let (first, seen) = (counted(&plan, "first_rows"), counted(&plan, "input_rows"));
+    // There are few groups above.
+    assert!(first + seen + counted(&plan, "few_rows") >= MIXED_ROWS, "{sql}: {first} and {seen}");
+    first > 0 && seen > MIXED_ROWS / 100
+}
+
 /// Operators begin over rows that nobody decodes, and code goes on once it is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_begin_and_code_goes_on() {
-    const ROWS: usize = 200_000;
-    let rows = format!(
-        "SELECT v, v % 5 AS k, concat('t', v % 7) AS t, CAST(v AS DECIMAL(9, 2)) AS d FROM generate_series(1, {ROWS}) AS g(v)"
-    );
-    let queries = [
-        "SELECT k, t, v % 3 AS m, sum(d * 2), min(t), count(v), count(DISTINCT v % 9) FROM t GROUP BY k, t, m",
-        "SELECT sum(d * d), avg(v), max(t), count(DISTINCT t), sum(CASE WHEN v % 3 = 0 THEN v * 2 ELSE k END) FROM t",
-        "SELECT d * v, concat(t, k), CASE WHEN v % 11 = 0 THEN k ELSE v END FROM t WHERE v % 3 > 0 AND t <> 't1' AND d * 2 > 9",
-    ];
-    for sql in queries {
-        let mut goes_on = false;
+    for sql in OVER_MIXED_ROWS {
+        let mut has_gone_on = false;
         for _ in 0..10 {
             // Fresh sessions: code that is known is there at once.
             let engines = Engines::new(config(2));
-            engines.table_from("t", &rows, 500).await;
+            engines.table_from("t", &mixed_rows(), 500).await;
             set(&engines, "compile_min_rows", 1_000).await;
-            let (plan, batches) = executed(&engines.weld, sql).await.expect("a plan");
-            let rows = sorted_rows(&batches.expect("it runs"));
-            assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{sql}");
-            let seen = counted(&plan, "input_rows");
-            let first = counted(&plan, "first_rows");
-            // There are few groups above.
-            assert!(first + seen + counted(&plan, "few_rows") >= ROWS, "{sql}: {first} and {seen}");
-            goes_on |= first > 0 && seen > ROWS / 100;
-            if goes_on {
+            has_gone_on |= goes_on(&engines, sql).await;
+            if has_gone_on {
                 break;
             }
         }
-        assert!(goes_on, "{sql}");
+        assert!(has_gone_on, "{sql}");
+    }
+}
+
+/// The same over a file that code reads encoded, if it is not sure that compiling pays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_begin_over_files_where_compiling_may_pay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for sql in OVER_MIXED_ROWS {
+        let mut has_gone_on = false;
+        // Each is worth another number of rows.
+        for bound in [1, 2, 4, 8, 16, 32, 64, 128].into_iter().cycle().take(24) {
+            let engines = Engines::new(config(2));
+            engines.weld.sql("SET datafusion.execution.batch_size = 500").await.expect("a setting");
+            engines.parquet_from("t", &mixed_rows(), folder.path()).await;
+            set(&engines, "compile_min_rows", bound * 250_000).await;
+            has_gone_on |= goes_on(&engines, sql).await;
+            if has_gone_on {
+                break;
+            }
+        }
+        assert!(has_gone_on, "{sql}");
     }
 }
 
@@ -324,16 +355,23 @@ async fn operators_take_rows_of_files_that_nobody_has_counted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_and_grouping_sets_count() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Over tables in memory what operators take decides; what is put in order is compiled in any case.
+    // Without joins what operators take decides; what is put in order is compiled in any case.
     let (files, engines) = (Engines::new(config(2)), engines(2).await);
-    files.parquet_from("items", ITEMS, folder.path()).await;
+    // A file in order of a key would give groups in order.
+    let items = format!("SELECT i_key * 7919 % 20011 AS i_key, i_order, i_tag FROM ({ITEMS})");
+    files.parquet_from("items", &items, folder.path()).await;
+    files.parquet_from("kinds", "SELECT 0 AS kind UNION ALL SELECT 1", folder.path()).await;
     // Enough for the grouping sets of three keys, and for nothing else.
     set(&files, "compile_min_rows", 1_000_000).await;
     set(&engines, "compile_min_rows", 1_000_000).await;
     let grouped = |by: &str| format!("SELECT count(*) FROM items GROUP BY {by}");
+    let joined =
+        |by: &str| format!("SELECT max(kind), count(*) FROM items JOIN kinds ON kind = i_key % 2 GROUP BY {by}");
     let (plan, _) = run(&engines, &grouped("i_order")).await;
     assert!(counted(&plan, "few_rows") > 0);
-    let by_sets = grouped("CUBE (i_order, i_tag, i_key)");
+    let (plan, _) = run(&files, &joined("i_order")).await;
+    assert!(counted(&plan, "few_rows") > 0);
+    let by_sets = joined("CUBE (i_order, i_tag, i_key)");
     let (plan, summary) = run(&files, &by_sets).await;
     assert!(summary.operators_compiled > 0 && counted(&plan, "few_rows") == 0, "{summary:?}");
     files.check(&by_sets, 1).await;
@@ -355,8 +393,10 @@ async fn many_groups_count() {
         let engines = Engines::new(config(2));
         let items = format!("SELECT v % {keys} AS i_group, v AS i_key FROM generate_series(1, 100000) AS g(v)");
         engines.parquet_from("items", &items, folder.path()).await;
+        engines.parquet_from("kinds", "SELECT 0 AS kind UNION ALL SELECT 1", folder.path()).await;
         set(&engines, "compile_min_rows", 1_000_000).await;
-        let sql = "SELECT max(n) FROM (SELECT i_group, count(*) AS n FROM items GROUP BY i_group)";
+        let sql = "SELECT max(n) FROM (SELECT i_group, count(*) + max(kind) AS n
+                                       FROM items JOIN kinds ON kind = i_key % 2 GROUP BY i_group)";
         let Run { summary, rows, .. } = engines.run(sql).await.expect("it runs");
         assert_eq!(rows, engines.stock_rows(sql).await.expect("it runs"), "{keys} keys");
         assert_eq!(summary.operators_compiled > 1, pays, "{keys} keys: {summary:?}");

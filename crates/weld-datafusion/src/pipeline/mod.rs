@@ -156,6 +156,8 @@ impl Rows {
             }
             Gate::Try(trial) => {
                 self.give()?;
+                // The code that goes on reads what the operators read.
+                inner.choose_codes(context).await;
                 let rows = match stealing::begin(inner, partition, context) {
                     Some(shared) => shared,
                     None => inner.read(partition, context)?,
