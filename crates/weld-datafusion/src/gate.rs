@@ -13,6 +13,7 @@
 //! pipelines whose code is known always run; what comes again is compiled beside its run once the operators have spent
 //! as long on it, in all runs, as optimised code takes to make.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -22,9 +23,11 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::functions_table::generate_series::{GenericSeriesState, TimestampValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
@@ -538,7 +541,8 @@ impl KnownRows {
                 Precision::Exact(count) => Some(Rows { count, is_exact: true, is_filtered: false }),
                 Precision::Inexact(count) => Some(Rows { count, is_exact: true, is_filtered: true }),
                 Precision::Absent => {
-                    text_rows_max(plan).map(|count| Rows { count, is_exact: false, is_filtered: false })
+                    let count = text_rows_max(plan).or_else(|| series_rows_max(plan));
+                    count.map(|count| Rows { count, is_exact: false, is_filtered: false })
                 }
             };
         }
@@ -574,6 +578,25 @@ fn text_rows_max(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
     let is_plain = is_text && config.file_compression_type == FileCompressionType::UNCOMPRESSED;
     let files = config.file_groups.iter().flat_map(|group| group.iter());
     is_plain.then(|| files.map(|file| (file.effective_size() as usize).div_ceil(2)).sum())
+}
+
+/// How many rows `generate_series` and `range` can have: steps of months and days are taken for the shortest.
+fn series_rows_max(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    const DAY: i128 = 23 * 3_600_000_000_000;
+    let rows_max = |generator: &dyn Any| {
+        let (distance, step) = if let Some(series) = generator.downcast_ref::<GenericSeriesState<i64>>() {
+            (series.end().abs_diff(*series.start()), i128::from(*series.step()))
+        } else {
+            let series = generator.downcast_ref::<GenericSeriesState<TimestampValue>>()?;
+            let (distance, step) = (series.end().value().abs_diff(series.start().value()), series.step());
+            let days = 28 * i128::from(step.months) + i128::from(step.days);
+            (distance, days * DAY + i128::from(step.nanoseconds))
+        };
+        let steps = u128::from(distance).checked_div(step.unsigned_abs())?;
+        usize::try_from(steps + 1).ok()
+    };
+    let generators = plan.downcast_ref::<LazyMemoryExec>()?.generators();
+    generators.iter().try_fold(0, |sum: usize, generator| sum.checked_add(rows_max(generator.read().as_any())?))
 }
 
 #[cfg(test)]

@@ -298,6 +298,32 @@ async fn small_tables_are_left_to_datafusion() {
     assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
 }
 
+/// How many rows a series has follows from its ends and its step, which statistics do not say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_series_count() {
+    let series = [
+        ("generate_series(1, 20)", true),
+        ("generate_series(20, 1, -1)", true),
+        ("generate_series(1, 100, 0 + 5)", true),
+        ("range(DATE '2000-01-01', DATE '2001-01-01', INTERVAL '1' MONTH)", true),
+        ("generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2000-01-02', INTERVAL '1' MINUTE)", true),
+        ("generate_series(1, 20000000, 20)", false),
+        ("generate_series(1, 1)", true),
+    ];
+    for (series, is_small) in series {
+        let engines = engines(2).await;
+        set(&engines, "compile_min_rows", 100_000).await;
+        let sql = format!(
+            "SELECT count(*), sum(i_key) FROM (SELECT date_part('second', CAST(v AS TIMESTAMP)) AS s FROM {series} AS g(v))
+             LEFT JOIN items ON i_order = s"
+        );
+        let (_, summary) = run(&engines, &sql).await;
+        let is_left = summary.declined.iter().any(|declined| declined.operator == "HashJoinExec");
+        assert_eq!(is_left, is_small, "{sql}: {summary:?}");
+        engines.check(&sql, 0).await;
+    }
+}
+
 /// Of text files no more is known than their size, which bounds their rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_text_files_are_left_to_datafusion() {
