@@ -11,7 +11,7 @@
 //! No row is read twice. Pipelines with joins are never here: their partitions share tables.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ pub(crate) struct Tried {
     rows: AtomicUsize,
     nanoseconds: AtomicU64,
     compiles: AtomicBool,
+    /// What a row is expected to take in code.
+    row: OnceLock<Duration>,
     /// Whether a partition has gone on with code.
     pub(crate) goes_on: AtomicBool,
 }
@@ -161,7 +163,7 @@ impl Input {
         compile: impl Fn() + Send + 'static,
     ) -> SendableRecordBatchStream {
         let (input, inner, mut known) = (self.clone(), Arc::clone(inner), 0);
-        let row = cheap_row(&inner);
+        let row = *inner.tried.row.get_or_init(|| cheap_row(&inner));
         self.stream(stream::poll_fn(move |context| {
             let (taken, spent) = input.stop();
             if inner.tried.repays(&trial, row, taken - known, spent) {

@@ -6,7 +6,8 @@
 //! it may pay, and nothing is joined         the operators, until what they take for a row says that compiling pays
 //! ```
 //! Enough are [`WeldOptions::compile_min_rows`](crate::WeldOptions) for every 10 ms that compiling is expected to take.
-//! It may pay for more than a [`TRIAL_SLACK`]th of that; where rows are read as they lie in files, for less than that.
+//! It may pay for a [`TRIAL_SLACK`]th of that and more; of rows that operators would have to decode, enough are compiled
+//! for at once.
 //! A row counts for more where the program is large, which has more to do with it. Rows that a scan drops, by a filter
 //! or by the keys of a join, cost the operators no more than compiled code. A join is compiled with its build sides or
 //! not at all, so it is judged by the rows and the programs of all of them. Code that is known costs nothing, and
@@ -145,8 +146,8 @@ const KEY_WORTH: f64 = 10.0;
 /// saved is an estimate.
 const TRIAL_MARGIN: f64 = 3.0;
 
-/// Operators begin with a measurement where so many times more rows would be worth compiling for: accumulators of
-/// DataFusion's may take a microsecond a row.
+/// Operators begin with a measurement where so many times more rows would be worth compiling for: percentiles of 400,000
+/// issues by month took DataFusion 0.4 us a row, in a first run 86 ms with 8 here and 54 with this.
 const TRIAL_SLACK: usize = 32;
 
 /// The operators are measured for such a share of that time at least: what they do first is not what they do for each
