@@ -27,8 +27,8 @@ pub(crate) struct Owned {
 
 impl Owned {
     pub(crate) fn new(value: Value) -> Arc<Owned> {
-        let width = |view: &ColumnView<'_>| view.ty().as_scalar().map_or(size_of::<StringView>(), |kind| kind.bytes());
-        let bytes: usize = value.columns().iter().map(|view| view.rows() * width(view)).sum();
+        let bytes = |view: &ColumnView<'_>| view.rows() * width(view).unwrap_or(size_of::<StringView>());
+        let bytes: usize = value.columns().iter().map(bytes).sum();
         let is_copied = value.kept_bytes() / KEPT_MAX > bytes;
         Arc::new(Owned { value, is_copied })
     }
@@ -38,9 +38,15 @@ impl Owned {
 impl std::panic::RefUnwindSafe for Owned {}
 impl std::panic::UnwindSafe for Owned {}
 
-/// The bytes of a column of scalars; `None` if it is of something else.
+/// Bytes of a scalar or a view; `None` for other columns.
+fn width(view: &ColumnView<'_>) -> Option<usize> {
+    let bytes_each = || view.ty().is_bytes().then_some(size_of::<StringView>());
+    view.ty().as_scalar().map(|kind| kind.bytes()).or_else(bytes_each)
+}
+
+/// The bytes of a column of scalars or views; `None` if it is of something else.
 pub(crate) fn bytes_of<'a>(view: &ColumnView<'a>) -> Option<&'a [u8]> {
-    let width = view.ty().as_scalar()?.bytes();
+    let width = width(view)?;
     if view.rows() == 0 {
         return Some(&[]);
     }
@@ -48,14 +54,14 @@ pub(crate) fn bytes_of<'a>(view: &ColumnView<'a>) -> Option<&'a [u8]> {
     Some(unsafe { std::slice::from_raw_parts(view.data(), view.rows() * width) })
 }
 
-/// These rows of a column of scalars as a buffer that shares the vector's memory, or has a copy if that is not aligned
-/// or a small part of what the vector keeps; `None` if the column has no scalars, or not these rows.
+/// These rows of a column of scalars or views as a buffer that shares the vector's memory, or has a copy if that is not
+/// aligned or a small part of what the vector keeps; `None` if the column has none, or not these rows.
 ///
 /// # Safety
 ///
 /// The column is one of `owner`.
 pub(crate) unsafe fn shared(owner: &Arc<Owned>, view: &ColumnView<'_>, rows: Range<usize>) -> Option<Buffer> {
-    let width = view.ty().as_scalar()?.bytes();
+    let width = width(view)?;
     let bytes = bytes_of(view)?.get(rows.start * width..rows.end * width)?;
     // Arrow wants `i128` aligned to sixteen bytes, Weld's is aligned to eight.
     if bytes.is_empty() || owner.is_copied || !bytes.as_ptr().addr().is_multiple_of(width.min(align_of::<i128>())) {

@@ -1,8 +1,8 @@
 //! Vectors that compiled code made, as record batches.
 //!
-//! Fixed-width columns share the vector's memory, unless it keeps much else. Booleans and validity, a byte each in
-//! Weld, are packed. Long strings of a view column stay in the input's buffers where one of them holds the bytes, and
-//! are copied otherwise. Lists and structs are in [`super::moved`].
+//! Fixed-width columns and short strings in views share the vector's memory, unless it keeps much else. Booleans and
+//! validity, a byte each in Weld, are packed. Long strings of a view column stay in the input's buffers where one of
+//! them holds the bytes, and are copied otherwise. Lists and structs are in [`super::moved`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -192,13 +192,18 @@ impl RowsReader {
         match data_type {
             DataType::Boolean => {
                 let Some(values) = view.as_slice::<bool>() else { return mismatch(data_type, view) };
-                let values = &values[start..start + rows];
-                let bits = BooleanBuffer::collect_bool(rows, |index| values[index]);
-                Ok(Arc::new(BooleanArray::new(bits, nulls)))
+                Ok(Arc::new(BooleanArray::new(packed(&values[start..start + rows]), nulls)))
             }
             _ if is_bytes(data_type) => {
                 let Some(values) = view.as_views() else { return mismatch(data_type, view) };
-                self.bytes(data_type, &values[start..start + rows], nulls)
+                let values = &values[start..start + rows];
+                match data_type {
+                    DataType::Utf8View if are_inline(values) => self.inline::<StringViewType>(view, start, rows, nulls),
+                    DataType::BinaryView if are_inline(values) => {
+                        self.inline::<BinaryViewType>(view, start, rows, nulls)
+                    }
+                    _ => self.bytes(data_type, values, nulls),
+                }
             }
             _ => self.fixed(data_type, view, start, rows, nulls),
         }
@@ -220,6 +225,24 @@ impl RowsReader {
         let values = unsafe { shared(&self.rows, view, start..start + rows) };
         let Some(values) = values else { return mismatch(data_type, view) };
         fixed_array(data_type, rows, values, nulls)
+    }
+
+    /// Strings that lie in their views, which are the same bytes for Weld and Arrow: shared as numbers are.
+    fn inline<T: ByteViewType + ?Sized>(
+        &self,
+        view: &ColumnView<'_>,
+        start: usize,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        // SAFETY: the column is the vector's.
+        let views = unsafe { shared(&self.rows, view, start..start + rows) };
+        let Some(views) = views else { return Err(defect("a column of views has none")) };
+        // SAFETY: every view is inline; the bytes of text are of UTF-8 arrays or literals, or a part of them that begins
+        // and ends with a character.
+        Ok(Arc::new(unsafe {
+            GenericByteViewArray::<T>::new_unchecked(ScalarBuffer::new(views, 0, rows), Vec::new(), nulls)
+        }))
     }
 
     /// Text or binary of any kind.
@@ -346,7 +369,12 @@ impl Copies {
     }
 }
 
-/// Inline views of Weld and of Arrow are the same bytes.
+/// Whether no value is longer than what lies in a view.
+fn are_inline(values: &[StringView]) -> bool {
+    // Without an early end this is a few vector instructions.
+    values.iter().fold(0, |longest, value| value.len.max(longest)) as usize <= StringView::INLINE_MAX
+}
+
 fn inline_view(value: &StringView) -> u128 {
     let mut bytes = [0u8; 16];
     bytes[..4].copy_from_slice(&value.len.to_le_bytes());
@@ -404,11 +432,24 @@ fn strings<T: ByteArrayType>(values: &[StringView], nulls: Option<NullBuffer>) -
     Ok(Arc::new(unsafe { GenericByteArray::<T>::new_unchecked(offsets, Buffer::from_vec(bytes), nulls) }))
 }
 
+/// A bit for each byte: eight at a time, by a product that moves their lowest bits side by side.
+pub(crate) fn packed(bools: &[bool]) -> BooleanBuffer {
+    let bits = |eight: &[bool; 8]| {
+        let bytes = u64::from_le_bytes(eight.map(u8::from));
+        (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+    };
+    let (eights, rest) = bools.as_chunks::<8>();
+    let mut last = [false; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let last = (!rest.is_empty()).then(|| bits(&last));
+    let bytes: Vec<u8> = eights.iter().map(bits).chain(last).collect();
+    BooleanBuffer::new(Buffer::from_vec(bytes), 0, bools.len())
+}
+
 /// The nulls of a column, if it has any.
 fn validity(view: &ColumnView<'_>, start: usize, rows: usize) -> Result<Option<NullBuffer>> {
     let Some(valid) = view.as_slice::<bool>() else { return Err(defect("a validity column is no bool")) };
-    let valid = &valid[start..start + rows];
-    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows, |index| valid[index]));
+    let nulls = NullBuffer::new(packed(&valid[start..start + rows]));
     Ok((nulls.null_count() > 0).then_some(nulls))
 }
 
@@ -450,6 +491,14 @@ pub fn string_buffers_of(arrays: &[ArrayRef], into: &mut Vec<Buffer>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bools_are_packed_in_order() {
+        let bools: Vec<bool> = (0..77_u32).map(|row| (row * row + row / 5) % 3 == 0).collect();
+        for rows in 0..=bools.len() {
+            assert_eq!(packed(&bools[..rows]), BooleanBuffer::from(&bools[..rows]));
+        }
+    }
 
     #[test]
     fn copies_stay_within_their_offsets() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StructArray, make_array};
-use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+use arrow::buffer::{Buffer, MutableBuffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Schema};
 use weld_codegen::{ColumnView, Value};
 
 use crate::lists::{lists_of, lists_of_fixed};
 use crate::memory::{bytes_of, fixed_array};
-use crate::output::{RowsReader, Slot};
+use crate::output::{RowsReader, Slot, packed};
 use crate::types::{List, list};
 use crate::{Result, defect};
 
@@ -37,7 +37,7 @@ impl Results<'_> {
         }
         let nulls = match views.get(self.leaves.len()).filter(|_| self.nullable) {
             Some(view) => match view.as_slice::<bool>() {
-                Some(valid) => Some(NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| valid[row]))),
+                Some(valid) => Some(NullBuffer::new(packed(&valid[..rows]))),
                 None => return Err(defect("a validity column is no bool")),
             },
             None => None,

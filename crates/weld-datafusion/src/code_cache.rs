@@ -23,6 +23,7 @@ use weld_frontend::Source;
 use crate::config::{TierChoice, WeldOptions};
 use crate::gate::{CompileRate, processors};
 use crate::lower::pipeline::LoweredPipeline;
+use crate::pace::{Pace, Quality};
 
 /// So much code a session keeps: TPC-DS has some 900 programs, of 30 to 200 KiB each once they are optimised.
 const BYTES_MAX: usize = 128 << 20;
@@ -38,12 +39,17 @@ pub(crate) struct Code {
     plan: u64,
     /// Spent in the optimizer.
     optimize_time: Duration,
+    pub(crate) pace: Pace,
 }
 
 impl Code {
     /// Spent in the optimizer and in LLVM so far.
     pub(crate) fn compile_time(&self) -> Duration {
         self.optimize_time + self.compiled.compile_time()
+    }
+
+    pub(crate) fn quality(&self) -> Quality {
+        if self.compiled.has_cheap_code() { Quality::Cheap } else { Quality::Optimised }
     }
 
     /// Makes better code beside the run if the rows still to come, so many, repay it. Code from disk has come again.
@@ -135,7 +141,7 @@ impl Settings {
         };
         let options = Options { level, tiers, disabled: self.disabled_paths(), ..Options::default() };
         let compiled = weld_codegen::compile_keeping(&program, &options, keep).map_err(|error| error.to_string())?;
-        Ok(Code { compiled, plan, optimize_time })
+        Ok(Code { compiled, plan, optimize_time, pace: Pace::default() })
     }
 }
 
@@ -255,6 +261,8 @@ struct Refused {
     calls: Calls,
     /// In the operators that ran instead.
     spent: Spent,
+    /// Nanoseconds of a row in them, where that was measured.
+    of_row: Option<f64>,
     /// Whether somebody compiles it for later runs, or has failed to.
     claimed: bool,
 }
@@ -371,6 +379,23 @@ impl CodeCache {
         self.kept().codes.contains_key(&key(lowered, settings))
     }
 
+    /// Whether a program's code was slower than the operators that it replaces. Better code is made if what the code has
+    /// done repays it.
+    pub(crate) fn is_slower(&self, lowered: &LoweredPipeline, settings: &Settings) -> bool {
+        let key = key(lowered, settings);
+        let Some(operators) = self.refused().get(&key).and_then(|refused| refused.of_row) else { return false };
+        let code = self.kept().codes.get(&key).map(|entry| Arc::clone(&entry.code));
+        let slower = code.filter(|code| code.pace.is_slower(code.quality(), operators));
+        slower.inspect(|code| code.improve_what_returns()).is_some()
+    }
+
+    /// Notes what a row took the operators that ran, in nanoseconds.
+    pub(crate) fn note_operators(&self, lowered: &LoweredPipeline, settings: &Settings, of_row: f64) {
+        if let Some(refused) = self.refused().get_mut(&key(lowered, settings)) {
+            refused.of_row = Some(of_row);
+        }
+    }
+
     /// Whether another process has compiled a program, or this one before.
     pub(crate) fn is_on_disk(
         &self,
@@ -388,7 +413,7 @@ impl CodeCache {
         if refused.len() >= REFUSED_MAX {
             refused.clear();
         }
-        let new = || Refused { plan, calls: Calls::of(lowered), spent: Spent::default(), claimed: false };
+        let new = || Refused { plan, calls: Calls::of(lowered), spent: Spent::default(), of_row: None, claimed: false };
         let first = refused.entry(key(lowered, settings)).or_insert_with(new);
         (first.plan != plan).then(|| first.spent.total())
     }

@@ -25,8 +25,9 @@ use futures::{Stream, StreamExt, future, stream};
 use weld_plans::HeldExec;
 
 use crate::exec::Inner;
-use crate::gate::{Trial, cheap_row};
+use crate::gate::{CheapRow, Trial, cheap_row};
 use crate::lower::pipeline::Output;
+use crate::pace;
 use crate::scan::in_declared_types;
 
 /// No more is held back, however few rows it is.
@@ -58,24 +59,43 @@ pub(crate) struct Early {
 pub(crate) struct Tried {
     rows: AtomicUsize,
     nanoseconds: AtomicU64,
+    /// The same of the first rows, which are not like the others.
+    first_rows: AtomicUsize,
+    first_nanoseconds: AtomicU64,
+    /// How many rows came out.
+    pub(crate) out: AtomicUsize,
     compiles: AtomicBool,
     /// What a row is expected to take in code.
-    row: OnceLock<Duration>,
+    row: OnceLock<CheapRow>,
     /// Whether a partition has gone on with code.
     pub(crate) goes_on: AtomicBool,
 }
 
 impl Tried {
     /// Whether the caller is to have code made, after the operators took `spent` for more rows.
-    fn repays(&self, trial: &Trial, row: Duration, rows: usize, spent: Duration) -> bool {
-        let all_rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+    fn repays(&self, trial: &Trial, row: CheapRow, rows: usize, spent: Duration) -> bool {
         let spent = spent.as_nanos() as u64;
+        if self.first_rows.load(Ordering::Relaxed) < row.first_rows {
+            self.first_rows.fetch_add(rows, Ordering::Relaxed);
+            self.first_nanoseconds.fetch_add(spent, Ordering::Relaxed);
+            return false;
+        }
+        let all_rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         let all_spent = Duration::from_nanos(self.nanoseconds.fetch_add(spent, Ordering::Relaxed) + spent);
+        let row = row.of(all_rows + self.first_rows.load(Ordering::Relaxed), self.out.load(Ordering::Relaxed));
         trial.repays(row, all_spent, all_rows) && !self.compiles.swap(true, Ordering::Relaxed)
     }
 
+    /// Nanoseconds of a row in the operators, if they took enough.
+    pub(crate) fn of_row(&self) -> Option<f64> {
+        let spent = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
+        pace::of_row(self.rows.load(Ordering::Relaxed), spent)
+    }
+
+    /// What the operators took for all rows.
     pub(crate) fn spent(&self) -> Duration {
-        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+        let first = self.first_nanoseconds.load(Ordering::Relaxed);
+        Duration::from_nanos(first + self.nanoseconds.load(Ordering::Relaxed))
     }
 }
 

@@ -314,6 +314,11 @@ impl WeldExec {
         self.inner.few_rows()
     }
 
+    /// Whether this pipeline ran on the operators that it replaced because its code had been slower.
+    pub fn was_slower(&self) -> bool {
+        matches!(self.inner.decided.gate.get(), Some(Gate::Slower))
+    }
+
     /// Whether its result is the table of a join rather than rows.
     pub fn builds_table(&self) -> bool {
         self.inner.builds_table()
@@ -397,6 +402,15 @@ impl Inner {
         };
         let Pipeline { lowered, compilation: Compilation { cache, settings, plan, .. }, .. } = &*self.pipeline;
         cache.note_spent(lowered, settings, *plan, spent);
+        self.note_operators();
+    }
+
+    /// Notes what a row took the operators that began, if that was measured.
+    pub(crate) fn note_operators(&self) {
+        let Pipeline { lowered, compilation: Compilation { cache, settings, .. }, .. } = &*self.pipeline;
+        if let Some(of_row) = self.tried.of_row() {
+            cache.note_operators(lowered, settings, of_row);
+        }
     }
 
     fn few_rows(&self) -> Option<usize> {
@@ -408,7 +422,7 @@ impl Inner {
                 .sum_by_name(gate::FEW_ROWS)
                 .filter(|_| self.codes.code.get().is_none() || self.is_replaced_in_trial())
                 .map(|count| count.as_usize()),
-            Gate::Compile => None,
+            Gate::Compile | Gate::Slower => None,
         }
     }
 

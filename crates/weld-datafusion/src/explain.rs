@@ -23,7 +23,7 @@ use weld_window::WindowExec;
 
 use crate::code_cache::Code;
 use crate::exec::{Fused, WeldExec};
-use crate::gate::FEW_ROWS_REASON;
+use crate::gate::{FEW_ROWS_REASON, SLOWER_REASON};
 use crate::lower::accumulated::{Accumulating, Means};
 use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::rule::foreign::EvaluateExec;
@@ -105,7 +105,9 @@ impl Summary {
         if let Some(exec) = as_weld(plan) {
             let own = exec.compile_error().map(|reason| format!("its pipeline does not compile: {reason}"));
             let few = |_| FEW_ROWS_REASON.to_owned();
-            failed = own.or_else(|| exec.few_rows().map(few)).or(failed.filter(|_| exec.builds_table()));
+            let slower = || exec.was_slower().then(|| SLOWER_REASON.to_owned());
+            failed =
+                own.or_else(|| exec.few_rows().map(few)).or_else(slower).or(failed.filter(|_| exec.builds_table()));
             self.operators_total += exec.fused().len();
             match &failed {
                 None => {

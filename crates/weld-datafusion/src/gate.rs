@@ -11,8 +11,8 @@
 //! A row counts for more where the program is large, which has more to do with it. Rows that a scan drops, by a filter
 //! or by the keys of a join, cost the operators no more than compiled code. A join is compiled with its build sides or
 //! not at all, so it is judged by the rows and the programs of all of them. Code that is known costs nothing, and
-//! pipelines whose code is known always run; what comes again is compiled beside its run once the operators have spent
-//! as long on it, in all runs, as optimised code takes to make.
+//! pipelines whose code is known always run, unless it was slower than the operators ([`crate::pace`]); what comes again
+//! is compiled beside its run once the operators have spent as long on it, in all runs, as optimised code takes to make.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::stats::Precision;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -34,7 +35,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
-use weld_core::ir::Program;
+use weld_core::ir::{ExprKind, Program};
 use weld_plans::{
     CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, are_keys_known, expected_groups, expected_rows,
 };
@@ -44,6 +45,7 @@ use crate::deferred_gate;
 use crate::distinct::Distinct;
 use crate::exec::{Compilation, Inner, Pipeline, Replaced, WeldExec};
 use crate::explain::{Declined, is_operator};
+use crate::lower::accumulated::Means;
 use crate::lower::pipeline::Output;
 use crate::ordered::Ordered;
 use crate::scan::{EncodedSource, ParquetScan, ScanExec};
@@ -58,6 +60,8 @@ pub(crate) enum Gate {
         /// Whether code is made beside the run, for the next ones.
         compile: bool,
     },
+    /// DataFusion's operators, which were faster than the code.
+    Slower,
     /// To be decided by what arrives: so many rows of a partition are enough.
     Wait {
         rows_min: usize,
@@ -167,6 +171,24 @@ const CHEAP_TEXT_OF_MANY: f64 = 80.0;
 const CHEAP_CODE: f64 = 2.0;
 const CHEAP_TEXT_IN_SET: f64 = 40.0;
 
+/// The same where there are more groups than the first-level cache holds, for a search in a text, and for an aggregate
+/// that DataFusion accumulates: measured over 12 million trips and a million comments.
+const SOME_GROUPS: f64 = 2_000.0;
+const CHEAP_OF_SOME: f64 = 8.0;
+const CHEAP_TEXT_CALL: f64 = 30.0;
+const CHEAP_ACCUMULATED: f64 = 15.0;
+
+/// After so many rows for each group nearly all groups are there, of groups of one size all but one in fifty; after so
+/// many rows where nobody knows how many groups there will be. Operators are measured after that, or after such a part
+/// of all rows. Chosen, not measured.
+const ROWS_OF_GROUP: f64 = 4.0;
+const FIRST_ROWS: usize = 1 << 17;
+const FIRST_SHARE: usize = 16;
+
+/// The same for a number and for a text of a row that comes out.
+const CHEAP_OUT: f64 = 3.0;
+const CHEAP_TEXT_OUT: f64 = 10.0;
+
 /// The same of a row of so many groups that DataFusion's table of them, 40 bytes each, is larger than a core's own cache;
 /// compiled code hashes rows ahead and groups them in ranges of keys. Measured were 25 ns with 20,000 groups, 90 with
 /// 300,000 and 200 with 2 million, for each of the partial and the final aggregate. By texts alone nothing is gained.
@@ -188,6 +210,9 @@ pub(crate) const FEW_ROWS: &str = "few_rows";
 
 /// What EXPLAIN says of them.
 pub(crate) const FEW_ROWS_REASON: &str = "compiling does not pay for so few rows";
+
+/// The same where the operators were faster than code.
+pub(crate) const SLOWER_REASON: &str = "compiled code was slower";
 
 /// What `compile_min_rows` is for.
 const COST_UNIT: Duration = Duration::from_millis(10);
@@ -280,8 +305,26 @@ fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool) -> f64 {
     KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ORDERED_WORTH * ordered as f64 + many
 }
 
-/// What cheap code is expected to take for a row of a pipeline without tables, after it was chosen what is read as codes.
-pub(crate) fn cheap_row(inner: &Inner) -> Duration {
+/// What cheap code is expected to take for a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheapRow {
+    every: Duration,
+    /// For one that comes out, beyond that.
+    out: Duration,
+    /// So many rows come before those by which operators are compared: they make most of the groups, which takes longer
+    /// than to find them.
+    pub(crate) first_rows: usize,
+}
+
+impl CheapRow {
+    /// For each of these rows, of which so many come out.
+    pub(crate) fn of(self, rows: usize, out: usize) -> Duration {
+        self.every + self.out.mul_f64(out as f64 / rows.max(1) as f64)
+    }
+}
+
+/// The same for a pipeline without tables, after it was chosen what is read as codes.
+pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
     let Inner { pipeline, replaced, .. } = inner;
     let of_groups = |aggregate: &AggregateExec| {
         let (keys, is_many) = (&pipeline.lowered.by_code.groups, has_many_groups(aggregate));
@@ -294,12 +337,42 @@ pub(crate) fn cheap_row(inner: &Inner) -> Duration {
         let input = aggregate.input_schema();
         let distinct = aggregate.aggr_expr().iter().filter_map(|call| Distinct::of(call, &input));
         let sets = distinct.filter(|call| !call.is_of_words()).count();
-        let many = if is_many { CHEAP_OF_MANY } else { 0.0 };
+        let many = match groups_of(aggregate) {
+            Some(groups) if groups > MANY_GROUPS => CHEAP_OF_MANY,
+            // Where nobody knows, there may be as many.
+            Some(groups) if groups > SOME_GROUPS || !are_keys_known(aggregate) => CHEAP_OF_SOME,
+            _ => 0.0,
+        };
         key * text_keys(aggregate) as f64 + CHEAP_TEXT_IN_SET * sets as f64 + many
     };
     let grouping = replaced.plan.downcast_ref().map_or(0.0, of_groups);
-    let nanoseconds = CHEAP_ROW + CHEAP_NODE * pipeline.lowered.program.body.size() as f64 + grouping;
-    Duration::from_nanos(nanoseconds as u64)
+    let body = &pipeline.lowered.program.body;
+    let mut searches = 0;
+    body.walk(&mut |e| searches += usize::from(matches!(e.kind, ExprKind::Intrinsic(of, _) if of.reads_text())));
+    let (accumulated, columns) = match &pipeline.lowered.output {
+        Output::Groups { accumulated: Some(of), .. } => {
+            (of.calls.iter().filter(|call| call.means() == Means::DataFusion).count(), None)
+        }
+        Output::Rows(_) => (0, Some(inner.properties.eq_properties.schema().fields())),
+        _ => (0, None),
+    };
+    let every = CHEAP_ROW + CHEAP_NODE * body.size() as f64 + CHEAP_TEXT_CALL * searches as f64;
+    let every = every + CHEAP_ACCUMULATED * accumulated as f64 + grouping;
+    let is_text = |ty: &DataType| ty.is_string() || ty.is_binary();
+    let of_column = |field: &FieldRef| if is_text(field.data_type()) { CHEAP_TEXT_OUT } else { CHEAP_OUT };
+    let out: f64 = columns.into_iter().flatten().map(of_column).sum();
+    let is_grouped = |aggregate: &&AggregateExec| !aggregate.group_expr().is_empty();
+    let groups = replaced.plan.downcast_ref().filter(is_grouped);
+    let first_rows = groups.map_or(0, |aggregate| match groups_of(aggregate).filter(|_| are_keys_known(aggregate)) {
+        Some(groups) => (groups * ROWS_OF_GROUP) as usize,
+        None => FIRST_ROWS,
+    });
+    let rows_max = rows_of(inner.source()).map_or(0, |rows| rows.count) / FIRST_SHARE;
+    CheapRow {
+        every: Duration::from_nanos(every as u64),
+        out: Duration::from_nanos(out as u64),
+        first_rows: first_rows.min(rows_max),
+    }
 }
 
 fn has_many_groups(aggregate: &AggregateExec) -> bool {
@@ -354,7 +427,9 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     let group = group(inner);
     let is_there = |member: &&Inner| cache.has(&member.pipeline.lowered, &member.pipeline.compilation.settings);
     if group.iter().all(is_there) {
-        return Gate::Compile;
+        // What operators would decode is not among what they took for a row.
+        let is_slower = can_try(inner) && !decodes(inner) && cache.is_slower(lowered, settings);
+        return if is_slower { Gate::Slower } else { Gate::Compile };
     }
     // Several may be of one program.
     let (mut programs, mut stored) = (HashMap::new(), 0);

@@ -28,6 +28,7 @@ mod lower;
 mod memory;
 mod nulls;
 mod ordered;
+mod pace;
 mod pipeline;
 mod planner;
 mod rule;

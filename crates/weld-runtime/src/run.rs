@@ -39,6 +39,14 @@ const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 pub struct Region {
     /// Null when the region is empty: compiled code looks before it calls `weld_region_clear`.
     first: *mut Header,
+    /// How many elements an appender without room gets room for at least, if it asks for any.
+    pub(crate) expected_len: u64,
+}
+
+impl Default for Region {
+    fn default() -> Region {
+        Region { first: ptr::null_mut(), expected_len: 0 }
+    }
 }
 
 /// The state of one run. Compiled code holds its address and reads the fields before `context` at fixed offsets.
@@ -98,7 +106,7 @@ impl Run {
             patterns: Patterns::default(),
             probed: ProbedEntries::default(),
             expected_rows: 0,
-            regions: vec![Box::new(Region { first: ptr::null_mut() })],
+            regions: vec![Box::default()],
             bytes: 0,
         })
     }
@@ -124,9 +132,15 @@ impl Run {
     /// The region of that number, made when first asked for. Its address stays the same.
     pub fn region(&mut self, index: usize) -> *mut Region {
         while self.regions.len() <= index {
-            self.regions.push(Box::new(Region { first: ptr::null_mut() }));
+            self.regions.push(Box::default());
         }
         &mut *self.regions[index]
+    }
+
+    /// Appenders that live as long as the run are expected to get about so many elements, as those before them did:
+    /// they begin with room for a quarter more.
+    pub fn expect_len(&mut self, len: u64) {
+        self.regions[0].expected_len = len.saturating_add(len / 4);
     }
 
     /// Notes why the run fails; the first failure counts.

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use memchr::memchr2;
 use memchr::memmem::{self, Finder};
 
 use crate::run::Run;
@@ -152,9 +153,10 @@ fn matches_characters(text: &[u8], pattern: &[u8]) -> bool {
 
 /// [`folded`] without memory of its own for what most text is.
 fn with_folded(text: &[u8], matches: impl FnOnce(&[u8]) -> bool) -> bool {
-    let mut short = [0; 128];
+    let mut short = [0; 256];
     match short.get_mut(..text.len()) {
-        Some(lower) if text.is_ascii() => {
+        // Bytes with which neither of the two other characters begins are folded one by one.
+        Some(lower) if memchr2(KELVIN[0], LONG_S[0], text).is_none() => {
             lower.copy_from_slice(text);
             lower.make_ascii_lowercase();
             matches(lower)
@@ -163,11 +165,13 @@ fn with_folded(text: &[u8], matches: impl FnOnce(&[u8]) -> bool) -> bool {
     }
 }
 
+/// Characters that are no letters of ASCII, but have one of these as their lower case.
+const KELVIN: &[u8] = b"\xe2\x84\xaa";
+const LONG_S: &[u8] = b"\xc5\xbf";
+
 /// Text with lower-case letters for those of ASCII, and for the two other characters whose lower case these are: the
 /// Kelvin sign and the long s.
 fn folded(text: &[u8]) -> Vec<u8> {
-    const KELVIN: &[u8] = b"\xe2\x84\xaa";
-    const LONG_S: &[u8] = b"\xc5\xbf";
     if text.is_ascii() || [KELVIN, LONG_S].iter().all(|character| memmem::find(text, character).is_none()) {
         return text.to_ascii_lowercase();
     }

@@ -52,8 +52,9 @@ pub unsafe extern "C" fn free(run: *mut Run, block: *mut u8) {
     }
 }
 
-/// Gives the columns of an appender, which hold `capacity` elements, room for at least `needed`. Returns the new
-/// capacity, or 0 after a failure noted in the run; columns that have moved by then are in place.
+/// Gives the columns of an appender, which hold `capacity` elements, room for at least `needed`, and at first for as
+/// many as are expected in the region. Returns the new capacity, or 0 after a failure noted in the run; columns that
+/// have moved by then are in place.
 ///
 /// # Safety
 /// `run` is valid and owns `region`; `columns` and `sizes` have `count` entries; each column is null or a block of the
@@ -74,7 +75,9 @@ pub unsafe extern "C" fn grow(
         (std::slice::from_raw_parts_mut(columns, count as usize), std::slice::from_raw_parts(sizes, count as usize))
     };
     let first = FIRST_BYTES / u64::from(sizes.iter().copied().max().unwrap_or(1).max(1));
-    let wanted = needed.max(capacity.saturating_mul(2)).max(first);
+    // SAFETY: by the caller's promise.
+    let expected = if capacity == 0 { unsafe { (*region).expected_len } } else { 0 };
+    let wanted = needed.max(capacity.saturating_mul(2)).max(first).max(expected);
     for (column, &size) in columns.iter_mut().zip(sizes) {
         let bytes = wanted.saturating_mul(u64::from(size));
         // SAFETY: by the caller's promise.

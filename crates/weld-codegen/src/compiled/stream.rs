@@ -232,6 +232,7 @@ impl Stream {
         unsafe {
             let state = self.state.as_mut_ptr().cast::<u8>().add(offset as usize).cast::<u64>();
             words.push(state.read());
+            self.run.expect_len(words[0]);
             state.write(0);
             state.add(1).write(0);
             for column in 0..columns {

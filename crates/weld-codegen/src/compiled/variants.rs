@@ -68,6 +68,11 @@ impl Compiled {
         self.kept.is_some() && self.kernels().iter().any(|kernel| kernel.timing.is_stored)
     }
 
+    /// Whether there is cheap code that better code may follow.
+    pub fn has_cheap_code(&self) -> bool {
+        !self.lacking().is_empty()
+    }
+
     /// Whether there is cheap code to improve and the caller is the one to do it.
     pub fn claim_improvement(&self) -> bool {
         !self.lacking().is_empty() && self.progress.claim()

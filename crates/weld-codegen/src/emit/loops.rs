@@ -237,7 +237,11 @@ impl<'c> Emitter<'c, '_> {
         let incremented = self.add_nw(index, self.i64(1))?;
         i.add_incoming(&[(&incremented, self.current_block()?)]);
         let more = self.cmp(IntPredicate::ULT, incremented, end)?;
-        self.branch_if(more, looping, next)?;
+        let back = self.branch_if(more, looping, next)?;
+        if plan.is_scalar {
+            let kind = self.unit.ll.get_kind_id("llvm.loop");
+            back.set_metadata(self.unit.scalar_loop(), kind).map_err(|error| internal(&error.to_string()))?;
+        }
         self.at(next);
         Ok(end)
     }

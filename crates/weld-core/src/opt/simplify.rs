@@ -306,11 +306,18 @@ fn branch(cond: &mut Expr, on_true: &mut Expr, on_false: &mut Expr) -> Option<Ex
     if let Some(Literal::Bool(value)) = literal(cond) {
         return Some(if value { on_true.take() } else { on_false.take() });
     }
-    if let ExprKind::Unary(UnaryOp::Not, inner) = &mut cond.kind {
-        return Some(build::if_(inner.take(), on_false.take(), on_true.take()));
-    }
     if same(on_true, on_false) && can_drop(cond) {
         return Some(on_true.take());
+    }
+    // What merges nothing stands last: there the passes that drop rows look for it.
+    let merges_nothing = |branch: &Expr| branch.ty.is_builder() && is_path(branch);
+    if merges_nothing(on_true) && !merges_nothing(on_false) {
+        return Some(build::if_(build::not(cond.take()), on_false.take(), on_true.take()));
+    }
+    if let ExprKind::Unary(UnaryOp::Not, inner) = &mut cond.kind
+        && (merges_nothing(on_true) || !merges_nothing(on_false))
+    {
+        return Some(build::if_(inner.take(), on_false.take(), on_true.take()));
     }
     if on_true.ty == Type::BOOL {
         return branch_of_bool(cond, on_true, on_false);
@@ -753,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_keep_the_other_branch_stay() {
+    fn a_branch_that_merges_nothing_stands_last() {
         check(
             "|v: vec[i64]| let bs = for(v, {appender[i64], appender[i64]}, |b, i, x|
                {if(x > 0L, if(x < 9L, merge(b.$0, x), merge(b.$0, 7L)), b.$0), if(x > 0L, if(x < 9L, b.$1, merge(b.$1, x)), b.$1)});
@@ -766,7 +773,7 @@ mod tests {
                     |b, i, x|
                       {
                         if(x > 0L, merge(b.$0, if(x < 9L, x, 7L)), b.$0),
-                        if(x > 0L, if(x < 9L, b.$1, merge(b.$1, x)), b.$1)
+                        if(x > 0L && !(x < 9L), merge(b.$1, x), b.$1)
                       }
                   );
                   {result(bs.$0), result(bs.$1)}

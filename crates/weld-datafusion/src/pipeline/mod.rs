@@ -24,6 +24,7 @@ mod stealing;
 mod table;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -102,6 +103,7 @@ impl Rows {
                 },
                 State::First(rows, input) => {
                     if let Some(batch) = input.work(rows).await.transpose()? {
+                        self.inner.tried.out.fetch_add(batch.num_rows(), Ordering::Relaxed);
                         return Ok(Some(batch));
                     }
                     let input = input.clone();
@@ -151,6 +153,12 @@ impl Rows {
                     if compile {
                         compile_beside(inner);
                     }
+                }
+                Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?))
+            }
+            Gate::Slower => {
+                if partition == 0 {
+                    MetricBuilder::new(&inner.metrics).counter("slower_code", partition).add(1);
                 }
                 Ok(State::Replaced(inner.fallback()?.execute(partition, Arc::clone(context))?))
             }
@@ -217,6 +225,7 @@ impl Rows {
         let shared = if early.is_none() { stealing::begin(inner, partition, context) } else { None };
         match code(Arc::clone(inner), Arc::clone(context)).await {
             Ok(code) => {
+                inner.note_operators();
                 let early = early.or(shared.map(|rows| Early { rows, gives: false }));
                 let run = Run::start(inner, &code, partition, context, early).await?;
                 // Other partitions have waited for the same code and tables.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
@@ -39,6 +39,7 @@ use crate::lower::accumulated::Accumulated;
 use crate::lower::pipeline::{LoweredPipeline, Output};
 use crate::lower::{Arg, Slot};
 use crate::memory::{Pressure, QueryMemory};
+use crate::pace::Quality;
 use crate::stoppable;
 
 /// Rows are handed out once so many input batches went through: fewer, fuller output batches.
@@ -123,6 +124,8 @@ struct RunMetrics {
     baseline: BaselineMetrics,
     input_rows: Count,
     input_batches: Count,
+    /// That of the code when the run began.
+    quality: Quality,
 }
 
 /// What there is to do next.
@@ -157,6 +160,7 @@ impl Run {
             baseline: BaselineMetrics::new(&inner.metrics, partition),
             input_rows: MetricBuilder::new(&inner.metrics).counter("input_rows", partition),
             input_batches: MetricBuilder::new(&inner.metrics).counter("input_batches", partition),
+            quality: code.quality(),
         };
         Ok(Run {
             partition,
@@ -220,6 +224,7 @@ impl Run {
                 return Ok(Some(batch));
             }
             if self.out.rows_left == 0 || self.execution.stream.is_none() {
+                self.note_pace();
                 return self.give().map(|()| None);
             }
             match self.next_input().await? {
@@ -264,6 +269,17 @@ impl Run {
         }
         self.groups.accumulation.iter_mut().for_each(Accumulation::release);
         Ok(None)
+    }
+
+    /// Notes what a row took the code, if all of it was of one quality.
+    fn note_pace(&self) {
+        let code = &self.inner.codes.code;
+        if let Some(Ok(code)) = code.get()
+            && code.quality() == self.metrics.quality
+        {
+            let spent = Duration::from_nanos(self.metrics.baseline.elapsed_compute().value() as u64);
+            code.pace.note(self.metrics.quality, self.metrics.input_rows.value(), spent);
+        }
     }
 
     /// From now on this partition's rows are those of this run.

@@ -38,6 +38,9 @@ impl Display for Plain<'_> {
         if let Some(Buffered { strip, .. }) = self.buffered {
             write!(f, ", merged by {strip} of the rows of loops inside")?;
         }
+        if self.is_scalar {
+            f.write_str(", not vectorised")?;
+        }
         match &self.prefetches[..] {
             [] => Ok(()),
             [one] => write!(f, ", lookup {one}"),

@@ -115,6 +115,12 @@ mod selections {
     }
 
     #[test]
+    fn of_floats_by_their_order() {
+        plan("|v: vec[f64]| result(for(v, appender[i32], |b, i, x| if(order_key(x) > 3L, merge(b, i32(i)), b)))")
+            .is("selection: 1 condition by strips of 4096, indices compressed 16 at a time");
+    }
+
+    #[test]
     fn without_an_instruction_that_compresses() {
         let mut case = selecting("if(x > 3L, merge(b, i32(i)), b)");
         case.machine.can_compress = false;
@@ -464,6 +470,25 @@ mod plain {
     use super::*;
 
     const FETCHED: &str = "fetched 24 ahead from 32768 entries on, 4194304 of a dense table";
+
+    /// A loop over a selection of a chunk of two columns that appends this of each row `r`.
+    fn moving(value: &str) -> Case {
+        over_chunk(
+            "i64 i64",
+            &format!(
+                "|c: vec[{{i64,i64}}], sel: vec[i32]| result(for(sel, appender[{{i64,i64}}], |b, i, j|
+                   let r = @(unchecked:true) lookup(c, i64(j)); merge(b, {value})))"
+            ),
+        )
+    }
+
+    #[test]
+    fn rows_that_only_move_are_not_vectorised() {
+        let strips = "plain: strips of 16384, room for 1 an iteration made before the loop";
+        moving("r").is(&format!("{strips}, not vectorised"));
+        moving("{r.$1, r.$0}").is(&format!("{strips}, not vectorised"));
+        moving("{r.$1, r.$0 + 1L}").is(strips);
+    }
 
     /// A loop that sums this over a vector, with two tables.
     fn summing(value: &str) -> Case {
