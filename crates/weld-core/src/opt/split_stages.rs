@@ -16,9 +16,9 @@
 //!
 //! A boundary stands
 //! - after a filter: cheap conditions that cannot fail make branch-free stages, those over narrow columns first, then
-//!   one for each wide column; the others (calls on strings, anything that may fail) the next one, in their order. Not
-//!   when the branch says `branch_selectivity` above [`UNSELECTIVE`], nor when all that follows is a cheap merge of
-//!   narrow columns into a merger: `predicate` makes that one loop;
+//!   one for each wide column; the others (strings, anything that may fail) the next one, in their order. Not when the
+//!   branch says `branch_selectivity` above [`UNSELECTIVE`], nor when all that follows is a cheap merge of narrow
+//!   columns into a merger: `predicate` makes that one loop;
 //! - before a probe whose key comes from the row: the table's prefilter first, then the walk.
 //!
 //! Only loops over streams are cut, and only those that do not use the index of the loop.
@@ -288,8 +288,7 @@ impl Plan {
             let mut conditions = Vec::new();
             conjuncts(cond, &mut conditions);
             let first_failing = conditions.iter().position(|c| can_fail(c)).unwrap_or(conditions.len());
-            let is_cheap = |c: &Expr| cost(c) <= CHEAP && !reads_bytes(c) || self.compares_with_constant(c);
-            let is_early = |k: usize, c: &Expr| k < first_failing && is_cheap(c);
+            let is_early = |k: usize, c: &Expr| k < first_failing && cost(c) <= CHEAP && !reads_bytes(c);
             let mut late = Vec::new();
             // The columns that the conditions of each early stage read: none for the narrow ones.
             let mut early: Vec<(BTreeSet<u32>, Vec<Expr>)> = vec![(BTreeSet::new(), Vec::new())];
@@ -322,18 +321,6 @@ impl Plan {
             *rest = build::let_in(bindings, rest.take());
             self.seen.clear();
         }
-    }
-
-    /// Whether a text is compared with one that is the same for all rows. Short ones lie in their views, so that is two
-    /// comparisons of words, mostly.
-    fn compares_with_constant(&self, e: &Expr) -> bool {
-        let ExprKind::Binary(BinaryOp::Eq, a, b) = &e.kind else { return false };
-        let is_constant = |e: &Expr| match &e.kind {
-            ExprKind::Var(sym) => !self.bound.contains(sym),
-            ExprKind::Bytes(_) => true,
-            _ => false,
-        };
-        a.ty.is_bytes() && (is_path(a) && is_constant(b) || is_constant(a) && is_path(b))
     }
 
     /// The columns of the row that an expression reads and that are wider than [`NARROW_BYTES`].
@@ -686,31 +673,6 @@ mod tests {
                         )),
                         b,
                         |b_3, i_2, j| merge(b_3, (@(unchecked:true) lookup(c, i64(j))).$2)
-                      )
-                  ))
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_text_is_compared_with_a_constant_beside_its_validity() {
-        check(
-            "|s: stream[{{vec[u8],bool},i64}], p: vec[u8]| result(for(s, appender[i64], |b, i, r|
-               if(r.$0.$1 && r.$0.$0 == p, merge(b, r.$1), b)))",
-            expect![[r#"
-                |s: stream[{{vec[u8],bool},i64}], p: vec[u8]|
-                  result(for(
-                    chunkiter(s, 1024L),
-                    appender[i64],
-                    |b, k, c|
-                      for(
-                        result(for(
-                          c,
-                          appender[i32](len(c)),
-                          |b_3, i_2, x| if(x.$0.$1 && x.$0.$0 == p, merge(b_3, i32(i_2)), b_3)
-                        )),
-                        b,
-                        |b_2, i, j| merge(b_2, (@(unchecked:true) lookup(c, i64(j))).$1)
                       )
                   ))
             "#]],
