@@ -59,6 +59,24 @@ fn a_filter_gives_its_rows_chunk_by_chunk() {
 }
 
 #[test]
+fn rows_get_the_room_that_those_before_them_took() {
+    let text = "|s: stream[i64]| result(for(s, appender[i64], |b,i,x| if(x > 0L, merge(b, x), b)))";
+    for level in LEVELS {
+        let mut stream = compiled(text, level).stream(context(), vec![]).expect("starts");
+        let mut process = |rows: usize| {
+            let values: Vec<i64> = (1..=rows as i64).collect();
+            stream.process(&Chunk::new(rows, vec![Column::values(&values)])).expect("runs");
+            let held = stream.memory();
+            assert_eq!(stream.rows().expect("rows").len(), rows);
+            held
+        };
+        let (few, many, few_again) = (process(1), process(10_000), process(1));
+        assert!(few < 1_000 && many >= 80_000 && few_again >= 80_000, "{level:?}: {few}, {many}, {few_again}");
+        assert!(process(1) < 1_000, "{level:?}");
+    }
+}
+
+#[test]
 fn mergers_live_across_chunks_and_combine() {
     let text = "|s: stream[{i64,f64}], k: i64|
         let k2 = k * 2L;

@@ -73,7 +73,7 @@ pub(crate) struct Tried {
 
 impl Tried {
     /// Whether the caller is to have code made, after the operators took `spent` for more rows.
-    fn repays(&self, trial: &Trial, row: CheapRow, rows: usize, spent: Duration) -> bool {
+    pub(crate) fn repays(&self, trial: &Trial, row: CheapRow, rows: usize, spent: Duration) -> bool {
         let spent = spent.as_nanos() as u64;
         if self.first_rows.load(Ordering::Relaxed) < row.first_rows {
             self.first_rows.fetch_add(rows, Ordering::Relaxed);
@@ -121,6 +121,11 @@ impl Shared {
     }
 }
 
+/// Whether the rows of a pipeline are counted by the items of lists in them: states that are merged.
+pub(crate) fn counts_items(output: &Output) -> bool {
+    matches!(output, Output::Groups { accumulated: Some(of), .. } if of.merges)
+}
+
 /// How many rows a batch has to do with.
 fn rows_of(batch: &RecordBatch, counts_items: bool) -> usize {
     let items = |column: &ArrayRef| column.as_list_opt::<i32>().map_or(0, |lists| lists.values().len());
@@ -130,7 +135,7 @@ fn rows_of(batch: &RecordBatch, counts_items: bool) -> usize {
 
 impl Input {
     pub(crate) fn new(rows: SendableRecordBatchStream, output: &Output) -> Input {
-        let counts_items = matches!(output, Output::Groups { accumulated: Some(of), .. } if of.merges);
+        let counts_items = counts_items(output);
         Input(Arc::new(Mutex::new(Shared {
             rows,
             taken: 0,

@@ -33,7 +33,7 @@ use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
 
 use crate::code_cache::{Code, CodeCache, Settings};
-use crate::deferred_gate::Tried;
+use crate::deferred_gate::{Tried, counts_items};
 use crate::dynamic_filter::TableKeys;
 use crate::explain::DeclinedExec;
 use crate::gate::{self, Gate};
@@ -405,10 +405,10 @@ impl Inner {
         self.note_operators();
     }
 
-    /// Notes what a row took the operators that began, if that was measured.
+    /// Notes what a row took the operators that began, if that was measured, and rows are what code counts.
     pub(crate) fn note_operators(&self) {
         let Pipeline { lowered, compilation: Compilation { cache, settings, .. }, .. } = &*self.pipeline;
-        if let Some(of_row) = self.tried.of_row() {
+        if let Some(of_row) = self.tried.of_row().filter(|_| !counts_items(&lowered.output)) {
             cache.note_operators(lowered, settings, of_row);
         }
     }

@@ -35,7 +35,8 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
-use weld_core::ir::{ExprKind, Program};
+use weld_core::ir::Program;
+use weld_core::opt::is_text_call;
 use weld_plans::{
     CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, are_keys_known, expected_groups, expected_rows,
 };
@@ -326,8 +327,11 @@ impl CheapRow {
 /// The same for a pipeline without tables, after it was chosen what is read as codes.
 pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
     let Inner { pipeline, replaced, .. } = inner;
+    let aggregate = replaced.plan.downcast_ref::<AggregateExec>();
+    let groups = aggregate.and_then(groups_of).unwrap_or(0.0);
+    let are_known = aggregate.is_none_or(are_keys_known);
     let of_groups = |aggregate: &AggregateExec| {
-        let (keys, is_many) = (&pipeline.lowered.by_code.groups, has_many_groups(aggregate));
+        let (keys, is_many) = (&pipeline.lowered.by_code.groups, groups > MANY_GROUPS);
         let key = match () {
             () if !keys.is_empty() && keys.iter().all(|key| inner.coded().contains(key)) => CHEAP_CODE,
             // A file has no codes for them.
@@ -337,18 +341,18 @@ pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
         let input = aggregate.input_schema();
         let distinct = aggregate.aggr_expr().iter().filter_map(|call| Distinct::of(call, &input));
         let sets = distinct.filter(|call| !call.is_of_words()).count();
-        let many = match groups_of(aggregate) {
-            Some(groups) if groups > MANY_GROUPS => CHEAP_OF_MANY,
+        let many = match () {
+            () if is_many => CHEAP_OF_MANY,
             // Where nobody knows, there may be as many.
-            Some(groups) if groups > SOME_GROUPS || !are_keys_known(aggregate) => CHEAP_OF_SOME,
-            _ => 0.0,
+            () if groups > SOME_GROUPS || !are_known => CHEAP_OF_SOME,
+            () => 0.0,
         };
         key * text_keys(aggregate) as f64 + CHEAP_TEXT_IN_SET * sets as f64 + many
     };
-    let grouping = replaced.plan.downcast_ref().map_or(0.0, of_groups);
+    let grouping = aggregate.map_or(0.0, of_groups);
     let body = &pipeline.lowered.program.body;
     let mut searches = 0;
-    body.walk(&mut |e| searches += usize::from(matches!(e.kind, ExprKind::Intrinsic(of, _) if of.reads_text())));
+    body.walk(&mut |e| searches += usize::from(is_text_call(e)));
     let (accumulated, columns) = match &pipeline.lowered.output {
         Output::Groups { accumulated: Some(of), .. } => {
             (of.calls.iter().filter(|call| call.means() == Means::DataFusion).count(), None)
@@ -361,12 +365,12 @@ pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
     let is_text = |ty: &DataType| ty.is_string() || ty.is_binary();
     let of_column = |field: &FieldRef| if is_text(field.data_type()) { CHEAP_TEXT_OUT } else { CHEAP_OUT };
     let out: f64 = columns.into_iter().flatten().map(of_column).sum();
-    let is_grouped = |aggregate: &&AggregateExec| !aggregate.group_expr().is_empty();
-    let groups = replaced.plan.downcast_ref().filter(is_grouped);
-    let first_rows = groups.map_or(0, |aggregate| match groups_of(aggregate).filter(|_| are_keys_known(aggregate)) {
-        Some(groups) => (groups * ROWS_OF_GROUP) as usize,
-        None => FIRST_ROWS,
-    });
+    let is_grouped = aggregate.is_some_and(|aggregate| !aggregate.group_expr().is_empty());
+    let first_rows = match are_known {
+        _ if !is_grouped => 0,
+        true => (groups * ROWS_OF_GROUP) as usize,
+        false => FIRST_ROWS,
+    };
     let rows_max = rows_of(inner.source()).map_or(0, |rows| rows.count) / FIRST_SHARE;
     CheapRow {
         every: Duration::from_nanos(every as u64),
@@ -678,6 +682,7 @@ fn series_rows_max(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deferred_gate::Tried;
 
     #[test]
     fn a_trial_compiles_for_what_is_left() {
@@ -697,5 +702,25 @@ mod tests {
         // As many again: 9 ms less, then 27.
         let unknown = Trial { rows: None, is_exact: false, ..trial };
         assert!(!unknown.repays(row, ms(10), 100_000) && unknown.repays(row, ms(30), 300_000));
+    }
+
+    #[test]
+    fn the_first_rows_of_groups_are_not_compared_and_rows_that_come_out_cost_code() {
+        let (ms, ns) = (Duration::from_millis, Duration::from_nanos);
+        let trial = Trial { rows: Some(1_000_000), is_exact: true, work: ms(4), comes_again: false };
+        let cheap = CheapRow { every: ns(10), out: ns(90), first_rows: 10_000 };
+        let tried = Tried::default();
+        // 100 us a row.
+        assert!(!tried.repays(&trial, cheap, 10_000, ms(1_000)));
+        // 50 ns a row.
+        assert!(!tried.repays(&trial, cheap, 10_000, Duration::from_micros(500)));
+        assert_eq!(tried.spent(), ms(1_000) + Duration::from_micros(500));
+        assert!(tried.of_row().is_none());
+        assert!(tried.repays(&trial, cheap, 20_000, ms(1)));
+        assert_eq!(tried.of_row(), Some(50.0));
+        let tried = Tried::default();
+        tried.repays(&trial, cheap, 10_000, ms(1));
+        tried.out.store(20_000, Ordering::Relaxed);
+        assert!(!tried.repays(&trial, cheap, 30_000, Duration::from_micros(1_500)));
     }
 }

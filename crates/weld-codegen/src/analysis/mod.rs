@@ -99,14 +99,7 @@ pub(crate) fn speculatable(expr: &Expr, budget: u32) -> Option<u32> {
             let budget = speculatable(cond, budget.checked_sub(1)?)?;
             speculatable(on_false, speculatable(on_true, budget)?)
         }
-        ExprKind::Intrinsic(intrinsic, args) => {
-            let cost = match intrinsic {
-                Intrinsic::OrderKey => 3,
-                Intrinsic::FromOrderKey | Intrinsic::Magnitude => 2,
-                _ => return None,
-            };
-            speculatable(&args[0], budget.checked_sub(cost)?)
-        }
+        ExprKind::Intrinsic(Intrinsic::OrderKey, args) => speculatable(&args[0], budget.checked_sub(3)?),
         _ => None,
     }
 }

@@ -67,6 +67,11 @@ where
     /// [`Flow::count_loop`] over what is scattered in memory: vectorising it would take LLVM long and gain nothing.
     fn gather_loop(&mut self, count: IntValue<'c>, body: impl FnOnce(&mut Self, IntValue<'c>) -> Res<()>) -> Res<()> {
         let back = self.emit_count_loop(count, body)?;
+        self.mark_scalar(back)
+    }
+
+    /// Keeps LLVM from vectorising the loop with this branch back.
+    fn mark_scalar(&mut self, back: InstructionValue<'c>) -> Res<()> {
         let kind = self.code().unit.ll.get_kind_id("llvm.loop");
         back.set_metadata(self.code().unit.scalar_loop(), kind).map_err(|error| internal(&error.to_string()))
     }

@@ -22,6 +22,7 @@ use super::prehash::Hashes;
 use super::{Emitter, Filled, Handle, Parallel, Res, Val, VecVal, internal};
 use crate::analysis::allocates;
 use crate::analysis::loop_plan::{Inputs, LoopPlan, Params, Plain, Room};
+use crate::block::Flow;
 use crate::layout;
 use crate::values::source::Source;
 
@@ -239,8 +240,7 @@ impl<'c> Emitter<'c, '_> {
         let more = self.cmp(IntPredicate::ULT, incremented, end)?;
         let back = self.branch_if(more, looping, next)?;
         if plan.is_scalar {
-            let kind = self.unit.ll.get_kind_id("llvm.loop");
-            back.set_metadata(self.unit.scalar_loop(), kind).map_err(|error| internal(&error.to_string()))?;
+            self.mark_scalar(back)?;
         }
         self.at(next);
         Ok(end)

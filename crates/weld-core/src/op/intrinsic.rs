@@ -122,43 +122,6 @@ impl Intrinsic {
         Intrinsic::NdCount,
     ];
 
-    /// Whether it goes over the bytes of a text, which takes longer than anything else that a row does.
-    pub fn reads_text(self) -> bool {
-        match self {
-            Intrinsic::Contains
-            | Intrinsic::Like
-            | Intrinsic::Ilike
-            | Intrinsic::Find
-            | Intrinsic::FieldStart
-            | Intrinsic::IsUtf8
-            | Intrinsic::CharLength
-            | Intrinsic::CharOffset
-            | Intrinsic::Intern => true,
-            Intrinsic::CheckedAdd
-            | Intrinsic::CheckedSub
-            | Intrinsic::CheckedMul
-            | Intrinsic::RoundDiv
-            | Intrinsic::Magnitude
-            | Intrinsic::OrderKey
-            | Intrinsic::FromOrderKey
-            | Intrinsic::MayContain
-            | Intrinsic::FirstRow
-            | Intrinsic::HashKey
-            | Intrinsic::MayContainHashed
-            | Intrinsic::FindRow
-            | Intrinsic::RowValue
-            | Intrinsic::StartsWith
-            | Intrinsic::EndsWith
-            | Intrinsic::TrimStart
-            | Intrinsic::TrimEnd
-            | Intrinsic::Year
-            | Intrinsic::Month
-            | Intrinsic::Day
-            | Intrinsic::NdCount
-            | Intrinsic::Interned => false,
-        }
-    }
-
     /// The name by which programs call it.
     pub fn name(self) -> &'static str {
         match self {

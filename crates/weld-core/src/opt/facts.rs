@@ -134,11 +134,19 @@ pub(super) fn is_path(e: &Expr) -> bool {
     }
 }
 
+/// What a call, an allocation or a loop counts as.
+const CALL: u32 = 200;
+
 /// About how many simple machine operations the expression takes. Calls, allocations and loops count as hundreds.
 pub(super) fn cost(e: &Expr) -> u32 {
     let mut sum = 0u32;
     e.walk(&mut |e| sum = sum.saturating_add(node_cost(e)));
     sum
+}
+
+/// Whether it is a call of the runtime that goes over a text, which takes longer than anything else that a row does.
+pub fn is_text_call(e: &Expr) -> bool {
+    matches!(&e.kind, ExprKind::Intrinsic(_, args) if args[0].ty.is_bytes()) && node_cost(e) >= CALL
 }
 
 pub(super) fn node_cost(e: &Expr) -> u32 {
@@ -166,7 +174,7 @@ pub(super) fn node_cost(e: &Expr) -> u32 {
             Intrinsic::HashKey | Intrinsic::RowValue => 10,
             Intrinsic::StartsWith | Intrinsic::EndsWith | Intrinsic::MayContain | Intrinsic::MayContainHashed => 20,
             Intrinsic::FindRow => 50,
-            _ => 200,
+            _ => CALL,
         },
         ExprKind::Cast(_) | ExprKind::If { .. } | ExprKind::Select { .. } | ExprKind::Broadcast(_) => 1,
         ExprKind::Merge { .. } => 1,
@@ -178,7 +186,7 @@ pub(super) fn node_cost(e: &Expr) -> u32 {
             }
         }
         ExprKind::OptLookup { .. } | ExprKind::KeyExists { .. } => 50,
-        _ => 200,
+        _ => CALL,
     }
 }
 

@@ -44,7 +44,7 @@ mod testing;
 mod trace_lengths;
 mod unroll_loops;
 
-pub use facts::can_fail;
+pub use facts::{can_fail, is_text_call};
 pub use lift_constants::{Constant, lift_constants, of_query};
 pub use optimized::Optimized;
 use std::collections::BTreeSet;
