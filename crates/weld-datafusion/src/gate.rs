@@ -29,6 +29,7 @@ use datafusion::functions_table::generate_series::{GenericSeriesState, Timestamp
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -462,8 +463,9 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
             let count = arriving.iter().fold(0_usize, |sum, arriving| sum.saturating_add(arriving.rows.count));
             // How dear it is to find groups shows in a trial.
             let grouping = |member: &Inner| if can_try { 0.0 } else { grouping(member) };
-            let worth = |(member, arriving): (&&Inner, &Arriving)| {
-                arriving.rows.count as f64 * row(member) + arriving.passed * grouping(member)
+            let worth = |(member, arriving): (&&Inner, &Arriving)| match !can_try && looks_for_texts(member) {
+                true => 0.0,
+                false => arriving.rows.count as f64 * row(member) + arriving.passed * grouping(member),
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
             let (is_worth, decodes) = (worth_all >= rows_of_cost, decodes(inner));
@@ -525,10 +527,14 @@ pub(crate) fn declined(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Declined>)
 
 /// Whether the operators may begin and code go on. Of values that are put in order it is known how dear they are.
 fn can_try(inner: &Inner) -> bool {
-    let orders = |aggregate: &AggregateExec| aggregate.aggr_expr().iter().any(|call| Ordered::of(call).is_some());
     let is_limited = matches!(inner.pipeline.lowered.output, Output::Rows(_)) && inner.pipeline.fetch.is_some();
     let may_not = is_limited || inner.replaced.plan.downcast_ref().is_some_and(orders);
     deferred_gate::changes_over(inner) && inner.builds().next().is_none() && !may_not
+}
+
+/// Whether an aggregate puts values in order.
+fn orders(aggregate: &AggregateExec) -> bool {
+    aggregate.aggr_expr().iter().any(|call| Ordered::of(call).is_some())
 }
 
 /// Whether the operators would decode what code reads as it lies in files or encoded tables.
@@ -562,14 +568,20 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 }
 
 /// How many rows are worth compiling for: those of the source, but where it is a scan that drops rows, those that it is
-/// expected to pass. Where rows come of other operators, that their sources have so many is all that is known; a
-/// pipeline that `can_wait` sees how many come.
+/// expected to pass, and of a table in memory those that filters are expected to leave for a join. Where rows come of
+/// other operators, that their sources have so many is all that is known; a pipeline that `can_wait` sees how many come.
 fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     let rows = rows_of(inner.source())?;
     let drops_rows = drops_rows(inner) || below(inner.source(), |_| false).is::<KeyFilterExec>();
     // What reaches the end of the pipeline has passed all filters and joins, whose keys the scan is told.
     let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
-    let passed = drops_rows.then(|| expected_rows(end)).flatten();
+    // DataFusion's filters take no longer for the rows that they drop than cheap code.
+    let filtered = || first_join(inner).map(HashJoinExec::right).or_else(|| inner.builds_table().then_some(end));
+    let passed = match drops_rows {
+        true => Some(end),
+        false => rows.is_exact.then(filtered).flatten(),
+    };
+    let passed = passed.and_then(expected_rows);
     let expected = match passed {
         Some(passed) => Some(PASSED_WORTH * passed),
         None if rows.is_exact || can_wait => None,
@@ -577,6 +589,29 @@ fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     };
     let count = expected.map_or(rows.count, |expected| rows.count.min(expected as usize));
     Some(Arriving { rows: Rows { count, ..rows }, passed: passed.unwrap_or(count as f64) })
+}
+
+/// The join that rows come to first.
+fn first_join(inner: &Inner) -> Option<&HashJoinExec> {
+    inner.pipeline.fused.iter().find_map(|fused| fused.plan.downcast_ref())
+}
+
+/// Whether rows are looked for by texts, one after the other, in a large table: that of a join, or of many groups. That
+/// takes cheap code as long as the operators.
+fn looks_for_texts(inner: &Inner) -> bool {
+    let has_texts = |join: &HashJoinExec| {
+        let schema = join.right().schema();
+        let is_text = |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|of| of.is_string());
+        let is_large = || expected_rows(join.left()).is_none_or(|rows| rows > SOME_GROUPS);
+        join.on().iter().any(|(_, key)| is_text(key)) && is_large()
+    };
+    let is_of_many =
+        |aggregate: &AggregateExec| text_keys(aggregate) > 0 && has_many_groups(aggregate) && !orders(aggregate);
+    let has_builds = inner.builds().next().is_some();
+    let looks = |plan: &Arc<dyn ExecutionPlan>| {
+        plan.downcast_ref().is_some_and(has_texts) || !has_builds && plan.downcast_ref().is_some_and(is_of_many)
+    };
+    !decodes(inner) && inner.pipeline.fused.iter().any(|fused| looks(&fused.plan))
 }
 
 /// Whether the source is a scan that drops rows by filters.

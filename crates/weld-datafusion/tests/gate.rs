@@ -504,3 +504,45 @@ async fn rows_count_that_other_operators_are_expected_to_give() {
         assert_eq!(joins > 0, is_left, "{keys} keys: {summary:?}");
     }
 }
+
+/// A text is hashed and compared by both, where it lies: code gains nothing in a table that does not stay in the cache.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_are_looked_for_in_large_tables_by_operators() {
+    for (keys, key, is_compiled) in [(5000, "name", false), (1000, "name", true), (5000, "id", true)] {
+        let engines = Engines::new(config(2));
+        let names =
+            format!("SELECT v AS id, concat('name ', v) AS name, v % 9 AS n FROM generate_series(1, {keys}) AS g(v)");
+        let items = "SELECT v AS i_key, v % 1000 AS id, concat('name ', v % 1000) AS name FROM generate_series(1, 20000) AS g(v)";
+        engines.table_from("names", &names, 1000).await;
+        engines.table_from("items", items, 1000).await;
+        // More than the rows of the build side are worth.
+        set(&engines, "compile_min_rows", 6_000).await;
+        let sql = format!("SELECT i_key, n FROM items JOIN names ON items.{key} = names.{key}");
+        let Run { summary, rows, .. } = engines.run(&sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(&sql).await.expect("it runs"), "{sql}");
+        assert_eq!(summary.operators_compiled > 0, is_compiled, "{keys} keys, {sql}: {summary:?}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let engines = Engines::new(config(2));
+    let people = "SELECT v * 7919 % 60000 AS id, concat('name ', v % 5000) AS name, v % 5000 AS n FROM generate_series(1, 60000) AS g(v)";
+    engines.parquet_from("people", people, folder.path()).await;
+    set(&engines, "compile_min_rows", 1).await;
+    for (key, is_compiled) in [("name", false), ("n", true)] {
+        let (plan, summary) =
+            run(&engines, &format!("SELECT {key}, id, count(*) FROM people GROUP BY {key}, id")).await;
+        assert_eq!(counted(&plan, "few_rows") == 0, is_compiled, "by {key}: {summary:?}");
+    }
+}
+
+/// DataFusion's filters take no longer than compiled ones for rows that go no further.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_count_that_filters_leave_for_a_join() {
+    for (filter, is_compiled) in [("o_price > 0", true), ("i_key = 7 AND i_tag = 'tag 1'", false)] {
+        let engines = engines(2).await;
+        set(&engines, "compile_min_rows", 4_000).await;
+        let sql = joined(filter);
+        let Run { summary, rows, .. } = engines.run(&sql).await.expect("it runs");
+        assert_eq!(rows, engines.stock_rows(&sql).await.expect("it runs"), "{sql}");
+        assert_eq!(summary.operators_compiled > 0, is_compiled, "{sql}: {summary:?}");
+    }
+}

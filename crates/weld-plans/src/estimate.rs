@@ -49,6 +49,8 @@ pub(crate) struct ColumnEstimate {
     pub(crate) range: Option<(f64, f64)>,
     /// Distinct values in the table, where that is known.
     pub(crate) distinct: Option<f64>,
+    /// Of how many rows of the table a row has the value, on average over rows, where that was sampled.
+    pub(crate) repetition: Option<f64>,
     pub(crate) null_share: f64,
     pub(crate) bytes: f64,
     pub(crate) steps: Steps,
@@ -61,6 +63,7 @@ impl ColumnEstimate {
             table_range: None,
             range: None,
             distinct: None,
+            repetition: None,
             null_share: 0.0,
             bytes: data_type.primitive_width().map_or(STRING_BYTES, |width| width as f64),
             steps: Steps::of(data_type),
@@ -83,6 +86,13 @@ impl ColumnEstimate {
     pub(crate) fn is_key(&self) -> bool {
         let values = self.distinct.or(self.table_range.map(|(min, max)| max - min + 1.0));
         values.is_some_and(|values| values == self.table_rows)
+    }
+
+    /// With as many values, each as often as any other, rows of the table would meet as often as they do: some values may
+    /// come more often than others. `None` where nothing says whether values come again.
+    fn met_distinct(&self) -> Option<f64> {
+        let sampled = self.repetition.map(|repetition| self.table_rows * (1.0 - self.null_share) / repetition);
+        sampled.or(self.is_key().then(|| self.table_distinct()))
     }
 
     /// Distinct values among `rows` that are left.
@@ -258,7 +268,9 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
         if column.table_range.is_none() {
             let bounds = encoded.and_then(|table| table.bounds(index));
             let of_table = bounds.and_then(|(min, max)| Some((position(&min)?, position(&max)?)));
-            column.table_range = of_table.or_else(|| memory.and_then(|memory| ranges.of(memory, index)));
+            let sampled = memory.map(|memory| ranges.of(memory, index)).unwrap_or_default();
+            column.table_range = of_table.or(sampled.range);
+            column.repetition = sampled.repetition;
         }
         if column.distinct.is_none() && column.table_range.is_none() {
             column.distinct = files.and_then(|files| ranges.distinct_texts(files, index));
@@ -304,7 +316,8 @@ fn groups(exec: &AggregateExec, input: &Estimate) -> Estimate {
     for (expr, _) in exec.group_expr().expr() {
         let column = of_expr(expr, input);
         combinations *= column.distinct_among(input.rows);
-        columns.push(column);
+        // Groups have other frequencies than the table's rows.
+        columns.push(ColumnEstimate { repetition: None, ..column });
     }
     let rows = if columns.is_empty() { 1.0 } else { combinations.min(input.rows) };
     for field in schema.fields().iter().skip(columns.len()) {
@@ -375,9 +388,16 @@ pub(crate) type Member<'a> = (&'a ColumnEstimate, f64);
 
 /// How many values a class of equal columns is over: rows meet with a chance of one in so many.
 ///
-/// If the values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key
-/// and its primary key); otherwise the column with the most possible values decides.
+/// Where it is known of each column how often its values come again, the one with the most values decides. Else, if the
+/// values of all others lie within those of the smallest table, that is taken to hold each once (a foreign key and its
+/// primary key); otherwise the column with the most possible values decides.
 pub(crate) fn domain<'a>(members: impl IntoIterator<Item = Member<'a>> + Clone) -> f64 {
+    if members.clone().into_iter().any(|(member, _)| member.repetition.is_some()) {
+        let met: Option<Vec<f64>> = members.clone().into_iter().map(|(member, _)| member.met_distinct()).collect();
+        if let Some(met) = met {
+            return met.into_iter().fold(1.0, f64::max);
+        }
+    }
     let by_rows = |a: &Member, b: &Member| a.0.table_rows.total_cmp(&b.0.table_rows);
     let Some((smallest, rows)) = members.clone().into_iter().min_by(by_rows) else { return 1.0 };
     let is_within = |range: Option<(f64, f64)>, other: Option<(f64, f64)>| match (range, other) {
@@ -421,6 +441,25 @@ mod tests {
             range: Some(range),
             ..ColumnEstimate::unknown(rows, &DataType::Int64)
         }
+    }
+
+    #[test]
+    fn values_that_come_again_meet_more_often() {
+        let sparse = |rows, repetition| ColumnEstimate { repetition: Some(repetition), ..column(rows, (1e9, 2e9)) };
+        // Users, few of them often, among themselves, and with their names.
+        let (users, names) = (sparse(4e6, 27.0), sparse(5e5, 1.0));
+        assert_eq!(domain([(&users, 4e6), (&users, 4e6)]), 4e6 / 27.0);
+        assert_eq!(domain([(&names, 5e5), (&users, 4e6)]), 5e5);
+        // Clicks of impressions: either comes once, most impressions have none.
+        let (clicks, impressions) = (sparse(1.5e5, 1.02), sparse(4e6, 1.0));
+        assert_eq!(domain([(&clicks, 1.5e5), (&impressions, 4e6)]), 4e6);
+        // A key without gaps needs no sample; what is not known of one column leaves it to the ranges.
+        let key = column(5e5, (1.0, 5e5));
+        assert_eq!(domain([(&key, 5e5), (&ColumnEstimate { table_range: key.range, ..clicks }, 1.5e5)]), 5e5);
+        assert_eq!(domain([(&column(5e5, (1e9, 2e9)), 5e5), (&users, 4e6)]), 5e5);
+        // Half of the rows have none.
+        let half = ColumnEstimate { null_share: 0.5, ..users };
+        assert_eq!(domain([(&half, 4e6), (&half, 4e6)]), 2e6 / 27.0);
     }
 
     /// The least and the greatest key of a table in memory may be missing in the sample of it, but not in that of the table

@@ -31,6 +31,7 @@ mod misdirected_filters;
 mod node;
 mod outer_joins;
 mod ranges;
+mod repetition;
 mod selectivity;
 
 use std::sync::Arc;

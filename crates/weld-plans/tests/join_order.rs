@@ -93,6 +93,26 @@ async fn few_values_of_a_primary_key_are_met() {
     }
 }
 
+/// Numbers without an order, a few of them in many rows: their range has room for one a row.
+#[tokio::test]
+async fn values_of_large_tables_come_again() {
+    for (id, seen) in [("(v * 7919) % 1000003 * 1000", "k * 1001 * 7919"), ("concat('id', v)", "concat('user', k)")] {
+        let both = both(2);
+        both.table("seen", &format!(
+            "SELECT {id} AS s_id, {seen} AS s_user FROM (SELECT v, v * v % 40 AS k FROM generate_series(0, 19999) AS g(v))"
+        ))
+        .await;
+        both.table("click", &format!("SELECT {id} AS c_id, v AS c_n FROM generate_series(0, 19999, 100) AS g(v)"))
+            .await;
+        // Of each user's rows those are joined that were clicked at.
+        let sql = "SELECT a.c_n, b.c_n FROM click a JOIN seen s ON a.c_id = s.s_id JOIN seen t ON s.s_user = t.s_user
+                   JOIN click b ON b.c_id = t.s_id WHERE a.c_n < b.c_n";
+        let plan = both.check(sql).await;
+        let (by_user, by_id) = (position(&plan, "on=[(s_user@"), position(&plan, "on=[(c_id@"));
+        assert!(by_user < by_id, "{plan}");
+    }
+}
+
 /// A condition that widens types is asked of any rows: the semi join, which drops most of them, comes first.
 #[tokio::test]
 async fn casts_that_cannot_fail_are_asked_of_other_rows() {
