@@ -387,9 +387,13 @@ fn has_many_groups(aggregate: &AggregateExec) -> bool {
 
 /// How many of the keys are texts.
 fn text_keys(aggregate: &AggregateExec) -> usize {
-    let schema = aggregate.input().schema();
-    let is_text = |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|of| of.is_string());
-    aggregate.group_expr().expr().iter().filter(|(key, _)| is_text(key)).count()
+    let input = aggregate.input();
+    aggregate.group_expr().expr().iter().filter(|(key, _)| is_text(key, input)).count()
+}
+
+/// Whether an expression over the rows of `input` gives texts.
+fn is_text(expr: &Arc<dyn PhysicalExpr>, input: &Arc<dyn ExecutionPlan>) -> bool {
+    expr.data_type(&input.schema()).is_ok_and(|of| of.is_string())
 }
 
 /// Whether DataFusion's table of an aggregate's groups takes no longer than compiled code. With one text among the keys
@@ -577,11 +581,8 @@ fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     let end = below(&inner.replaced.plan, |plan| plan.is::<AggregateExec>() || plan.is::<JoinKeysExec>());
     // DataFusion's filters take no longer for the rows that they drop than cheap code.
     let filtered = || first_join(inner).map(HashJoinExec::right).or_else(|| inner.builds_table().then_some(end));
-    let passed = match drops_rows {
-        true => Some(end),
-        false => rows.is_exact.then(filtered).flatten(),
-    };
-    let passed = passed.and_then(expected_rows);
+    let counted = if drops_rows { Some(end) } else { rows.is_exact.then(filtered).flatten() };
+    let passed = counted.and_then(expected_rows);
     let expected = match passed {
         Some(passed) => Some(PASSED_WORTH * passed),
         None if rows.is_exact || can_wait => None,
@@ -600,10 +601,8 @@ fn first_join(inner: &Inner) -> Option<&HashJoinExec> {
 /// takes cheap code as long as the operators.
 fn looks_for_texts(inner: &Inner) -> bool {
     let has_texts = |join: &HashJoinExec| {
-        let schema = join.right().schema();
-        let is_text = |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|of| of.is_string());
         let is_large = || expected_rows(join.left()).is_none_or(|rows| rows > SOME_GROUPS);
-        join.on().iter().any(|(_, key)| is_text(key)) && is_large()
+        join.on().iter().any(|(_, key)| is_text(key, join.right())) && is_large()
     };
     let is_of_many =
         |aggregate: &AggregateExec| text_keys(aggregate) > 0 && has_many_groups(aggregate) && !orders(aggregate);

@@ -1,8 +1,8 @@
 //! How many rows an operator gives and how its columns' values are spread, as far as statistics tell.
 //!
 //! Statistics of the sources come from DataFusion (Parquet: rows, least and greatest values); tables in memory have
-//! none but their number of rows, so ranges of their integers are read once and remembered ([`Ranges`]). What nothing
-//! is known of is [`None`], and whoever asks leaves the plan as it was written.
+//! none but their number of rows, so a sample of their integers and texts is read once and remembered ([`Ranges`]).
+//! What nothing is known of is [`None`], and whoever asks leaves the plan as it was written.
 
 use std::sync::Arc;
 

@@ -99,7 +99,7 @@ impl Ranges {
         };
         let is_sparse = range.is_none_or(|(min, max)| max - min + 1.0 > rows as f64);
         let arrays = || batches().map(|batch| batch.column(column)).collect::<Vec<_>>();
-        let repetition = is_sparse.then(|| repetition(&arrays())).flatten();
+        let repetition = is_sparse.then(arrays).and_then(|arrays| repetition(&arrays));
         let sampled = Sampled { range, repetition };
         let mut known = known();
         if known.len() >= REMEMBERED_MAX {

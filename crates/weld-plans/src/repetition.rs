@@ -1,9 +1,9 @@
 //! How often the values of a column of a table in memory come again, by a sample.
 //!
 //! ```text
-//! impressions.user_id    4 million rows, 495,000 users, few of them often        27 rows a row's value: 151,000 in effect
-//! orders.o_orderkey      1.5 million rows                                         1: a key
-//! lineitem.l_orderkey    6 million rows, neighbours alike                         5
+//! impressions.user_id    3.7 million rows of 495,000 users, few of them often     25, as of 151,000 equally often
+//! orders.o_orderkey      1.5 million rows                                          1: a key
+//! lineitem.l_orderkey    6 million rows, of one to seven neighbours alike          5
 //! ```
 //! Least and greatest values of sparse numbers say nothing of it, and of texts there are none. What a join gives follows
 //! from the second moment of the frequencies (the self-join size of N. Alon et al., Tracking Join and Self-Join Sizes in
