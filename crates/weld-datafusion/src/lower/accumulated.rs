@@ -23,8 +23,12 @@ use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
+use weld_core::ir::build as ir;
+use weld_core::op::BinaryOp;
+
 use super::expr::{Scope, lower};
 use super::lists::{given_value, lower_given};
+use super::states::lower_where;
 use super::{Block, Result, Slot, Sql, Unsupported};
 use crate::distinct::{self, Distinct};
 use crate::ordered::Ordered;
@@ -162,11 +166,30 @@ impl Arguments {
         Ok(Arguments { exprs, fields, values })
     }
 
-    /// The columns of a row.
-    pub(super) fn lower(&self, block: &mut Block<'_>, scope: &Scope<'_>) -> Result<Vec<Option<Sql>>> {
+    /// The columns of a row. `whole` are the calls that read them, if all rows are one group.
+    pub(super) fn lower(
+        &self,
+        block: &mut Block<'_>,
+        scope: &Scope<'_>,
+        whole: Option<&[AccumulatedCall]>,
+    ) -> Result<Vec<Option<Sql>>> {
         let column = |(index, expr): (usize, &Arc<dyn PhysicalExpr>)| {
             if index < self.values {
-                return Ok(Some(given_value(lower_given(block, scope, expr)?)?));
+                let passes = match whole.and_then(|calls| filters_of(expr, calls)) {
+                    Some(filters) if !expr.is::<Column>() => {
+                        let filters = filters.into_iter().map(|filter| Ok(lower(block, scope, filter)?.value));
+                        filters.collect::<Result<Vec<_>>>()?.into_iter().reduce(|a, b| ir::binary(BinaryOp::Or, a, b))
+                    }
+                    _ => None,
+                };
+                let value = match passes {
+                    Some(passes) => {
+                        let passes = block.share("passes", passes);
+                        lower_where(block, scope, expr, Some(&passes))?
+                    }
+                    None => lower_given(block, scope, expr)?,
+                };
+                return Ok(Some(given_value(value)?));
             }
             // Where a filter is null it does not hold.
             Ok(Some(Sql::required(lower(block, scope, expr)?.value)))
@@ -228,6 +251,11 @@ impl Arguments {
         let is_view = |field: &Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
         self.exprs.iter().zip(&self.fields).map(move |(expr, field)| source(expr).filter(|_| !is_view(field)))
     }
+}
+
+/// The filters of all calls that read an argument; `None` where one of them has none.
+fn filters_of<'a>(arg: &Arc<dyn PhysicalExpr>, calls: &'a [AccumulatedCall]) -> Option<Vec<&'a Arc<dyn PhysicalExpr>>> {
+    calls.iter().filter(|call| call.args.contains(arg)).map(|call| call.filter.as_ref()).collect()
 }
 
 fn distinct_filters(calls: &[AccumulatedCall]) -> Vec<Arc<dyn PhysicalExpr>> {

@@ -283,7 +283,10 @@ impl Aggregate {
         let filled = for_each(&mut lowering.env, input.data.clone(), "r", |block, r| {
             let columns = input.columns_of(&r);
             let group = self.lower_row(block, &columns, &mut states, &mut outputs)?;
-            let (row, columns) = row_struct(arguments.lower(block, &Scope { schema: &self.input, columns: &columns })?);
+            let scope = Scope { schema: &self.input, columns: &columns };
+            // DataFusion filters the rows before it evaluates arguments only where there are no groups.
+            let whole = group.is_empty().then_some(&self.accumulated[..]);
+            let (row, columns) = row_struct(arguments.lower(block, &scope, whole)?);
             slots = columns.into_iter().flatten().collect();
             nullable = group.iter().map(|sql| sql.valid.is_some()).collect();
             let key = if group.is_empty() { ir::bool(true) } else { stored_key(group) };
@@ -434,7 +437,7 @@ impl Aggregate {
             let group = self.lower_row(block, &columns, &mut states, &mut outputs)?;
             let values = states.values.into_iter().map(|value| block.share("state", value)).collect::<Vec<_>>();
             let mut row = self.outputs(block, group, &ir::strct(values), &outputs)?;
-            row.extend(arguments.lower(block, &Scope { schema: &self.input, columns: &columns })?);
+            row.extend(arguments.lower(block, &Scope { schema: &self.input, columns: &columns }, None)?);
             Ok((None, row))
         })
     }

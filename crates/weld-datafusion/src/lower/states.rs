@@ -389,9 +389,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The value of an aggregate's argument. Where the call's filter leaves a row out, nothing of it is evaluated that can
-/// fail.
-fn lower_where(
+/// The value of an aggregate's argument. Where filters leave a row out, nothing of it is evaluated that can fail.
+pub(super) fn lower_where(
     block: &mut Block<'_>,
     scope: &Scope<'_>,
     arg: &Arc<dyn PhysicalExpr>,
