@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array};
 use arrow::compute::{and, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -179,6 +179,11 @@ impl ColumnPredicate {
         let everything = || BooleanArray::from(vec![true; values.len()]);
         let Ok(column) = cast_with_options(values, self.schema.field(0).data_type(), &CAST) else {
             return Ok(everything());
+        };
+        // Where no row has a value, a dictionary has no entries, at which some of arrow's kernels panic.
+        let column = match column.as_any_dictionary_opt().filter(|coded| coded.values().is_empty()) {
+            Some(coded) => coded.with_values(new_null_array(coded.values().data_type(), 1)),
+            None => column,
         };
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![column])?;
         let verdict = expr.evaluate(&batch).and_then(|verdict| verdict.into_array(values.len()));
