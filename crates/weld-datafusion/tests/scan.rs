@@ -463,6 +463,25 @@ async fn keys_of_groups_come_as_codes() {
     assert!(!many.contains("keys_by_code"), "{many}");
 }
 
+/// A row group of nulls alone has no dictionary; arrow's LIKE panics over one without entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patterns_over_row_groups_of_nulls() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(2));
+    let rows = "
+        SELECT v AS k, arrow_cast(CASE WHEN v > 1000 THEN concat('a', CAST(v % 5 AS VARCHAR)) END, 'Dictionary(Int32, Utf8)') AS e
+        FROM generate_series(1, 3000) AS g(v)";
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000)).build();
+    write_as(properties, &engines, rows, &folder.path().join("t.parquet")).await;
+    register(&engines, "t", &folder.path().join("t.parquet"), ParquetReadOptions::default()).await;
+    for filter in
+        ["e LIKE e", "e LIKE e AND k % 10 = 0", "e LIKE e OR e ILIKE '%2'", "NOT e LIKE e", "e LIKE e OR k = 5"]
+    {
+        engines.check(&format!("SELECT k FROM t WHERE {filter}"), 0).await;
+        engines.check(&format!("SELECT e, count(*) FROM t WHERE {filter} GROUP BY e"), 0).await;
+    }
+}
+
 /// Texts that are keys of joins' tables, and keys of groups beside others: of 300 in 8,000 rows, in an order that
 /// depends on the file, and in one of the files as values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -788,10 +807,10 @@ async fn the_first_rows_of_an_order_are_read_first() {
     .await;
     register(&engines, "grown", &folder.path().join("grown.parquet"), ParquetReadOptions::default()).await;
     for (order, rows) in [
-        ("v DESC", "2.00 K"),
-        ("v", "2.00 K"),
-        ("y DESC, v", "2.00 K"),
-        ("y DESC, v DESC", "2.00 K"),
+        ("v DESC", "1.00 K"),
+        ("v", "1.00 K"),
+        ("y DESC, v", "1.00 K"),
+        ("y DESC, v DESC", "1.00 K"),
         ("-v", "20.00 K"),
     ] {
         let sql = format!("SELECT v, s FROM grown ORDER BY {order} LIMIT 5");

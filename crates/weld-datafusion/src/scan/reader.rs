@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Small row groups are opened in pairs: their dictionaries are decompressed in turn, which takes much less than twice
-//! the time of one, and their bytes come in one request.
+//! the time of one, and their bytes come in one request. The first one is opened alone, and nothing fetched meanwhile, where
+//! row groups are read in the order of a sort that wants few rows: all of these may be in it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -72,6 +73,8 @@ struct Place {
     files: Files,
     file: Option<OpenFile>,
     groups: VecDeque<RowGroupBatches>,
+    /// Whether row groups have been opened before.
+    has_begun: bool,
     filters: Filters,
     /// What is known of the row group's dictionaries.
     evaluated: Evaluated,
@@ -104,6 +107,7 @@ impl Scan {
             files,
             file: None,
             groups: VecDeque::new(),
+            has_begun: false,
             filters: Filters::default(),
             evaluated: Evaluated::new(self.columns.reads_entries().then(|| counter("rows_by_entry"))),
             options: ReadOptions { pool: Arc::clone(&pool), ..ReadOptions::default() },
@@ -181,9 +185,13 @@ impl Place {
             self.filters.update(predicate, file, &self.scan)?;
         }
         let mut scans = file.scans(&groups, &self.options)?;
+        let is_alone = self.scan.order.is_some() && !std::mem::replace(&mut self.has_begun, true);
+        if is_alone {
+            scans.truncate(1);
+        }
         let is_last = limit(&mut scans, self.rows_left);
         file.give_back(groups.drain(scans.len()..));
-        if !is_last {
+        if !is_last && !is_alone {
             file.take_ahead();
         }
         drop(timer);
