@@ -1,9 +1,10 @@
-//! `array_agg` and `string_agg` with ORDER BY beside compiled groups.
+//! `array_agg` and `string_agg` with ORDER BY, and with DISTINCT as well, beside compiled groups.
 //!
-//! DataFusion has an accumulator for each group, which keeps a `ScalarValue` of each value and each key of the order.
-//! Here the rows of all groups are kept in columns. When groups are handed out, rows are put in order of their groups
-//! by counting, and those of a group in order of their normalised keys. States are DataFusion's: the values of each
-//! group and their keys, so that either engine may make or merge them.
+//! DataFusion has an accumulator for each group, which keeps a `ScalarValue` of each value and each key of the order, or
+//! a hash table of the distinct values, which are their own keys. Here the rows of all groups are kept in columns. When
+//! groups are handed out, rows are put in order of their groups by counting, and those of a group in order of their
+//! normalised keys; equal ones are neighbours then. States are DataFusion's: the values of each group and their keys, so
+//! that either engine may make or merge them.
 
 use std::sync::Arc;
 
@@ -31,10 +32,18 @@ pub(crate) struct Ordered {
     ignores_nulls: bool,
     /// Of the lists of values in states.
     item: FieldRef,
-    /// Of the lists of keys in states, and the structs in them.
-    keys_item: FieldRef,
-    keys: Fields,
+    /// Without them values are put in order by themselves, each once.
+    keys: Option<Keys>,
     options: Vec<SortOptions>,
+}
+
+/// The keys of an order in states.
+#[derive(Clone, Debug)]
+struct Keys {
+    /// Of the lists of them.
+    item: FieldRef,
+    /// Of the structs in these.
+    fields: Fields,
 }
 
 impl Ordered {
@@ -50,35 +59,69 @@ impl Ordered {
             }
             _ => return None,
         };
-        // With DISTINCT, or without an order, there is one.
-        let states = call.state_fields().ok()?;
-        let [values, keys] = states.as_slice() else { return None };
-        let (DataType::List(item), DataType::List(keys_item)) = (values.data_type(), keys.data_type()) else {
-            return None;
+        let is_plain =
+            |ty: &DataType| !ty.is_nested() && !matches!(ty, DataType::Dictionary(..) | DataType::RunEndEncoded(..));
+        let list_of = |field: &FieldRef| match field.data_type() {
+            DataType::List(item) => Some(Arc::clone(item)),
+            _ => None,
         };
-        let DataType::Struct(keys) = keys_item.data_type() else { return None };
-        let is_plain = |ty: &DataType| !ty.is_nested() && !matches!(ty, DataType::Dictionary(..));
-        let is_known = !matches!(item.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..))
-            && keys.iter().all(|key| is_plain(key.data_type()));
-        (is_known && !call.is_reversed()).then(|| Ordered {
+        let states = call.state_fields().ok()?;
+        let (item, keys) = match states.as_slice() {
+            [values] if call.is_distinct() => {
+                let [order] = call.order_bys() else { return None };
+                let item = list_of(values).filter(|item| is_plain(item.data_type()) && order.expr.eq(&args[0]))?;
+                (item, None)
+            }
+            [values, keys] => {
+                let (values, item) = (list_of(values)?, list_of(keys)?);
+                let DataType::Struct(fields) = item.data_type() else { return None };
+                let is_known = !matches!(values.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..))
+                    && fields.iter().all(|key| is_plain(key.data_type()));
+                let fields = fields.clone();
+                (is_known.then_some(values)?, Some(Keys { item, fields }))
+            }
+            // Without an order.
+            _ => return None,
+        };
+        (!call.is_reversed()).then(|| Ordered {
             delimiter,
             ignores_nulls: call.ignore_nulls(),
-            item: Arc::clone(item),
-            keys: keys.clone(),
-            keys_item: Arc::clone(keys_item),
+            item,
+            keys,
             options: call.order_bys().iter().map(|order| order.options).collect(),
         })
+    }
+
+    /// Whether values come once each.
+    pub(crate) fn is_distinct(&self) -> bool {
+        self.keys.is_none()
     }
 
     pub(crate) fn accumulator(&self) -> Box<dyn GroupsAccumulator> {
         Box::new(self.empty())
     }
 
+    /// The fields of the keys that come beside the values.
+    fn keys(&self) -> &[FieldRef] {
+        self.keys.as_ref().map_or(&[], |keys| &keys.fields)
+    }
+
     fn empty(&self) -> Accumulator {
-        let columns = vec![Vec::new(); 1 + self.keys.len()];
-        Accumulator { call: self.clone(), columns, groups: Vec::new(), groups_total: 0, bytes: 0 }
+        let columns = vec![Vec::new(); 1 + self.keys().len()];
+        Accumulator {
+            call: self.clone(),
+            columns,
+            groups: Vec::new(),
+            groups_total: 0,
+            bytes: 0,
+            rows_max: ROWS_WITH_DUPLICATES,
+        }
     }
 }
+
+/// From so many rows on, equal ones of a group are left out before groups are handed out: DataFusion's hash tables have
+/// them once.
+const ROWS_WITH_DUPLICATES: usize = 1 << 16;
 
 /// The rows of all groups, as they came.
 struct Accumulator {
@@ -90,6 +133,8 @@ struct Accumulator {
     groups_total: usize,
     /// In the batches.
     bytes: usize,
+    /// With more rows, those that come again are left out, if values come once each.
+    rows_max: usize,
 }
 
 /// The rows in order.
@@ -112,13 +157,33 @@ impl Accumulator {
             self.bytes += column.get_array_memory_size();
             batches.push(Arc::clone(column));
         }
+        if self.call.is_distinct() && self.groups.len() > self.rows_max {
+            self.leave_duplicates_out()?;
+        }
         Ok(())
+    }
+
+    fn leave_duplicates_out(&mut self) -> Result<()> {
+        let groups_total = self.groups_total;
+        let in_order = self.take()?;
+        let lengths = in_order.offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
+        let groups = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows));
+        // Half as many rows at most come between two times that all are put in order.
+        self.rows_max = ROWS_WITH_DUPLICATES.max(2 * in_order.rows.len());
+        let once = take(&in_order.values, &in_order.rows, None)?;
+        // Views would keep the texts that were left out.
+        let once: ArrayRef = match once.data_type() {
+            DataType::Utf8View => Arc::new(once.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(once.as_binary_view().gc()),
+            _ => once,
+        };
+        self.add(&[&once], groups, groups_total)
     }
 
     /// None are left.
     fn take(&mut self) -> Result<InOrder> {
         let Accumulator { columns, groups, groups_total, call, .. } = std::mem::replace(self, self.call.empty());
-        let types = std::iter::once(call.item.data_type()).chain(call.keys.iter().map(|key| key.data_type()));
+        let types = std::iter::once(call.item.data_type()).chain(call.keys().iter().map(|key| key.data_type()));
         let whole = |(batches, ty): (Vec<ArrayRef>, &DataType)| match batches.as_slice() {
             [] => Ok(arrow::array::new_empty_array(ty)),
             [batch] => Ok(Arc::clone(batch)),
@@ -136,27 +201,48 @@ impl Accumulator {
             rows[*place as usize] = row;
             *place += 1;
         }
-        call.sort(&columns, &mut rows, &offsets)?;
+        let keys = if call.is_distinct() { std::slice::from_ref(&values) } else { &columns };
+        let (rows, offsets) = call.sorted(keys, rows, offsets)?;
         Ok(InOrder { values, keys: columns, rows: rows.into(), offsets })
     }
 }
 
 impl Ordered {
-    /// Puts the rows of each group in order. Those with the same keys stay in the order in which they came.
-    fn sort(&self, keys: &[ArrayRef], rows: &mut [u32], offsets: &[i32]) -> Result<()> {
+    /// The rows of each group in order. Those with the same keys stay in the order in which they came; if values come
+    /// once each, the first of them is left.
+    fn sorted(
+        &self,
+        keys: &[ArrayRef],
+        mut rows: Vec<u32>,
+        offsets: OffsetBuffer<i32>,
+    ) -> Result<(Vec<u32>, OffsetBuffer<i32>)> {
         if offsets.windows(2).all(|ends| ends[1] - ends[0] < 2) {
-            return Ok(());
+            return Ok((rows, offsets));
         }
-        let fields = self.keys.iter().zip(&self.options);
+        let fields = keys.iter().zip(&self.options);
         let fields = fields.map(|(key, options)| SortField::new_with_options(key.data_type().clone(), *options));
         let keys = RowConverter::new(fields.collect())?.convert_columns(keys)?;
+        let key = |row: &u32| keys.row(*row as usize);
         for ends in offsets.windows(2) {
             let of_group = &mut rows[ends[0] as usize..ends[1] as usize];
-            if !of_group.is_sorted_by(|a, b| keys.row(*a as usize) <= keys.row(*b as usize)) {
-                of_group.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b)));
+            if !of_group.is_sorted_by(|a, b| key(a) <= key(b)) {
+                of_group.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then(a.cmp(b)));
             }
         }
-        Ok(())
+        if !self.is_distinct() {
+            return Ok((rows, offsets));
+        }
+        let (mut once, mut lengths) = (Vec::with_capacity(rows.len()), Vec::with_capacity(offsets.len()));
+        for ends in offsets.windows(2) {
+            let before = once.len();
+            for row in &rows[ends[0] as usize..ends[1] as usize] {
+                if once[before..].last().is_none_or(|last| key(last) != key(row)) {
+                    once.push(*row);
+                }
+            }
+            lengths.push(once.len() - before);
+        }
+        Ok((once, OffsetBuffer::from_lengths(lengths)))
     }
 }
 
@@ -168,7 +254,7 @@ impl InOrder {
         Ok(Arc::new(ListArray::try_new(Arc::clone(item), self.offsets.clone(), values, nulls)?))
     }
 
-    fn lists_of_keys(&self, item: &FieldRef, fields: &Fields) -> Result<ArrayRef> {
+    fn lists_of_keys(&self, Keys { item, fields }: &Keys) -> Result<ArrayRef> {
         let keys = self.keys.iter().map(|key| Ok(take(key, &self.rows, None)?)).collect::<Result<Vec<_>>>()?;
         let keys = StructArray::try_new(fields.clone(), keys, None)?;
         Ok(Arc::new(ListArray::try_new(Arc::clone(item), self.offsets.clone(), Arc::new(keys), None)?))
@@ -203,7 +289,7 @@ impl GroupsAccumulator for Accumulator {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        let keys = &values[values.len() - self.call.keys.len()..];
+        let keys = &values[values.len() - self.call.keys().len()..];
         let columns: Vec<&ArrayRef> = std::iter::once(&values[0]).chain(keys).collect();
         let valid = self.call.ignores_nulls.then(|| values[0].logical_nulls()).flatten();
         let Included::Some(included) = Included::of(valid.as_ref(), filter) else {
@@ -217,24 +303,26 @@ impl GroupsAccumulator for Accumulator {
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], groups_total: usize) -> Result<()> {
-        let (lists, keys) = (values[0].as_list::<i32>(), values[1].as_list::<i32>());
-        let (mut of_values, mut of_keys, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, group) in group_indices.iter().enumerate().filter(|(row, _)| lists.is_valid(*row)) {
-            let range = |lists: &ListArray| {
+        let lists: Vec<&ListArray> = values.iter().map(|lists| lists.as_list::<i32>()).collect();
+        let (mut places, mut groups) = (vec![Vec::new(); lists.len()], Vec::new());
+        for (row, group) in group_indices.iter().enumerate().filter(|(row, _)| lists[0].is_valid(*row)) {
+            for (lists, places) in lists.iter().zip(&mut places) {
                 let offsets = lists.value_offsets();
-                offsets[row] as u32..offsets[row + 1] as u32
-            };
-            if range(lists).len() != range(keys).len() {
+                places.extend(offsets[row] as u32..offsets[row + 1] as u32);
+            }
+            groups.resize(places[0].len(), *group);
+            if places.iter().any(|places| places.len() != groups.len()) {
                 return internal_err!("a state has other keys than values");
             }
-            of_values.extend(range(lists));
-            of_keys.extend(range(keys));
-            groups.resize(of_values.len(), *group);
         }
-        let (of_values, of_keys) = (UInt32Array::from(of_values), UInt32Array::from(of_keys));
-        let mut columns = vec![take(lists.values(), &of_values, None)?];
-        for key in keys.values().as_struct().columns() {
-            columns.push(take(key, &of_keys, None)?);
+        let mut places = places.into_iter().map(UInt32Array::from);
+        let mut columns = Vec::new();
+        for (lists, places) in lists.iter().zip(&mut places) {
+            let structs = lists.values().as_struct_opt().filter(|_| !columns.is_empty());
+            let parts = structs.map_or(std::slice::from_ref(lists.values()), StructArray::columns);
+            for part in parts {
+                columns.push(take(part, &places, None)?);
+            }
         }
         self.add(&columns.iter().collect::<Vec<_>>(), groups.into_iter(), groups_total)
     }
@@ -254,8 +342,9 @@ impl GroupsAccumulator for Accumulator {
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         all(emit_to)?;
         let in_order = self.take()?;
-        let keys = in_order.lists_of_keys(&self.call.keys_item, &self.call.keys)?;
-        Ok(vec![in_order.lists(&self.call.item)?, keys])
+        let values = in_order.lists(&self.call.item)?;
+        let keys = self.call.keys.as_ref().map(|keys| in_order.lists_of_keys(keys)).transpose()?;
+        Ok([values].into_iter().chain(keys).collect())
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {

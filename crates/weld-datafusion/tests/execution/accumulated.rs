@@ -168,6 +168,13 @@ async fn values_in_order() {
         "array_agg(x ORDER BY v) FILTER (WHERE b), string_agg(s, ' und ' ORDER BY v DESC) FILTER (WHERE n > 900)",
         "array_agg(n ORDER BY v) IGNORE NULLS, array_agg(s ORDER BY v) FILTER (WHERE n > 990) IGNORE NULLS",
         "array_agg(v ORDER BY v + 1), median(x), count(DISTINCT s)",
+        "array_agg(DISTINCT s ORDER BY s), count(*)",
+        "array_agg(DISTINCT n ORDER BY n DESC NULLS LAST), sum(DISTINCT n)",
+        "string_agg(DISTINCT s, ', ' ORDER BY s DESC), string_agg(DISTINCT s, NULL ORDER BY s DESC) FILTER (WHERE n > 900)",
+        "array_agg(DISTINCT x ORDER BY x) FILTER (WHERE b) IGNORE NULLS, string_agg(s, ' ' ORDER BY x, v)",
+        "array_agg(DISTINCT v % 3 ORDER BY v % 3)",
+        "array_agg(DISTINCT -x ORDER BY -x DESC NULLS LAST), median(x)",
+        "array_agg(DISTINCT d ORDER BY d), array_agg(DISTINCT d ORDER BY d) FILTER (WHERE b)",
     ];
     for partitions in [1, 3] {
         let engines = engines(partitions).await;
@@ -188,6 +195,48 @@ async fn values_in_order() {
         let plan = engines.weld.sql(sql).await.expect("valid SQL").collect().await.expect("a plan");
         let plan = pretty_format_batches(&plan).expect("text").to_string();
         assert!(plan.contains("in order: array_agg") && !plan.contains("accumulated by DataFusion"), "{plan}");
+    }
+}
+
+/// Values that come again are left out while rows still come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_values_of_many_rows() {
+    for partitions in [1, 2] {
+        let engines = Engines::new(config(partitions));
+        let text = "concat('a text of so many bytes ', CAST(v % 5 AS VARCHAR)) AS s";
+        let sql = format!("SELECT v % 3 AS k, v % 7 AS n, {text} FROM generate_series(1, 400000) AS g(v)");
+        engines.table_from("t", &sql, 8192).await;
+        for calls in [
+            "array_agg(DISTINCT n ORDER BY n DESC)",
+            "string_agg(DISTINCT s, '; ' ORDER BY s), array_agg(DISTINCT n ORDER BY n)",
+        ] {
+            compiled(&engines, &format!("SELECT k, {calls} FROM t GROUP BY k")).await;
+            compiled(&engines, &format!("SELECT n, {calls} FROM t WHERE k > 0 GROUP BY n")).await;
+        }
+    }
+}
+
+/// Without groups DataFusion evaluates an argument for the rows that its call's filter passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arguments_of_rows_that_a_filter_leaves_out() {
+    for partitions in [1, 3] {
+        let engines = Engines::new(config(partitions));
+        engines.table_from("t", "SELECT v AS a, v % 3 AS b FROM generate_series(1, 200) AS g(v)", 30).await;
+        for calls in [
+            "count(DISTINCT a % b) FILTER (WHERE b <> 0), count(*)",
+            "count(DISTINCT a % b) FILTER (WHERE b = 2), sum(DISTINCT a / b) FILTER (WHERE b > 0), max(a)",
+            "count(DISTINCT a / b) FILTER (WHERE b > 0 AND a > 3), count(DISTINCT a) FILTER (WHERE b = 0), min(a)",
+            "count(DISTINCT a % b) FILTER (WHERE NULL), sum(a)",
+        ] {
+            compiled(&engines, &format!("SELECT {calls} FROM t")).await;
+        }
+        for calls in [
+            "count(DISTINCT a % b) FILTER (WHERE b <> 1), count(*)",
+            "count(DISTINCT a % b), count(*) FILTER (WHERE b > 0)",
+        ] {
+            let error = engines.run(&format!("SELECT {calls} FROM t")).await.err().expect("a division by zero");
+            assert!(error.to_string().contains("Divide by zero"), "{error}");
+        }
     }
 }
 
