@@ -175,6 +175,8 @@ functions! {
     weld_region_clear => vector::region_clear, (_, _), Effects::Any;
     /// `(run, region, bytes) -> block or null`
     weld_allocate => vector::allocate, (_, _, _), Effects::Any;
+    /// `(run, region, bytes, alignment) -> memory or null`
+    weld_piece => vector::piece, (_, _, _, _), Effects::Any;
     /// `(run, region, block or null, bytes) -> block or null`
     weld_resize => vector::resize, (_, _, _, _), Effects::Any;
     /// `(run, block or null)`

@@ -41,11 +41,20 @@ pub struct Region {
     first: *mut Header,
     /// How many elements an appender without room gets room for at least, if it asks for any.
     pub(crate) expected_len: u64,
+    /// The free part of the last block of pieces, and how large that block is.
+    next_piece: *mut u8,
+    free_bytes: usize,
+    pieces_bytes: usize,
 }
+
+/// Bytes of the first block of pieces; each further one has twice as many, up to the largest. What takes more than a quarter of
+/// that has a block of its own.
+const PIECES_MIN: usize = 1 << 10;
+const PIECES_MAX: usize = 1 << 20;
 
 impl Default for Region {
     fn default() -> Region {
-        Region { first: ptr::null_mut(), expected_len: 0 }
+        Region { first: ptr::null_mut(), expected_len: 0, next_piece: ptr::null_mut(), free_bytes: 0, pieces_bytes: 0 }
     }
 }
 
@@ -202,6 +211,40 @@ impl Run {
         }
     }
 
+    /// New memory at an address divisible by `align`, a power of two that is no more than [`BLOCK_ALIGNMENT`], not
+    /// initialised; null after a failure, which is noted. Pieces share blocks, so none can be freed by itself.
+    ///
+    /// # Safety
+    /// `region` is one of this run's.
+    pub unsafe fn piece_in(&mut self, region: *mut Region, bytes: usize, align: usize) -> *mut u8 {
+        debug_assert!(align.is_power_of_two() && align <= BLOCK_ALIGNMENT, "blocks are aligned to no more");
+        if bytes == 0 {
+            return ptr::without_provenance_mut(BLOCK_ALIGNMENT);
+        }
+        if bytes > PIECES_MAX / 4 {
+            // SAFETY: by the caller's promise.
+            return unsafe { self.allocate_in(region, bytes) };
+        }
+        // SAFETY: by the caller's promise; `next_piece` has `free_bytes` bytes that nobody has.
+        unsafe {
+            let padding = (*region).next_piece.align_offset(align);
+            if (*region).free_bytes < padding.saturating_add(bytes) {
+                let block_bytes = (2 * (*region).pieces_bytes).clamp(PIECES_MIN, PIECES_MAX).max(bytes);
+                let block = self.allocate_in(region, block_bytes);
+                if block.is_null() {
+                    return block;
+                }
+                ((*region).next_piece, (*region).free_bytes) = (block.add(bytes), block_bytes - bytes);
+                (*region).pieces_bytes = block_bytes;
+                return block;
+            }
+            let piece = (*region).next_piece.add(padding);
+            (*region).next_piece = piece.add(bytes);
+            (*region).free_bytes -= padding + bytes;
+            piece
+        }
+    }
+
     /// Puts an object into a block of its own; it is dropped when the block is freed. Null after a failure, which is
     /// noted.
     ///
@@ -308,6 +351,7 @@ impl Run {
         unsafe {
             let mut header = (*region).first;
             (*region).first = ptr::null_mut();
+            ((*region).next_piece, (*region).free_bytes) = (ptr::null_mut(), 0);
             while !header.is_null() {
                 let next = (*header).next;
                 let size = (*header).bytes + HEADER_BYTES;
@@ -555,6 +599,36 @@ mod tests {
         }
         drop(run);
         assert_eq!(Arc::strong_count(&object), 1);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn pieces_share_blocks_of_their_region() {
+        let (pool, mut run) = limited(3 << 20);
+        let region = run.region(1);
+        // SAFETY: the region is the run's; pieces are used within their sizes, and not after it was cleared.
+        unsafe {
+            for _ in 0..2 {
+                let pieces: Vec<*mut u8> = (0..5000_usize).map(|size| run.piece_in(region, size % 50, 1)).collect();
+                for (size, piece) in pieces.iter().enumerate() {
+                    piece.write_bytes(size as u8, size % 50);
+                }
+                for (size, piece) in pieces.iter().enumerate() {
+                    let bytes = std::slice::from_raw_parts(*piece, size % 50);
+                    assert!(bytes.iter().all(|byte| *byte == size as u8), "{size}");
+                }
+                assert!(run.bytes() < 2 * 5000 * 25, "{}", run.bytes());
+                assert_eq!(run.piece_in(region, 24, 16).addr() % 16, 0);
+                let own = run.bytes();
+                run.piece_in(region, PIECES_MAX, 8);
+                assert_eq!(run.bytes() - own, PIECES_MAX + HEADER_BYTES);
+                assert!(run.piece_in(region, 4 << 20, 1).is_null() && run.take_failure().is_some());
+                run.clear(region);
+                assert_eq!(run.bytes(), 0);
+            }
+            run.piece_in(region, 7, 1);
+        }
+        drop(run);
         assert_eq!(pool.used(), 0);
     }
 

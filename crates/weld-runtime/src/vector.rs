@@ -29,6 +29,16 @@ pub unsafe extern "C" fn allocate(run: *mut Run, region: *mut Region, bytes: u64
     unsafe { (*run).allocate_in(region, clamp(bytes)) }
 }
 
+/// Memory that stays until the region is cleared, at an address divisible by `align`, or null after a failure noted in the
+/// run.
+///
+/// # Safety
+/// `run` is valid and owns `region`.
+pub unsafe extern "C" fn piece(run: *mut Run, region: *mut Region, bytes: u64, align: u64) -> *mut u8 {
+    // SAFETY: by the caller's promise.
+    unsafe { (*run).piece_in(region, clamp(bytes), clamp(align)) }
+}
+
 /// A block of `bytes` that starts with the bytes of `block` (null: none), which is used no more. Null after a failure
 /// noted in the run; the block is then as before.
 ///

@@ -9,9 +9,9 @@ use inkwell::values::{IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_core::ty::Type;
 
-use super::{Builders, Columns, Demand, Handle, Res, Val, VecVal, internal};
-use crate::block::Flow;
+use super::{Builders, Columns, Handle, Res, Val, VecVal};
 use crate::layout;
+use crate::tables::hash::KeyMemory;
 
 impl<'c> Builders<'c, '_> {
     pub(crate) fn start_appender(&mut self, handle: &Handle<'c>, element: &Type) -> Res<()> {
@@ -35,7 +35,13 @@ impl<'c> Builders<'c, '_> {
         {
             return self.append_lanes(handle, *kind, *lanes, span);
         }
-        let value = if handle.copies_bytes { self.own_bytes(element, value, span)? } else { value.clone() };
+        let value = match handle.copies_bytes && layout::has_bytes(element) {
+            true => {
+                let memory = KeyMemory { function: "weld_piece", object: handle.region, copies_bytes: true };
+                self.own_value(element, value, &memory, span)?
+            }
+            false => value.clone(),
+        };
         if !handle.reserved.get() {
             self.reserve(handle, element, self.i64(1), span)?;
         }
@@ -186,41 +192,5 @@ impl<'c> Builders<'c, '_> {
         }
         self.store(handle.state, self.add_nw(len, extra)?)?;
         Ok(())
-    }
-
-    /// The value with the bytes of its long strings copied to memory of the run.
-    pub(crate) fn own_bytes(&mut self, ty: &Type, value: &Val<'c>, span: Span) -> Res<Val<'c>> {
-        if !layout::has_bytes(ty) {
-            return Ok(value.clone());
-        }
-        match (ty, value) {
-            (Type::Struct(fields), value) => {
-                let mut parts = Vec::with_capacity(fields.len());
-                for (i, field) in fields.iter().enumerate() {
-                    parts.push(self.own_bytes(field, &value.field(i)?, span)?);
-                }
-                Ok(Val::structure(parts))
-            }
-            (_, Val::Bytes(bytes)) => {
-                let (ptr, len) = self.bytes_slice(bytes)?;
-                let copy = self.allocate(self.region, len, span)?;
-                self.b.build_memcpy(copy, 1, ptr, 1, len)?;
-                Ok(Val::Bytes(super::BytesVal::Slice { ptr: copy, len }))
-            }
-            (Type::Vec(element), Val::Vec(vec)) => {
-                let region = self.region;
-                let copy = self.allocate_vec(element, vec.len, region, span)?;
-                let Columns::Dense(columns) = copy.columns.clone() else {
-                    return Err(internal("a new vector in a chunk"));
-                };
-                self.count_loop(vec.len, |e, i| {
-                    let value = e.load_element(vec, element, i, &Demand::All)?;
-                    let value = e.own_bytes(element, &value, span)?;
-                    e.store_element(element, &mut columns.iter().copied(), i, &value)
-                })?;
-                Ok(Val::Vec(copy))
-            }
-            _ => Ok(value.clone()),
-        }
     }
 }
