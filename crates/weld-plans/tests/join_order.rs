@@ -113,6 +113,27 @@ async fn values_of_large_tables_come_again() {
     }
 }
 
+/// Joins whose keys are of the other side of a left join, and full joins, build the smaller side.
+#[tokio::test]
+async fn outer_joins_build_the_smaller_side() {
+    for partitions in [1, 2] {
+        let both = star(partitions).await;
+        both.table("wide", "SELECT v AS w_key, repeat('wide', 50) AS w_text FROM generate_series(0, 7999) AS g(v)")
+            .await;
+        // Of inner joins over tables in memory DataFusion does not know the size, and this one is too large to be collected.
+        let chain = "FROM fact JOIN b ON f_b = b_key LEFT JOIN a ON f_a = a_key AND f_n < 3 LEFT JOIN";
+        let plan = both.check(&format!("SELECT f_key, a_name, w_text {chain} wide ON a_region = w_key")).await;
+        assert!(plan.contains("join_type=Right, on=[(w_key@"), "{plan}");
+        let joined = "(SELECT f_n AS k, b_n FROM fact JOIN b ON f_b = b_key) FULL JOIN region ON k = r_key";
+        let plan = both.check(&format!("SELECT k, b_n, r_name FROM {joined}")).await;
+        assert!(plan.contains("join_type=Full, on=[(r_key@"), "{plan}");
+        // Without a row on the left nothing would be divided.
+        let divided = "(SELECT w_key, w_text, 100 / (w_key - 4) AS q FROM wide WHERE w_key <> 4)";
+        let plan = both.check(&format!("SELECT f_key, a_name, w_text, q {chain} {divided} ON a_region = w_key")).await;
+        assert!(plan.contains("join_type=Left, on=[(a_region@"), "{plan}");
+    }
+}
+
 /// A condition that widens types is asked of any rows: the semi join, which drops most of them, comes first.
 #[tokio::test]
 async fn casts_that_cannot_fail_are_asked_of_other_rows() {

@@ -67,7 +67,7 @@ fn gates(graph: &Graph, tree: &Tree, relation: usize) -> Vec<Set> {
 }
 
 /// Whether an expression of the plan may fail.
-fn may_fail(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn may_fail(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut fails = false;
     let visited = plan.apply(|node| {
         let aggregate = node.downcast_ref::<AggregateExec>();

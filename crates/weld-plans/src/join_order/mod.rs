@@ -8,10 +8,10 @@
 //! It stands after DataFusion's choice of join sides and before distributions are enforced: there are no exchanges yet
 //! and nothing after it changes sides. Inner joins commute; semi, anti and left joins commute with inner joins that
 //! preserve the side they keep. Rows, not their order, are the same, and so are column names and types; sums of floats
-//! may differ in the last bits, as with any other order of rows. The order stays as written, but for the sides of inner
-//! joins, where the estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no
-//! statistics, where a condition is more than columns, and where an input that may fail would run that another input's
-//! lack of rows keeps from it.
+//! may differ in the last bits, as with any other order of rows. The order stays as written, but for the sides of joins,
+//! where the estimate of it is not at least [`GAIN_MIN`] times the best one's; all stays where a table has no statistics,
+//! where a condition is more than columns, and where an input that may fail would run that another input's lack of rows
+//! keeps from it.
 
 mod casts;
 mod enumerate;
@@ -19,6 +19,7 @@ mod gates;
 mod graph;
 mod rebuild;
 mod sets;
+mod sides;
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use gates::Gates;
 use graph::Graph;
 use rebuild::Rebuild;
 use sets::inputs_as_sets;
+use sides::with_smaller_built;
 
 /// An order must be expected to cost this many times less than the one that was written: estimates are rough.
 const GAIN_MIN: f64 = 1.25;
@@ -97,7 +99,9 @@ impl Ordering<'_> {
         is_set: bool,
     ) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<dyn ExecutionPlan>>)> {
         let Some(graph) = self.graph(plan, is_set)? else {
-            return Ok((self.rewrite_children(Arc::clone(plan), is_set)?, None));
+            let rewritten = self.rewrite_children(Arc::clone(plan), is_set)?;
+            let sided = with_smaller_built(&rewritten, &self.estimates, self.config)?;
+            return Ok((rewritten, sided));
         };
         let rewritten = self.rewrite_inputs(Arc::clone(plan), is_set, &graph)?;
         let graph = match Arc::ptr_eq(&rewritten, plan) {

@@ -13,12 +13,13 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExecBuilder;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion::physical_plan::joins::{HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::enumerate::{Costs, Joined};
 use super::graph::{Attached, Graph, Keeps, Kind, Set, Tree};
+use super::sides::mode;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -188,7 +189,7 @@ impl Rebuild<'_> {
         let after: Vec<usize> = join.after.iter().flat_map(columns_of).collect();
         let is_read = |column: &usize| needed.contains(column) || after.contains(column);
         let kept: Vec<usize> = (0..columns.len()).filter(|index| is_read(&columns[*index])).collect();
-        let mode = self.mode(&build.joined);
+        let mode = mode(build.joined.bytes(), build.joined.rows, self.config);
         let plan = HashJoinExecBuilder::new(build.plan, probe.plan, on, join.join_type)
             .with_filter(filter)
             .with_partition_mode(mode)
@@ -201,17 +202,6 @@ impl Rebuild<'_> {
             built.plan = Arc::new(FilterExec::try_new(conjunction(after), Arc::clone(&built.plan))?);
         }
         Ok(built)
-    }
-
-    /// As DataFusion's join selection decides: a small build side is collected, a large one partitioned.
-    fn mode(&self, build: &Joined) -> PartitionMode {
-        let options = &self.config.optimizer;
-        let is_small = build.bytes() < options.hash_join_single_partition_threshold as f64
-            && build.rows < options.hash_join_single_partition_threshold_rows as f64;
-        match is_small || !options.repartition_joins || self.config.execution.target_partitions == 1 {
-            true => PartitionMode::CollectLeft,
-            false => PartitionMode::Partitioned,
-        }
     }
 }
 
