@@ -156,8 +156,9 @@ settings! {
         /// operators that it replaced, unless its code is known. Rows that the scan is expected to drop do not count;
         /// others count for a quarter to two, by the size of the program. 0: everything is compiled.
         pub compile_min_rows: usize, default = 10_000_000
-        /// A query whose tables have fewer rows than this, all together, is left to DataFusion: lowering it would not
-        /// pay. 0, or `compile_min_rows` of 0: no query is.
+        /// A query whose tables have fewer rows than this, all together, is left to DataFusion, unless they go through
+        /// windows, are put in order or make many pairs: lowering it would not pay. 0, or `compile_min_rows` of 0: no
+        /// query is.
         pub plan_min_rows: usize, default = 200_000
         /// From so many groups in a partition on, each range of their keys' hashes has a table of its own. 0: one table
         /// has all.

@@ -26,8 +26,8 @@ use datafusion::physical_plan::{
 use tokio::sync::OnceCell;
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CompactViewsExec, KeyFilter, is_same_partitioning, with_compact_views, with_key_sets, without_common_subplans,
-    without_key_filters,
+    CompactViewsExec, KeyFilter, Ranges, is_same_partitioning, with_compact_views, with_key_sets,
+    without_common_subplans, without_key_filters,
 };
 use weld_sort::{KeySortExec, WindowGroupLimitExec};
 use weld_window::WindowExec;
@@ -109,6 +109,8 @@ pub(crate) struct Compilation {
     pub(crate) rows_min: usize,
     /// The number of the plan that the pipeline was made for.
     pub(crate) plan: u64,
+    /// What the session has read of tables.
+    pub(crate) ranges: Arc<Ranges>,
 }
 
 impl Compilation {

@@ -29,18 +29,17 @@ use datafusion::functions_table::generate_series::{GenericSeriesState, Timestamp
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_codegen::OPTIMISED_COST;
 use weld_core::ir::Program;
 use weld_core::opt::is_text_call;
-use weld_plans::{
-    CommonSubplanScanExec, JoinKeysExec, KeyFilterExec, Memo, are_keys_known, expected_groups, expected_rows,
-};
+use weld_plans::{CommonSubplanScanExec, ExpectedRows, JoinKeysExec, KeyFilterExec, Memo};
 
 use crate::config::WeldOptions;
 use crate::deferred_gate;
@@ -205,8 +204,19 @@ const MOST_TEXTS: usize = 4;
 /// for each group or one for all. Texts take as long as there.
 const DISTINCT_WORTH: f64 = 10.0;
 
-/// The same of a row whose value is put in order: DataFusion makes `ScalarValue`s of it and of its keys, in some 10 us.
+/// The same of a row whose value is put in order: DataFusion makes `ScalarValue`s of it and of its keys, in some 10 us. Of
+/// distinct values it makes them for each group, and looks for the others in a hash table.
 const ORDERED_WORTH: f64 = 1000.0;
+const ORDERED_IN_SET_WORTH: f64 = 50.0;
+
+/// The same of a pair of rows with equal keys, beyond one for each row that comes to a join: DataFusion gathers its columns,
+/// and again where a filter is asked, which took 97 ns (20,000 conversions, each with 428 rates of its currency).
+const PAIR_WORTH: f64 = 10.0;
+const FILTERED_PAIR_WORTH: f64 = 30.0;
+
+/// What DataFusion takes for a row of a window, as a number of those that [`WeldOptions::plan_min_rows`] counts: 0.2 us, and
+/// 3 us for each partition, which may have one row. Those of the project are not compiled.
+const WINDOW_WORTH: usize = 40;
 
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
@@ -278,11 +288,11 @@ fn row_worth(program: &Program) -> f64 {
 
 /// What a row that is grouped is worth beyond that. Of several aggregates, one after the other, it is that which is worth
 /// most: the rows of those above are groups.
-fn grouping_worth(replaced: &Replaced, has_builds: bool) -> f64 {
+fn grouping_worth(replaced: &Replaced, has_builds: bool, expected: &ExpectedRows) -> f64 {
     let (mut plan, mut worth) = (&replaced.plan, 0.0_f64);
     loop {
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            worth = worth.max(aggregate_worth(aggregate, has_builds));
+            worth = worth.max(aggregate_worth(aggregate, has_builds, expected));
         }
         match plan.children()[..] {
             [input] if !replaced.inputs.iter().any(|below| Arc::ptr_eq(below, input)) => plan = input,
@@ -293,7 +303,7 @@ fn grouping_worth(replaced: &Replaced, has_builds: bool) -> f64 {
 
 /// The same of an aggregate, for each grouping set that a row is put into, or whose numbers are put into sets. Texts count
 /// where they may be those of a build side, which are interned; others are hashed and compared by both.
-fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool) -> f64 {
+fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool, expected: &ExpectedRows) -> f64 {
     let group_by = aggregate.group_expr();
     let texts = if has_builds { 0 } else { text_keys(aggregate) };
     let keys = match group_by.expr().len() {
@@ -302,10 +312,31 @@ fn aggregate_worth(aggregate: &AggregateExec, has_builds: bool) -> f64 {
     };
     let (calls, input) = (aggregate.aggr_expr(), aggregate.input_schema());
     let distinct = calls.iter().filter_map(|call| Distinct::of(call, &input)).filter(Distinct::is_of_words).count();
-    let ordered = calls.iter().filter_map(|call| Ordered::of(call)).count();
     let is_text = text_keys(aggregate) == group_by.expr().len();
-    let many = if !is_text && has_many_groups(aggregate) { MANY_GROUPS_WORTH } else { 0.0 };
-    KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ORDERED_WORTH * ordered as f64 + many
+    let many = if !is_text && has_many_groups(aggregate, expected) { MANY_GROUPS_WORTH } else { 0.0 };
+    KEY_WORTH * keys as f64 + DISTINCT_WORTH * distinct as f64 + ordered_worth(aggregate, expected) + many
+}
+
+/// The same of an aggregate's values that are put in order.
+fn ordered_worth(aggregate: &AggregateExec, expected: &ExpectedRows) -> f64 {
+    let ordered = aggregate.aggr_expr().iter().filter_map(|call| Ordered::of(call));
+    let finding = finding_groups(aggregate);
+    let are_few = || expected.are_keys_known(finding) && expected.groups(finding).is_some_and(|of| of <= SOME_GROUPS);
+    let worth = |call: Ordered| match call.is_distinct() && are_few() {
+        true => ORDERED_IN_SET_WORTH,
+        false => ORDERED_WORTH,
+    };
+    ordered.map(worth).sum()
+}
+
+/// What a join has to do with pairs of rows, as a number of rows.
+fn pairs_worth(join: &Arc<dyn ExecutionPlan>, expected: &ExpectedRows) -> f64 {
+    let Some(pairs) = expected.pairs(join) else { return 0.0 };
+    let hashed = join.downcast_ref::<HashJoinExec>();
+    let filter = hashed.map(HashJoinExec::filter).or_else(|| Some(join.downcast_ref::<NestedLoopJoinExec>()?.filter()));
+    let rows = hashed.and_then(|join| expected.of(join.right())).unwrap_or(0.0);
+    let worth = if filter.flatten().is_some() { FILTERED_PAIR_WORTH } else { PAIR_WORTH };
+    worth * (pairs - rows).max(0.0)
 }
 
 /// What cheap code is expected to take for a row.
@@ -329,9 +360,10 @@ impl CheapRow {
 /// The same for a pipeline without tables, after it was chosen what is read as codes.
 pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
     let Inner { pipeline, replaced, .. } = inner;
+    let expected = ExpectedRows::new(&pipeline.compilation.ranges);
     let aggregate = replaced.plan.downcast_ref::<AggregateExec>();
-    let groups = aggregate.and_then(groups_of).unwrap_or(0.0);
-    let are_known = aggregate.is_none_or(are_keys_known);
+    let groups = aggregate.and_then(|aggregate| groups_of(aggregate, &expected)).unwrap_or(0.0);
+    let are_known = aggregate.is_none_or(|aggregate| expected.are_keys_known(aggregate));
     let of_groups = |aggregate: &AggregateExec| {
         let (keys, is_many) = (&pipeline.lowered.by_code.groups, groups > MANY_GROUPS);
         let key = match () {
@@ -381,8 +413,8 @@ pub(crate) fn cheap_row(inner: &Inner) -> CheapRow {
     }
 }
 
-fn has_many_groups(aggregate: &AggregateExec) -> bool {
-    groups_of(aggregate).is_some_and(|groups| groups > MANY_GROUPS)
+fn has_many_groups(aggregate: &AggregateExec, expected: &ExpectedRows) -> bool {
+    groups_of(aggregate, expected).is_some_and(|groups| groups > MANY_GROUPS)
 }
 
 /// How many of the keys are texts.
@@ -401,17 +433,17 @@ fn is_text(expr: &Arc<dyn PhysicalExpr>, input: &Arc<dyn ExecutionPlan>) -> bool
 /// H2O Q10 (three texts, ten million groups) 1.13 times as long, first runs of distinct rows of five texts 2.0. Where nothing is
 /// known of some key there may be few groups; of so many texts there are hardly. Behind joins texts are those of build
 /// sides, which are interned (TPC-DS Q98 and Q11 took 1.3 times as long without code).
-pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec) -> bool {
+pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec, expected: &ExpectedRows) -> bool {
     let texts = text_keys(aggregate);
     let has_builds = |exec: &WeldExec| exec.inner.builds().next().is_some();
     let is_joined = || below(aggregate.input(), |_| false).downcast_ref::<WeldExec>().is_some_and(has_builds);
-    let may_be_many = || texts >= MOST_TEXTS && !are_keys_known(finding_groups(aggregate));
-    texts >= MANY_TEXTS && !is_joined() && (has_many_groups(aggregate) || may_be_many())
+    let may_be_many = || texts >= MOST_TEXTS && !expected.are_keys_known(finding_groups(aggregate));
+    texts >= MANY_TEXTS && !is_joined() && (has_many_groups(aggregate, expected) || may_be_many())
 }
 
 /// How many groups are expected at least.
-fn groups_of(aggregate: &AggregateExec) -> Option<f64> {
-    expected_groups(finding_groups(aggregate))
+fn groups_of(aggregate: &AggregateExec, expected: &ExpectedRows) -> Option<f64> {
+    expected.groups(finding_groups(aggregate))
 }
 
 /// The aggregate that finds the groups: the partial one below a final one.
@@ -430,7 +462,8 @@ fn plain_cost(program: &Program) -> Duration {
 
 /// Decides before a run. A build pipeline is decided on with the pipeline that reads its table.
 pub(crate) fn decide(inner: &Inner) -> Gate {
-    let Pipeline { lowered, compilation: Compilation { cache, settings, plan, rows_min, .. }, .. } = &*inner.pipeline;
+    let Pipeline { lowered, compilation, .. } = &*inner.pipeline;
+    let Compilation { cache, settings, plan, rows_min, ranges, .. } = compilation;
     if *rows_min == 0 {
         return Gate::Compile;
     }
@@ -459,17 +492,25 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     // Code from disk is there sooner than it is known what the operators take.
     let can_try = stored == 0 && can_try(inner);
     let row = |member: &Inner| row_worth(&member.pipeline.lowered.program);
-    let grouping = |member: &Inner| grouping_worth(&member.replaced, member.builds().next().is_some());
+    let expected = ExpectedRows::new(ranges);
+    let grouping = |member: &Inner| grouping_worth(&member.replaced, member.builds().next().is_some(), &expected);
     let wait_for_rows = || wait(inner, (rows_of_cost as f64 / (row(inner) + grouping(inner))) as usize);
-    let arriving: Option<Vec<Arriving>> = group.iter().map(|member| arriving(member, group.len() == 1)).collect();
+    let arriving: Option<Vec<Arriving>> =
+        group.iter().map(|member| arriving(member, group.len() == 1, &expected)).collect();
     match arriving {
         Some(arriving) => {
             let count = arriving.iter().fold(0_usize, |sum, arriving| sum.saturating_add(arriving.rows.count));
+            let pairs_of = |member: &Inner| {
+                member.pipeline.fused.iter().map(|fused| pairs_worth(&fused.plan, &expected)).sum::<f64>()
+            };
             // How dear it is to find groups shows in a trial.
             let grouping = |member: &Inner| if can_try { 0.0 } else { grouping(member) };
-            let worth = |(member, arriving): (&&Inner, &Arriving)| match !can_try && looks_for_texts(member) {
-                true => 0.0,
-                false => arriving.rows.count as f64 * row(member) + arriving.passed * grouping(member),
+            let worth = |(member, arriving): (&&Inner, &Arriving)| {
+                let of_rows = match !can_try && looks_for_texts(member, &expected) {
+                    true => 0.0,
+                    false => arriving.rows.count as f64 * row(member) + arriving.passed * grouping(member),
+                };
+                of_rows + pairs_of(member)
             };
             let worth_all = group.iter().zip(&arriving).map(worth).sum::<f64>() as usize;
             let (is_worth, decodes) = (worth_all >= rows_of_cost, decodes(inner));
@@ -501,10 +542,34 @@ pub(crate) fn decide(inner: &Inner) -> Gate {
     }
 }
 
-/// Whether all tables of a plan together have so few rows that no pipeline over them will be compiled: not even
-/// lowering pays.
-pub(crate) fn is_small(plan: &Arc<dyn ExecutionPlan>, rows: &KnownRows, options: &WeldOptions) -> bool {
-    options.compile_min_rows > 0 && rows.of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows)
+/// Whether all tables of a plan together have so few rows, and its operators so little to do with each, that nothing of it
+/// will be compiled nor run by an operator of the project: not even lowering pays.
+pub(crate) fn is_small(
+    plan: &Arc<dyn ExecutionPlan>,
+    rows: &KnownRows,
+    expected: &ExpectedRows,
+    options: &WeldOptions,
+) -> bool {
+    let are_few = || rows.of_tables(plan).is_some_and(|rows| rows < options.plan_min_rows);
+    let has_few_in_windows = || rows.of_windows(plan).saturating_mul(WINDOW_WORTH) < options.plan_min_rows;
+    options.compile_min_rows > 0
+        && are_few()
+        && has_few_in_windows()
+        && worth_beyond_rows(plan, rows, expected) < options.compile_min_rows as f64
+}
+
+/// What is worth compiling for though it comes of few rows: pairs of them, and values that are put in order.
+fn worth_beyond_rows(plan: &Arc<dyn ExecutionPlan>, rows: &KnownRows, expected: &ExpectedRows) -> f64 {
+    if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+        return worth_beyond_rows(scan.subplan(), rows, expected);
+    }
+    let ordered = |aggregate: &AggregateExec| {
+        let rows = rows.of(aggregate.input()).map_or(0, |rows| rows.count);
+        ordered_worth(aggregate, expected) * rows as f64
+    };
+    let own = plan.downcast_ref().map_or_else(|| pairs_worth(plan, expected), ordered);
+    let below = plan.children().into_iter().map(|child| worth_beyond_rows(child, rows, expected));
+    own + below.sum::<f64>()
 }
 
 /// Spent so far in the operators of a plan that runs instead of a pipeline, over all partitions; pipelines below are
@@ -574,7 +639,7 @@ fn collect<'a>(inner: &'a Inner, group: &mut Vec<&'a Inner>) {
 /// How many rows are worth compiling for: those of the source, but where it is a scan that drops rows, those that it is
 /// expected to pass, and of a table in memory those that filters are expected to leave for a join. Where rows come of
 /// other operators, that their sources have so many is all that is known; a pipeline that `can_wait` sees how many come.
-fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
+fn arriving(inner: &Inner, can_wait: bool, expected: &ExpectedRows) -> Option<Arriving> {
     let rows = rows_of(inner.source())?;
     let drops_rows = drops_rows(inner) || below(inner.source(), |_| false).is::<KeyFilterExec>();
     // What reaches the end of the pipeline has passed all filters and joins, whose keys the scan is told.
@@ -582,13 +647,13 @@ fn arriving(inner: &Inner, can_wait: bool) -> Option<Arriving> {
     // DataFusion's filters take no longer for the rows that they drop than cheap code.
     let filtered = || first_join(inner).map(HashJoinExec::right).or_else(|| inner.builds_table().then_some(end));
     let counted = if drops_rows { Some(end) } else { rows.is_exact.then(filtered).flatten() };
-    let passed = counted.and_then(expected_rows);
-    let expected = match passed {
+    let passed = counted.and_then(|plan| expected.of(plan));
+    let worth = match passed {
         Some(passed) => Some(PASSED_WORTH * passed),
         None if rows.is_exact || can_wait => None,
-        None => expected_rows(&inner.replaced.inputs[0]).map(|expected| EXPECTED_SLACK * expected),
+        None => expected.of(&inner.replaced.inputs[0]).map(|rows| EXPECTED_SLACK * rows),
     };
-    let count = expected.map_or(rows.count, |expected| rows.count.min(expected as usize));
+    let count = worth.map_or(rows.count, |worth| rows.count.min(worth as usize));
     Some(Arriving { rows: Rows { count, ..rows }, passed: passed.unwrap_or(count as f64) })
 }
 
@@ -599,13 +664,14 @@ fn first_join(inner: &Inner) -> Option<&HashJoinExec> {
 
 /// Whether rows are looked for by texts, one after the other, in a large table: that of a join, or of many groups. That
 /// takes cheap code as long as the operators.
-fn looks_for_texts(inner: &Inner) -> bool {
+fn looks_for_texts(inner: &Inner, expected: &ExpectedRows) -> bool {
     let has_texts = |join: &HashJoinExec| {
-        let is_large = || expected_rows(join.left()).is_none_or(|rows| rows > SOME_GROUPS);
+        let is_large = || expected.of(join.left()).is_none_or(|rows| rows > SOME_GROUPS);
         join.on().iter().any(|(_, key)| is_text(key, join.right())) && is_large()
     };
-    let is_of_many =
-        |aggregate: &AggregateExec| text_keys(aggregate) > 0 && has_many_groups(aggregate) && !orders(aggregate);
+    let is_of_many = |aggregate: &AggregateExec| {
+        text_keys(aggregate) > 0 && has_many_groups(aggregate, expected) && !orders(aggregate)
+    };
     let has_builds = inner.builds().next().is_some();
     let looks = |plan: &Arc<dyn ExecutionPlan>| {
         plan.downcast_ref().is_some_and(has_texts) || !has_builds && plan.downcast_ref().is_some_and(is_of_many)
@@ -683,6 +749,16 @@ impl KnownRows {
             return Some(self.of(plan)?.count);
         }
         children.into_iter().try_fold(0_usize, |sum, child| Some(sum.saturating_add(self.of_tables(child)?)))
+    }
+
+    /// The rows of all windows, if the sizes of tables say.
+    fn of_windows(&self, plan: &Arc<dyn ExecutionPlan>) -> usize {
+        if let Some(scan) = plan.downcast_ref::<CommonSubplanScanExec>() {
+            return self.of_windows(scan.subplan());
+        }
+        let is_window = plan.is::<BoundedWindowAggExec>() || plan.is::<WindowAggExec>();
+        let own = self.of(plan).filter(|_| is_window).map_or(0, |rows| rows.count);
+        plan.children().into_iter().fold(own, |sum, child| sum.saturating_add(self.of_windows(child)))
     }
 }
 

@@ -39,7 +39,7 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use weld_codegen::CodeFolder;
 use weld_plans::{
-    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, UnorderedExec,
+    CommonSubplansExec, ExpectedRows, FirstKeyFilter, JoinKeysExec, KeyFilter, KeyFilterExec, Ranges, UnorderedExec,
     with_compact_views, with_first_key_filters, with_order_of_distinct, without_common_subplans,
     without_misdirected_filters,
 };
@@ -68,18 +68,21 @@ use crate::verify;
 pub struct WeldRule {
     cache: Arc<CodeCache>,
     folder: Option<Arc<CodeFolder>>,
+    /// What the session has read of tables.
+    ranges: Arc<Ranges>,
 }
 
 impl WeldRule {
-    /// A rule that keeps code in this cache, and in this folder if there is one.
-    pub fn sharing(cache: Arc<CodeCache>, folder: Option<Arc<CodeFolder>>) -> WeldRule {
-        WeldRule { cache, folder }
+    /// A rule that keeps code in this cache, and in this folder if there is one, and knows of tables what the rules of
+    /// plans have read.
+    pub fn sharing(cache: Arc<CodeCache>, folder: Option<Arc<CodeFolder>>, ranges: Arc<Ranges>) -> WeldRule {
+        WeldRule { cache, folder, ranges }
     }
 
     /// A rule whose compiler refuses the programs that `refuses` is true of, to test what happens then.
     #[doc(hidden)]
     pub fn refusing(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> WeldRule {
-        WeldRule { cache: Arc::new(CodeCache::refusing(refuses)), folder: None }
+        WeldRule { cache: Arc::new(CodeCache::refusing(refuses)), ..WeldRule::default() }
     }
 
     fn rewrite(
@@ -90,8 +93,8 @@ impl WeldRule {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = without_misdirected_filters(Arc::clone(plan))?;
         let plan = &with_order_of_distinct(plan)?;
-        let rows = KnownRows::default();
-        if !options.verify && gate::is_small(plan, &rows, &options) {
+        let (rows, expected) = (KnownRows::default(), ExpectedRows::new(&self.ranges));
+        if !options.verify && gate::is_small(plan, &rows, &expected, &options) {
             let mut declined = Vec::new();
             gate::declined(plan, &mut declined);
             let plan = if options.scan { scan::with_scans(Arc::clone(plan))? } else { Arc::clone(plan) };
@@ -107,11 +110,12 @@ impl WeldRule {
             declined: Vec::new(),
             nulls: Nulls::default(),
             rows,
-            expected: ExpectedRows::default(),
+            ranges: Arc::clone(&self.ranges),
+            expected,
         };
         let stock = without_notes(plan);
         let limited = match rewriter.options.plans && rewriter.options.window_group_limits {
-            true => limit_window_groups(Arc::clone(&stock))?,
+            true => limit_window_groups(Arc::clone(&stock), &rewriter.expected)?,
             false => Arc::clone(&stock),
         };
         let prepared = source_projections::take_out(limited, &rewriter.options)?;
@@ -180,6 +184,7 @@ struct Rewriter<'a> {
     declined: Vec<Declined>,
     nulls: Nulls,
     rows: KnownRows,
+    ranges: Arc<Ranges>,
     expected: ExpectedRows,
 }
 
@@ -532,7 +537,7 @@ impl Rewriter<'_> {
 
     /// Whether an aggregate above joins with other tables, or without, is worth compiling.
     fn gains_by_grouping(&self, exec: &AggregateExec, has_builds: bool) -> lower::Result<()> {
-        match self.options.compile_min_rows > 0 && !has_builds && gate::groups_by_many_texts(exec) {
+        match self.options.compile_min_rows > 0 && !has_builds && gate::groups_by_many_texts(exec, &self.expected) {
             true => Err(Unsupported::new(exec.name(), "DataFusion's groups by several texts are as fast")),
             false => Ok(()),
         }
@@ -623,6 +628,7 @@ impl Rewriter<'_> {
                 folder: self.folder.clone(),
                 rows_min: self.options.compile_min_rows,
                 plan: self.plan,
+                ranges: Arc::clone(&self.ranges),
             },
         };
         Ok(Ok(Arc::new(WeldExec::new(pipeline, children, Replaced { plan: Arc::clone(plan), inputs })?)))

@@ -39,8 +39,9 @@ impl WeldSessionExt for SessionStateBuilder {
             config.options_mut().extensions.insert(WeldOptions::default());
         }
         let folder = config.options_mut().extensions.get_mut::<WeldOptions>().and_then(folder);
+        let ranges = Arc::default();
         let optimizer = self.physical_optimizers().get_or_insert_with(PhysicalOptimizer::new);
-        optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options);
+        optimizer.rules = weld_plans::rules(std::mem::take(&mut optimizer.rules), plan_options, &ranges);
         self.expr_planners().get_or_insert_default().push(Arc::new(ListsOfConstants));
         let functions = WeldFunctionFactory::new(self.function_factory().take(), &cache);
         let planner = SecondAttempt(self.query_planner().take());
@@ -48,7 +49,7 @@ impl WeldSessionExt for SessionStateBuilder {
             .with_query_planner(Arc::new(planner))
             .with_optimizer_rule(Arc::new(DistinctAggregates::new(plan_options)))
             .with_optimizer_rule(Arc::new(CommonNames::new(plan_options)))
-            .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder)))
+            .with_physical_optimizer_rule(Arc::new(WeldRule::sharing(cache, folder, ranges)))
     }
 }
 

@@ -303,6 +303,52 @@ async fn small_tables_are_left_to_datafusion() {
     assert!(!pipelines(&plan).is_empty() && summary.operators_compiled > 0);
 }
 
+/// Few rows may take long: in windows, put in order, and as pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_tables_are_lowered_for_what_takes_long() {
+    let engines = engines(2).await;
+    set(&engines, "compile_min_rows", 10_000_000).await;
+    set(&engines, "plan_min_rows", 100_000).await;
+    let by_key = "GROUP BY i_key HAVING count(*) > 0";
+    let of_few = "SELECT i_order, array_agg(DISTINCT i_order ORDER BY i_order) FROM items GROUP BY i_order";
+    for (sql, is_lowered) in [
+        ("SELECT i_key, row_number() OVER (PARTITION BY i_key ORDER BY i_tag) FROM items".to_owned(), true),
+        ("SELECT o_key, row_number() OVER (PARTITION BY o_key ORDER BY o_price) FROM orders".to_owned(), false),
+        (format!("SELECT i_key, string_agg(i_tag, ',' ORDER BY i_tag) FROM items {by_key}"), true),
+        (format!("SELECT i_key, string_agg(DISTINCT i_tag, ',' ORDER BY i_tag) FROM items {by_key}"), true),
+        // Nothing is known of keys of tables in memory before a plan has asked for it, as joins do.
+        (of_few.to_owned(), true),
+        (format!("SELECT i_key, string_agg(i_tag, ',') FROM items {by_key}"), false),
+        (
+            "SELECT count(*) FROM items a JOIN items b ON a.i_tag = b.i_tag AND a.i_key < b.i_key - 19990".to_owned(),
+            true,
+        ),
+        ("SELECT count(*) FROM items JOIN orders ON i_order = o_key AND i_key < o_price".to_owned(), false),
+        (of_few.to_owned(), false),
+        ("SELECT count(*) FROM items JOIN orders ON i_order < o_key".to_owned(), true),
+    ] {
+        let (plan, summary) = run(&engines, &sql).await;
+        let has_own = !pipelines(&plan).is_empty() || summary.operators_native > 0;
+        assert_eq!(has_own, is_lowered, "{sql}: {summary:?}");
+        engines.check(&sql, 0).await;
+    }
+}
+
+/// Pairs of rows are worth compiling for, which nothing is known of until the tables were read for a plan.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_a_join_count() {
+    let engines = engines(2).await;
+    for (join, is_compiled) in [
+        ("items a JOIN items b ON a.i_tag = b.i_tag AND a.i_key < b.i_key - 19990", true),
+        ("items a JOIN items b ON a.i_key = b.i_key AND a.i_order <= b.i_order", false),
+    ] {
+        set(&engines, "compile_min_rows", 1_000_000).await;
+        let sql = format!("SELECT count(*), sum(a.i_key) FROM {join}");
+        let Run { summary, .. } = engines.check(&sql, 0).await;
+        assert_eq!(summary.operators_compiled > 0, is_compiled, "{sql}: {summary:?}");
+    }
+}
+
 /// How many rows a series has follows from its ends and its step, which statistics do not say.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_series_count() {

@@ -21,6 +21,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 
 use crate::footers::footers;
+use crate::ranges::Reading;
 
 /// Footers of more files are not looked at.
 const FILES_MAX: usize = 4;
@@ -52,21 +53,24 @@ pub(crate) struct DistinctTexts(Mutex<HashMap<(String, u64, i64), Arc<HashMap<St
 
 impl DistinctTexts {
     /// Of a column of the source's output; infinitely many where every row has a value of its own.
-    pub(crate) fn of(&self, config: &FileScanConfig, column: usize) -> Option<f64> {
+    pub(crate) fn of(&self, config: &FileScanConfig, column: usize, reading: Reading) -> Option<f64> {
         let column = match config.file_source().projection() {
             Some(projection) => text_column(&projection.iter().nth(column)?.expr)?.index(),
             None => column,
         };
         let schema = config.file_source().table_schema().file_schema();
-        self.of_files(config)?.get(schema.fields().get(column)?.name()).copied()
+        self.of_files(config, reading)?.get(schema.fields().get(column)?.name()).copied()
     }
 
-    fn of_files(&self, config: &FileScanConfig) -> Option<Arc<HashMap<String, f64>>> {
+    fn of_files(&self, config: &FileScanConfig, reading: Reading) -> Option<Arc<HashMap<String, f64>>> {
         let first = &config.file_groups.iter().flat_map(FileGroup::iter).next()?.object_meta;
         let key = (first.location.to_string(), first.size, first.last_modified.timestamp_millis());
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known().get(&key) {
             return Some(Arc::clone(found));
+        }
+        if reading == Reading::Nothing {
+            return None;
         }
         let found = Arc::new(in_files(&footers(config, FILES_MAX)?));
         let mut known = known();

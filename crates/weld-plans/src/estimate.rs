@@ -11,12 +11,10 @@ use datafusion::common::{ColumnStatistics, JoinType, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
@@ -25,7 +23,7 @@ use weld_table::TableSource;
 use crate::common_subplans::CommonSubplanScanExec;
 use crate::expr_estimate::{Steps, of_expr};
 use crate::memo::Memo;
-use crate::ranges::{Ranges, hull};
+use crate::ranges::{Ranges, Reading, hull};
 use crate::selectivity::{narrowed, selectivity};
 
 /// A string's bytes, where nothing is known of them.
@@ -117,42 +115,46 @@ impl Estimate {
     }
 }
 
-/// How many rows `plan` is expected to give; `None` where statistics do not tell.
-pub fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-    ExpectedRows::default().of(plan)
-}
-
-/// How many groups an aggregate is expected to make by those of its keys of which statistics tell something; the others
-/// may make more of them.
-pub fn expected_groups(aggregate: &AggregateExec) -> Option<f64> {
-    let input = Estimates::new(&Arc::new(Ranges::unread())).of(aggregate.input())?;
-    let keys = aggregate.group_expr().expr().iter().map(|(key, _)| of_expr(key, &input));
-    let combinations: f64 = keys.filter(ColumnEstimate::is_known).map(|key| key.distinct_among(input.rows)).product();
-    Some(combinations.min(input.rows))
-}
-
-/// Whether statistics tell something of all keys of an aggregate.
-pub fn are_keys_known(aggregate: &AggregateExec) -> bool {
-    let input = Estimates::new(&Arc::new(Ranges::unread())).of(aggregate.input());
-    input.is_some_and(|input| {
-        aggregate.group_expr().expr().iter().all(|(key, _)| ColumnEstimate::is_known(&of_expr(key, &input)))
-    })
-}
-
-/// How many rows parts of one plan are expected to give, each estimated once.
+/// How many rows parts of plans are expected to give, each estimated once, by what is known of tables without reading them.
 #[derive(Debug)]
 pub struct ExpectedRows(Estimates);
 
-impl Default for ExpectedRows {
-    fn default() -> ExpectedRows {
-        ExpectedRows(Estimates::new(&Arc::new(Ranges::unread())))
-    }
-}
-
 impl ExpectedRows {
+    /// `ranges` are those of the session.
+    pub fn new(ranges: &Arc<Ranges>) -> ExpectedRows {
+        ExpectedRows(Estimates { reading: Reading::Nothing, ..Estimates::new(ranges) })
+    }
+
     /// How many rows `plan` is expected to give; `None` where statistics do not tell.
     pub fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         Some(self.0.of(plan)?.rows)
+    }
+
+    /// How many pairs of rows have equal keys in a hash join, whatever its filter makes of them; all pairs of a
+    /// nested-loop join. `None` for other operators, and where statistics do not tell.
+    pub fn pairs(&self, join: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        if let Some(join) = join.downcast_ref::<HashJoinExec>() {
+            return Some(pairs(join, self.0.of(join.left())?.as_ref(), self.0.of(join.right())?.as_ref()));
+        }
+        let join = join.downcast_ref::<NestedLoopJoinExec>()?;
+        Some(self.of(join.left())? * self.of(join.right())?)
+    }
+
+    /// How many groups an aggregate is expected to make by those of its keys of which something is known; the others may
+    /// make more of them.
+    pub fn groups(&self, aggregate: &AggregateExec) -> Option<f64> {
+        let input = self.0.of(aggregate.input())?;
+        let keys = aggregate.group_expr().expr().iter().map(|(key, _)| of_expr(key, &input));
+        let combinations: f64 =
+            keys.filter(ColumnEstimate::is_known).map(|key| key.distinct_among(input.rows)).product();
+        Some(combinations.min(input.rows))
+    }
+
+    /// Whether something is known of all keys of an aggregate.
+    pub fn are_keys_known(&self, aggregate: &AggregateExec) -> bool {
+        self.0.of(aggregate.input()).is_some_and(|input| {
+            aggregate.group_expr().expr().iter().all(|(key, _)| ColumnEstimate::is_known(&of_expr(key, &input)))
+        })
     }
 }
 
@@ -160,12 +162,13 @@ impl ExpectedRows {
 #[derive(Debug)]
 pub(crate) struct Estimates {
     ranges: Arc<Ranges>,
+    reading: Reading,
     known: Memo<Option<Arc<Estimate>>>,
 }
 
 impl Estimates {
     pub(crate) fn new(ranges: &Arc<Ranges>) -> Estimates {
-        Estimates { ranges: Arc::clone(ranges), known: Memo::default() }
+        Estimates { ranges: Arc::clone(ranges), reading: Reading::Sample, known: Memo::default() }
     }
 
     /// The output of `plan`.
@@ -191,7 +194,7 @@ impl Estimates {
             unknown_columns(plan, inputs?.iter().map(|input| input.rows).sum())
         } else {
             match plan.children()[..] {
-                [] => source(plan, &self.ranges)?,
+                [] => source(plan, &self.ranges, self.reading)?,
                 [input] => {
                     let known = self.of(input)?;
                     // What sorts, limits, repartitions or computes windows: the input's columns come first.
@@ -249,7 +252,7 @@ fn datafusion_statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<datafusion
 }
 
 /// A table.
-fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
+fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges, reading: Reading) -> Option<Estimate> {
     let statistics = datafusion_statistics(plan)?;
     let rows = statistics.num_rows.get_value().copied()? as f64;
     let schema = plan.schema();
@@ -268,12 +271,12 @@ fn source(plan: &Arc<dyn ExecutionPlan>, ranges: &Ranges) -> Option<Estimate> {
         if column.table_range.is_none() {
             let bounds = encoded.and_then(|table| table.bounds(index));
             let of_table = bounds.and_then(|(min, max)| Some((position(&min)?, position(&max)?)));
-            let sampled = memory.map(|memory| ranges.of(memory, index)).unwrap_or_default();
+            let sampled = memory.map(|memory| ranges.of(memory, index, reading)).unwrap_or_default();
             column.table_range = of_table.or(sampled.range);
             column.repetition = sampled.repetition;
         }
         if column.distinct.is_none() && column.table_range.is_none() {
-            column.distinct = files.and_then(|files| ranges.distinct_texts(files, index));
+            column.distinct = files.and_then(|files| ranges.distinct_texts(files, index, reading));
         }
         column.range = column.table_range;
         column
@@ -326,23 +329,22 @@ fn groups(exec: &AggregateExec, input: &Estimate) -> Estimate {
     limited(Estimate { rows, columns }, exec.limit_options().map(|options| options.limit()))
 }
 
-/// A join that is not part of a graph that is ordered (an outer join, say), or one below it.
-fn joined(join: &HashJoinExec, left: &Estimate, right: &Estimate) -> Estimate {
+/// How many pairs of rows have equal keys.
+fn pairs(join: &HashJoinExec, left: &Estimate, right: &Estimate) -> f64 {
     let (mut share, mut least): (f64, f64) = (1.0, 0.0);
     for (l, r) in join.on() {
-        let column = |side: &Estimate, expr: &Arc<dyn PhysicalExpr>| {
-            expr.downcast_ref::<Column>().map(|column| side.columns[column.index()])
-        };
-        let (Some(l), Some(r)) = (column(left, l), column(right, r)) else {
-            share *= 1.0 / left.rows.min(right.rows).max(1.0);
-            continue;
-        };
+        let (l, r) = (of_expr(l, left), of_expr(r, right));
         share *= 1.0 / domain([(&l, left.rows), (&r, right.rows)]);
         least = least.max(1.0 / l.table_rows.min(r.table_rows).max(1.0));
     }
     // Keys of several columns hold at most as many combinations as the smaller table has rows.
     let share = if join.on().len() > 1 { share.max(least) } else { share };
-    let pairs = left.rows * right.rows * share;
+    left.rows * right.rows * share
+}
+
+/// A join that is not part of a graph that is ordered (an outer join, say), or one below it.
+fn joined(join: &HashJoinExec, left: &Estimate, right: &Estimate) -> Estimate {
+    let pairs = pairs(join, left, right);
     let matched = |side: &Estimate| side.rows.min(pairs);
     let unmatched = |side: &Estimate| (side.rows - matched(side)).max(side.rows * 0.2);
     let rows = match join.join_type() {

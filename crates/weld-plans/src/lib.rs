@@ -56,7 +56,7 @@ pub use distinct_aggregates::DistinctAggregates;
 pub use distinct_order::with_order_of_distinct;
 pub use doubtful_orders::UnorderedExec;
 pub use dynamic_filters::{current_filter, is_found_again};
-pub use estimate::{ExpectedRows, are_keys_known, expected_groups, expected_rows};
+pub use estimate::ExpectedRows;
 pub use expr::cannot_fail;
 pub use first_key::{FirstKeyFilter, with_first_key_filters};
 pub use footers::footers;
@@ -69,6 +69,7 @@ pub use key_filters::{
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;
 pub use misdirected_filters::without_misdirected_filters;
+pub use ranges::Ranges;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -98,14 +99,13 @@ pub struct PlanOptions {
 }
 
 /// `rules`, DataFusion's list or one made of it, with the rules of this crate at their places, unless they are there
-/// already; `options` finds a session's settings.
-pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -> Vec<Rule> {
-    let ranges = Arc::new(ranges::Ranges::default());
+/// already; `options` finds a session's settings, `ranges` are what it has read of tables.
+pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions, ranges: &Arc<Ranges>) -> Vec<Rule> {
     let place_of = |rules: &[Rule], name: &str| rules.iter().position(|rule| rule.name() == name);
     if let (Some(selection), None) = (place_of(&rules, "join_selection"), place_of(&rules, JoinOrder::NAME)) {
         rules.insert(selection + 1, Arc::new(Guarded(OuterJoins::new(options))));
-        rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(&ranges)))));
-        rules.insert(selection + 3, Arc::new(Guarded(DistinctSets::new(options, Arc::clone(&ranges)))));
+        rules.insert(selection + 2, Arc::new(Guarded(JoinOrder::new(options, Arc::clone(ranges)))));
+        rules.insert(selection + 3, Arc::new(Guarded(DistinctSets::new(options, Arc::clone(ranges)))));
         // Joins have their sides by now.
         rules.insert(selection + 4, Arc::new(Guarded(DoubtfulOrders(options))));
         if let Some(pushdown) = rules.iter_mut().find(|rule| rule.name() == "FilterPushdown") {
@@ -115,10 +115,10 @@ pub fn rules(mut rules: Vec<Rule>, options: fn(&ConfigOptions) -> PlanOptions) -
     // Once dynamic filters are attached, no two subplans are equal.
     let attach = place_of(&rules, "FilterPushdown(Post)");
     if let (Some(attach), None) = (attach, place_of(&rules, CommonSubplans::NAME)) {
-        rules.insert(attach, Arc::new(Guarded(CommonSubplans::new(options, Arc::clone(&ranges)))));
+        rules.insert(attach, Arc::new(Guarded(CommonSubplans::new(options, Arc::clone(ranges)))));
     }
     if place_of(&rules, KeyFilters::NAME).is_none() {
-        rules.push(Arc::new(Guarded(KeyFilters::new(options, ranges))));
+        rules.push(Arc::new(Guarded(KeyFilters::new(options, Arc::clone(ranges)))));
     }
     rules
 }

@@ -32,11 +32,18 @@ const SAMPLE_RUN: usize = 4096;
 
 /// What was read of tables.
 #[derive(Debug, Default)]
-pub(crate) struct Ranges {
+pub struct Ranges {
     known: Mutex<HashMap<Key, Known>>,
     texts: DistinctTexts,
-    /// Whether nothing is read.
-    unread: bool,
+}
+
+/// Whether an estimate may read tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// A sample of what is not known yet.
+    Sample,
+    /// Nothing: what is remembered is all that is known. For estimates while a query runs.
+    Nothing,
 }
 
 /// The address of the column's first array and how many batches and rows there are: the same table as long as that
@@ -59,27 +66,22 @@ pub(crate) struct Sampled {
 }
 
 impl Ranges {
-    /// Without any, for estimates while a query runs.
-    pub(crate) fn unread() -> Ranges {
-        Ranges { unread: true, ..Ranges::default() }
-    }
-
     /// How many distinct texts a column of files has, if the session has read their footers.
-    pub(crate) fn distinct_texts(&self, source: &FileScanConfig, column: usize) -> Option<f64> {
-        if self.unread { None } else { self.texts.of(source, column) }
+    pub(crate) fn distinct_texts(&self, source: &FileScanConfig, column: usize, reading: Reading) -> Option<f64> {
+        self.texts.of(source, column, reading)
     }
 
     /// Of a column of the source's output.
-    pub(crate) fn of(&self, source: &MemorySourceConfig, column: usize) -> Sampled {
-        self.sampled(source, column).unwrap_or_default()
+    pub(crate) fn of(&self, source: &MemorySourceConfig, column: usize, reading: Reading) -> Sampled {
+        self.sampled(source, column, reading).unwrap_or_default()
     }
 
-    fn sampled(&self, source: &MemorySourceConfig, column: usize) -> Option<Sampled> {
+    fn sampled(&self, source: &MemorySourceConfig, column: usize, reading: Reading) -> Option<Sampled> {
         let column = source.projection().as_ref().map_or(Some(column), |kept| kept.get(column).copied())?;
         let batches = || source.partitions().iter().flatten();
         let first = batches().next()?.columns().get(column)?;
         let (is_counted, is_text) = (is_counted(first.data_type()), first.data_type().is_string());
-        if self.unread || !(is_counted || is_text) {
+        if !(is_counted || is_text) {
             return None;
         }
         let rows: usize = batches().map(RecordBatch::num_rows).sum();
@@ -87,6 +89,9 @@ impl Ranges {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(&key).filter(|known| known.first.strong_count() > 0) {
             return Some(known.sampled);
+        }
+        if reading == Reading::Nothing {
+            return None;
         }
         let sample = SAMPLE / source.partitions().len();
         let of_partition = |partition: &Vec<RecordBatch>| {
@@ -211,7 +216,9 @@ mod tests {
         };
         let partitions = [partition(1_500_000..3_000_000), vec![], partition(0..1_500_000)];
         let source = MemorySourceConfig::try_new(&partitions, Arc::clone(&schema), None).expect("a source");
-        assert_eq!(Ranges::default().of(&source, 0).range, Some((0.0, 2_999_999.0)));
-        assert_eq!(Ranges::unread().of(&source, 0), Sampled::default());
+        let ranges = Ranges::default();
+        assert_eq!(ranges.of(&source, 0, Reading::Nothing), Sampled::default());
+        assert_eq!(ranges.of(&source, 0, Reading::Sample).range, Some((0.0, 2_999_999.0)));
+        assert_eq!(ranges.of(&source, 0, Reading::Nothing).range, Some((0.0, 2_999_999.0)));
     }
 }

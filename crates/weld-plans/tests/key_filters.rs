@@ -164,7 +164,7 @@ fn join(
 }
 
 fn with_filters(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    let rule = weld_plans::rules(Vec::new(), |_| ON).pop().expect("the rule");
+    let rule = weld_plans::rules(Vec::new(), |_| ON, &Arc::default()).pop().expect("the rule");
     rule.optimize(plan, SessionConfig::new().options()).expect("a plan")
 }
 

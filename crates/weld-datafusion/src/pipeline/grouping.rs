@@ -16,7 +16,7 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use weld_arrow::RowsReader;
-use weld_plans::expected_rows;
+use weld_plans::ExpectedRows;
 
 use super::compile::ungrouped;
 use super::failure::Failure;
@@ -290,7 +290,8 @@ impl Run {
 
     /// How many keys there are by statistics, unless so many groups show that these are wrong.
     fn keys_max(&self, groups: f64) -> f64 {
-        let expected = expected_rows(&self.inner.replaced.plan).filter(|expected| groups <= *expected);
+        let expected = ExpectedRows::new(&self.inner.pipeline.compilation.ranges).of(&self.inner.replaced.plan);
+        let expected = expected.filter(|expected| groups <= *expected);
         expected.unwrap_or(f64::INFINITY)
     }
 

@@ -26,7 +26,7 @@ impl Both {
             .with_default_features()
             .with_config(config)
             .with_optimizer_rule(Arc::new(weld_plans::CommonNames::new(options)))
-            .with_physical_optimizer_rules(weld_plans::rules(PhysicalOptimizer::new().rules, options))
+            .with_physical_optimizer_rules(weld_plans::rules(PhysicalOptimizer::new().rules, options, &Arc::default()))
             .build();
         Both { stock, ours: SessionContext::new_with_state(state) }
     }

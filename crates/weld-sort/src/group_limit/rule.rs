@@ -20,14 +20,14 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use weld_plans::{cannot_fail, expected_rows};
+use weld_plans::{ExpectedRows, cannot_fail};
 
 use super::{LIMIT_MAX, Limit, WindowGroupLimitExec, can_be_grouped};
 
 /// The plan, with a [`WindowGroupLimitExec`] below each sort of all rows of which a filter keeps the first of each
 /// window partition.
-pub fn limit_window_groups(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let limited = plan.transform_down(|node| match limited(&node)? {
+pub fn limit_window_groups(plan: Arc<dyn ExecutionPlan>, expected: &ExpectedRows) -> Result<Arc<dyn ExecutionPlan>> {
+    let limited = plan.transform_down(|node| match limited(&node, expected)? {
         Some(limited) => Ok(Transformed::yes(limited)),
         None => Ok(Transformed::no(node)),
     });
@@ -35,7 +35,7 @@ pub fn limit_window_groups(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execu
 }
 
 /// The filter over a limited window, if it limits one.
-fn limited(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn limited(plan: &Arc<dyn ExecutionPlan>, expected: &ExpectedRows) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(None) };
     // What a condition would fail for must not be dropped before.
     if !cannot_fail(filter.predicate(), Some(&filter.input().schema())) {
@@ -43,7 +43,7 @@ fn limited(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
     }
     for condition in split_conjunction(filter.predicate()) {
         if let Some((column, first)) = bound(condition)
-            && let Some(input) = below(filter.input(), column, first)?
+            && let Some(input) = below(filter.input(), (column, first), expected)?
         {
             return Ok(Some(replace_children_if_necessary(Arc::clone(plan), vec![input])?));
         }
@@ -69,7 +69,11 @@ fn bound(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, usize)> {
 }
 
 /// The plan between a filter and a window that gives the column, over fewer rows.
-fn below(plan: &Arc<dyn ExecutionPlan>, column: usize, first: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn below(
+    plan: &Arc<dyn ExecutionPlan>,
+    (column, first): (usize, usize),
+    expected: &ExpectedRows,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (input, column) = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let schema = projection.input().schema();
         let exprs = projection.expr();
@@ -81,14 +85,18 @@ fn below(plan: &Arc<dyn ExecutionPlan>, column: usize, first: usize) -> Result<O
     } else if let Some(exchange) = plan.downcast_ref::<RepartitionExec>() {
         (exchange.input(), column)
     } else {
-        return window(plan, column, first);
+        return window(plan, (column, first), expected);
     };
-    let Some(input) = below(input, column, first)? else { return Ok(None) };
+    let Some(input) = below(input, (column, first), expected)? else { return Ok(None) };
     Ok(Some(replace_children_if_necessary(Arc::clone(plan), vec![input])?))
 }
 
 /// A window over the first rows of its partitions, if the column is one of its numbers.
-fn window(plan: &Arc<dyn ExecutionPlan>, column: usize, first: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn window(
+    plan: &Arc<dyn ExecutionPlan>,
+    (column, first): (usize, usize),
+    expected: &ExpectedRows,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let windows = if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
         window.window_expr()
     } else if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
@@ -108,7 +116,7 @@ fn window(plan: &Arc<dyn ExecutionPlan>, column: usize, first: usize) -> Result<
     }
     let Some(counts_ties_once) = numbers(window) else { return Ok(None) };
     let limit = Limit { first, counts_ties_once };
-    let Some(limited) = below_sort(input, window, limit, false)? else { return Ok(None) };
+    let Some(limited) = below_sort(input, (window, limit), false, expected)? else { return Ok(None) };
     Ok(Some(replace_children_if_necessary(Arc::clone(plan), vec![limited])?))
 }
 
@@ -129,16 +137,16 @@ fn numbers(window: &Arc<dyn WindowExpr>) -> Option<bool> {
 /// The plan down to a sort, with a limit below it and what exchanges its input; `None` if nothing sorts.
 fn below_sort(
     plan: &Arc<dyn ExecutionPlan>,
-    window: &Arc<dyn WindowExpr>,
-    limit: Limit,
+    (window, limit): (&Arc<dyn WindowExpr>, Limit),
     sorts: bool,
+    expected: &ExpectedRows,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_sort = plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_none());
     let moves = plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>();
     let merges = plan.downcast_ref::<SortPreservingMergeExec>().is_some_and(|merge| merge.fetch().is_none());
     if is_sort || merges || (moves && plan.fetch().is_none()) {
         let [input] = plan.children()[..] else { return Ok(None) };
-        let Some(input) = below_sort(input, window, limit, sorts || is_sort)? else { return Ok(None) };
+        let Some(input) = below_sort(input, (window, limit), sorts || is_sort, expected)? else { return Ok(None) };
         return Ok(Some(replace_children_if_necessary(Arc::clone(plan), vec![input])?));
     }
     if !sorts || plan.boundedness().is_unbounded() || !can_limit(plan, window) {
@@ -149,7 +157,7 @@ fn below_sort(
         window.partition_by().to_vec(),
         window.order_by().to_vec(),
         limit,
-        expected_rows(plan),
+        expected.of(plan),
     ))))
 }
 
