@@ -29,7 +29,7 @@ use datafusion::functions_table::generate_series::{GenericSeriesState, Timestamp
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -209,14 +209,18 @@ const DISTINCT_WORTH: f64 = 10.0;
 const ORDERED_WORTH: f64 = 1000.0;
 const ORDERED_IN_SET_WORTH: f64 = 50.0;
 
-/// The same of a pair of rows with equal keys, beyond one for each row that comes to a join: DataFusion gathers its columns,
-/// and again where a filter is asked, which took 97 ns (20,000 conversions, each with 428 rates of its currency).
-const PAIR_WORTH: f64 = 10.0;
-const FILTERED_PAIR_WORTH: f64 = 30.0;
+/// The same of a pair of rows with equal keys, beyond one for each row that comes to a join, of one that a filter is asked
+/// of, and of one whose keys are texts. Pairs of rows by a number took DataFusion 4.2 ns and code 1.2, with a filter 5.2 and
+/// 1.6, by currency 97 (12,000 conversions, each with 428 rates); pairs of a nested-loop join, of which none is gathered that
+/// does not pass, 0.9 and 0.1.
+const PAIR_WORTH: f64 = 3.0;
+const FILTERED_PAIR_WORTH: f64 = 4.0;
+const TEXT_PAIR_WORTH: f64 = 25.0;
+const NESTED_PAIR_WORTH: f64 = 0.8;
 
-/// What DataFusion takes for a row of a window, as a number of those that [`WeldOptions::plan_min_rows`] counts: 0.2 us, and
-/// 3 us for each partition, which may have one row. Those of the project are not compiled.
-const WINDOW_WORTH: usize = 40;
+/// What DataFusion takes for a row of a window, as a number of those that [`WeldOptions::plan_min_rows`] counts: 0.04 us, and
+/// 0.7 for each partition, which may have one row. Windows of the project are not compiled.
+const WINDOW_WORTH: usize = 10;
 
 /// The metric of the rows for which compiling did not pay.
 pub(crate) const FEW_ROWS: &str = "few_rows";
@@ -330,13 +334,20 @@ fn ordered_worth(aggregate: &AggregateExec, expected: &ExpectedRows) -> f64 {
 }
 
 /// What a join has to do with pairs of rows, as a number of rows.
-fn pairs_worth(join: &Arc<dyn ExecutionPlan>, expected: &ExpectedRows) -> f64 {
-    let Some(pairs) = expected.pairs(join) else { return 0.0 };
-    let hashed = join.downcast_ref::<HashJoinExec>();
-    let filter = hashed.map(HashJoinExec::filter).or_else(|| Some(join.downcast_ref::<NestedLoopJoinExec>()?.filter()));
-    let rows = hashed.and_then(|join| expected.of(join.right())).unwrap_or(0.0);
-    let worth = if filter.flatten().is_some() { FILTERED_PAIR_WORTH } else { PAIR_WORTH };
-    worth * (pairs - rows).max(0.0)
+fn pairs_worth(plan: &Arc<dyn ExecutionPlan>, expected: &ExpectedRows) -> f64 {
+    let Some(pairs) = expected.pairs(plan) else { return 0.0 };
+    let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return NESTED_PAIR_WORTH * pairs };
+    let worth = match join.filter() {
+        _ if looks_by_texts(join) => TEXT_PAIR_WORTH,
+        Some(_) => FILTERED_PAIR_WORTH,
+        None => PAIR_WORTH,
+    };
+    worth * (pairs - expected.of(join.right()).unwrap_or(0.0)).max(0.0)
+}
+
+/// Whether a join looks rows up by texts.
+fn looks_by_texts(join: &HashJoinExec) -> bool {
+    join.on().iter().any(|(_, key)| is_text(key, join.right()))
 }
 
 /// What cheap code is expected to take for a row.
@@ -667,7 +678,7 @@ fn first_join(inner: &Inner) -> Option<&HashJoinExec> {
 fn looks_for_texts(inner: &Inner, expected: &ExpectedRows) -> bool {
     let has_texts = |join: &HashJoinExec| {
         let is_large = || expected.of(join.left()).is_none_or(|rows| rows > SOME_GROUPS);
-        join.on().iter().any(|(_, key)| is_text(key, join.right())) && is_large()
+        looks_by_texts(join) && is_large()
     };
     let is_of_many = |aggregate: &AggregateExec| {
         text_keys(aggregate) > 0 && has_many_groups(aggregate, expected) && !orders(aggregate)

@@ -168,7 +168,7 @@ impl Accumulator {
         let in_order = self.take()?;
         let lengths = in_order.offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize);
         let groups = (0..).zip(lengths).flat_map(|(group, rows)| std::iter::repeat_n(group, rows));
-        // Half as many rows at most come between two times that all are put in order.
+        // As many rows again as were left come before all are put in order once more.
         self.rows_max = ROWS_WITH_DUPLICATES.max(2 * in_order.rows.len());
         let once = take(&in_order.values, &in_order.rows, None)?;
         // Views would keep the texts that were left out.

@@ -307,7 +307,7 @@ async fn small_tables_are_left_to_datafusion() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_tables_are_lowered_for_what_takes_long() {
     let engines = engines(2).await;
-    set(&engines, "compile_min_rows", 10_000_000).await;
+    set(&engines, "compile_min_rows", 5_000_000).await;
     set(&engines, "plan_min_rows", 100_000).await;
     let by_key = "GROUP BY i_key HAVING count(*) > 0";
     let of_few = "SELECT i_order, array_agg(DISTINCT i_order ORDER BY i_order) FROM items GROUP BY i_order";
@@ -326,6 +326,7 @@ async fn small_tables_are_lowered_for_what_takes_long() {
         ("SELECT count(*) FROM items JOIN orders ON i_order = o_key AND i_key < o_price".to_owned(), false),
         (of_few.to_owned(), false),
         ("SELECT count(*) FROM items JOIN orders ON i_order < o_key".to_owned(), true),
+        ("SELECT count(*) FROM orders a JOIN orders b ON a.o_key < b.o_key".to_owned(), false),
     ] {
         let (plan, summary) = run(&engines, &sql).await;
         let has_own = !pipelines(&plan).is_empty() || summary.operators_native > 0;

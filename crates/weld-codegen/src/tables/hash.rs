@@ -16,7 +16,7 @@ use super::{BytesVal, Demand, Res, Tables, Val, VecVal, internal};
 use crate::block::{Code, Flow, Unit};
 use crate::layout;
 
-/// Where memory that a key needs for itself comes from: a runtime function and its object.
+/// Where memory that a key or a value needs for itself comes from: a runtime function and its object.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyMemory<'c> {
     pub(crate) function: &'static str,

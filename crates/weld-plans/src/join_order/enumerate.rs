@@ -28,7 +28,7 @@ const PROBE_COST: f64 = 0.1;
 const ENTRY_BYTES: f64 = 16.0;
 
 /// Sides that were written change where the other table is so many times smaller.
-const SIDES_GAIN_MIN: f64 = 1.25;
+pub(super) const SIDES_GAIN_MIN: f64 = 1.25;
 
 /// A join is built rather than a table only if it is expected to be so many times smaller: how many rows of a foreign
 /// key meet a filtered table is a guess, mostly too low, while those of a table are known.

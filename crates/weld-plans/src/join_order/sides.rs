@@ -14,11 +14,9 @@ use datafusion::common::{JoinType, Result};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::enumerate::SIDES_GAIN_MIN;
 use super::gates::may_fail;
 use crate::estimate::Estimates;
-
-/// The side that is built changes where the other one is so many times smaller: which rows of a join are left is a guess.
-const GAIN_MIN: f64 = 1.25;
 
 /// A left or full join with the smaller side built, if that is not the left one.
 pub(super) fn with_smaller_built(
@@ -33,7 +31,7 @@ pub(super) fn with_smaller_built(
     let (Some(left), Some(right)) = (estimates.of(join.left()), estimates.of(join.right())) else { return Ok(None) };
     let is_unbounded = join.left().boundedness().is_unbounded() || join.right().boundedness().is_unbounded();
     // Where the left side has no row, the right one of a left join does not run.
-    if left.rows < GAIN_MIN * right.rows || is_unbounded || may_fail(join.right()) {
+    if left.rows < SIDES_GAIN_MIN * right.rows || is_unbounded || may_fail(join.right()) {
         return Ok(None);
     }
     let swapped = join.swap_inputs(mode(right.row_bytes() * right.rows, right.rows, config))?;
