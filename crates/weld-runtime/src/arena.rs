@@ -1,4 +1,5 @@
-//! Memory that is given out piece by piece and freed as a whole: the long strings and nested vectors of a table.
+//! Memory that is given out piece by piece and freed as a whole: the long strings and nested vectors of a table, and of
+//! what appenders keep.
 //!
 //! ```text
 //! let mut arena = Arena::new(pool);
@@ -32,6 +33,8 @@ pub struct Arena {
 
 // SAFETY: the free pieces lie in the blocks, which an arena owns.
 unsafe impl Send for Arena {}
+// SAFETY: a shared arena says how large it is, and no more.
+unsafe impl Sync for Arena {}
 
 struct ArenaPool(Arc<dyn MemoryPool>);
 

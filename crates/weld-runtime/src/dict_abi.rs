@@ -287,7 +287,7 @@ pub unsafe extern "C" fn group_finish(
 
 /// # Safety
 /// `run` is valid.
-unsafe fn or_null(run: *mut Run, memory: Result<*mut u8, OutOfMemory>) -> *mut u8 {
+pub(crate) unsafe fn or_null(run: *mut Run, memory: Result<*mut u8, OutOfMemory>) -> *mut u8 {
     memory.unwrap_or_else(|error| {
         // SAFETY: by the caller's promise.
         fail(unsafe { &mut *run }, error.into());

@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::arena::Arena;
 use crate::context::Context;
 use crate::memory::MemoryPool;
 use crate::probed_entries::ProbedEntries;
@@ -41,20 +42,13 @@ pub struct Region {
     first: *mut Header,
     /// How many elements an appender without room gets room for at least, if it asks for any.
     pub(crate) expected_len: u64,
-    /// The free part of the last block of pieces, and how large that block is.
-    next_piece: *mut u8,
-    free_bytes: usize,
-    pieces_bytes: usize,
+    /// Small pieces that cannot be freed by themselves; one of the region's blocks, null until one is asked for.
+    arena: *mut Arena,
 }
-
-/// Bytes of the first block of pieces; each further one has twice as many, up to the largest. What takes more than a quarter of
-/// that has a block of its own.
-const PIECES_MIN: usize = 1 << 10;
-const PIECES_MAX: usize = 1 << 20;
 
 impl Default for Region {
     fn default() -> Region {
-        Region { first: ptr::null_mut(), expected_len: 0, next_piece: ptr::null_mut(), free_bytes: 0, pieces_bytes: 0 }
+        Region { first: ptr::null_mut(), expected_len: 0, arena: ptr::null_mut() }
     }
 }
 
@@ -211,37 +205,18 @@ impl Run {
         }
     }
 
-    /// New memory at an address divisible by `align`, a power of two that is no more than [`BLOCK_ALIGNMENT`], not
-    /// initialised; null after a failure, which is noted. Pieces share blocks, so none can be freed by itself.
+    /// The arena of a region, from which pieces come that stay until the region is cleared; null after a failure, which is
+    /// noted.
     ///
     /// # Safety
     /// `region` is one of this run's.
-    pub unsafe fn piece_in(&mut self, region: *mut Region, bytes: usize, align: usize) -> *mut u8 {
-        debug_assert!(align.is_power_of_two() && align <= BLOCK_ALIGNMENT, "blocks are aligned to no more");
-        if bytes == 0 {
-            return ptr::without_provenance_mut(BLOCK_ALIGNMENT);
-        }
-        if bytes > PIECES_MAX / 4 {
-            // SAFETY: by the caller's promise.
-            return unsafe { self.allocate_in(region, bytes) };
-        }
-        // SAFETY: by the caller's promise; `next_piece` has `free_bytes` bytes that nobody has.
+    pub(crate) unsafe fn arena_of(&mut self, region: *mut Region) -> *mut Arena {
+        // SAFETY: by the caller's promise; `clear` forgets the arena that it frees.
         unsafe {
-            let padding = (*region).next_piece.align_offset(align);
-            if (*region).free_bytes < padding.saturating_add(bytes) {
-                let block_bytes = (2 * (*region).pieces_bytes).clamp(PIECES_MIN, PIECES_MAX).max(bytes);
-                let block = self.allocate_in(region, block_bytes);
-                if block.is_null() {
-                    return block;
-                }
-                ((*region).next_piece, (*region).free_bytes) = (block.add(bytes), block_bytes - bytes);
-                (*region).pieces_bytes = block_bytes;
-                return block;
+            if (*region).arena.is_null() {
+                (*region).arena = self.place(region, Arena::new(self.context.memory().clone()));
             }
-            let piece = (*region).next_piece.add(padding);
-            (*region).next_piece = piece.add(bytes);
-            (*region).free_bytes -= padding + bytes;
-            piece
+            (*region).arena
         }
     }
 
@@ -351,7 +326,7 @@ impl Run {
         unsafe {
             let mut header = (*region).first;
             (*region).first = ptr::null_mut();
-            ((*region).next_piece, (*region).free_bytes) = (ptr::null_mut(), 0);
+            (*region).arena = ptr::null_mut();
             while !header.is_null() {
                 let next = (*header).next;
                 let size = (*header).bytes + HEADER_BYTES;
@@ -603,33 +578,32 @@ mod tests {
     }
 
     #[test]
-    fn pieces_share_blocks_of_their_region() {
-        let (pool, mut run) = limited(3 << 20);
+    fn pieces_go_with_their_region() {
+        let (pool, mut run) = limited(1 << 20);
+        let mut other = Run::new(run.context().clone());
         let region = run.region(1);
-        // SAFETY: the region is the run's; pieces are used within their sizes, and not after it was cleared.
+        // SAFETY: the regions are the runs'; pieces are used within their sizes, and not after theirs was cleared.
         unsafe {
             for _ in 0..2 {
-                let pieces: Vec<*mut u8> = (0..5000_usize).map(|size| run.piece_in(region, size % 50, 1)).collect();
-                for (size, piece) in pieces.iter().enumerate() {
-                    piece.write_bytes(size as u8, size % 50);
-                }
-                for (size, piece) in pieces.iter().enumerate() {
-                    let bytes = std::slice::from_raw_parts(*piece, size % 50);
-                    assert!(bytes.iter().all(|byte| *byte == size as u8), "{size}");
-                }
-                assert!(run.bytes() < 2 * 5000 * 25, "{}", run.bytes());
-                assert_eq!(run.piece_in(region, 24, 16).addr() % 16, 0);
-                let own = run.bytes();
-                run.piece_in(region, PIECES_MAX, 8);
-                assert_eq!(run.bytes() - own, PIECES_MAX + HEADER_BYTES);
-                assert!(run.piece_in(region, 4 << 20, 1).is_null() && run.take_failure().is_some());
+                let arena = run.arena_of(region);
+                assert_eq!(run.arena_of(region), arena);
+                (*arena).copy(b"a piece").unwrap();
                 run.clear(region);
-                assert_eq!(run.bytes(), 0);
+                assert_eq!((run.bytes(), pool.used()), (0, 0));
             }
-            run.piece_in(region, 7, 1);
+            let theirs = other.region(0);
+            let kept = (*other.arena_of(theirs)).copy(b"kept").unwrap();
+            (*run.arena_of(region)).copy(b"own").unwrap();
+            assert!(run.adopt(other));
+            run.clear(region);
+            assert_eq!(std::slice::from_raw_parts(kept, 4), b"kept");
         }
         drop(run);
         assert_eq!(pool.used(), 0);
+        let (_pool, mut full) = limited(10);
+        let region = full.region(0);
+        // SAFETY: the region is the run's.
+        assert!(unsafe { full.arena_of(region) }.is_null() && full.take_failure().is_some());
     }
 
     #[test]

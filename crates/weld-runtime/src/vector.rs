@@ -1,5 +1,6 @@
 //! Memory of vectors and builders: what compiled code calls to get blocks and give them back.
 
+use crate::dict_abi::or_null;
 use crate::run::{Region, Run};
 
 /// The region of that number.
@@ -36,7 +37,10 @@ pub unsafe extern "C" fn allocate(run: *mut Run, region: *mut Region, bytes: u64
 /// `run` is valid and owns `region`.
 pub unsafe extern "C" fn piece(run: *mut Run, region: *mut Region, bytes: u64, align: u64) -> *mut u8 {
     // SAFETY: by the caller's promise.
-    unsafe { (*run).piece_in(region, clamp(bytes), clamp(align)) }
+    unsafe {
+        let arena = (*run).arena_of(region);
+        if arena.is_null() { std::ptr::null_mut() } else { or_null(run, (*arena).alloc(clamp(bytes), clamp(align))) }
+    }
 }
 
 /// A block of `bytes` that starts with the bytes of `block` (null: none), which is used no more. Null after a failure
