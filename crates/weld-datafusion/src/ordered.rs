@@ -359,3 +359,32 @@ impl GroupsAccumulator for Accumulator {
         size_of::<Accumulator>() + 3 * self.bytes + (self.groups.capacity() + self.groups.len()) * size_of::<u32>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    /// Nor do the texts that were left out stay in memory.
+    #[test]
+    fn values_that_come_again_are_left_out_while_rows_come() {
+        let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
+        let options = vec![SortOptions::default()];
+        let call = Ordered { delimiter: Some(",".into()), ignores_nulls: false, item, keys: None, options };
+        let mut groups = call.empty();
+        let text = |row: usize| format!("a text that is longer than a view, number {}", row % 5);
+        for _ in 0..40 {
+            let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..8192).map(text)));
+            groups.update_batch(&[texts], &[0, 1].repeat(4096), None, 2).expect("texts");
+        }
+        assert!(groups.groups.len() <= ROWS_WITH_DUPLICATES, "{} rows", groups.groups.len());
+        // All 40 batches would take 58 million bytes.
+        assert!(groups.size() < 20 << 20, "{} bytes", groups.size());
+        let joined = groups.evaluate(EmitTo::All).expect("texts");
+        let joined: Vec<&str> = joined.as_string::<i64>().iter().flatten().collect();
+        let all = (0..5).map(text).collect::<Vec<_>>().join(",");
+        assert_eq!(joined, [&all, &all]);
+    }
+}
