@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use weld_codegen::{Chunk, Column, Compiled, OptLevel, Options, Tiers, Value, compile};
+use weld_codegen::{Chunk, Column, Compiled, Layout, OptLevel, Options, Tiers, Value, compile};
 use weld_core::interp::{self, Limits};
 use weld_core::ir::{Expr, ExprKind, Literal, Program, build};
 use weld_core::opt::{self, Constant};
 use weld_core::parse_program;
 use weld_core::ty::Type;
-use weld_runtime::{Context, StringView};
+use weld_runtime::{ColumnAbi, Context, StringView};
 
 const EFFORTS: [(OptLevel, Tiers); 3] =
     [(OptLevel::O2, Tiers::Single), (OptLevel::O2, Tiers::CheapFirst), (OptLevel::O2, Tiers::Alternate)];
@@ -120,12 +120,12 @@ fn rows(compiled: &Arc<Compiled>, constants: &[Value], texts: &[String], as_view
             true => unsafe { Column::views(&views[range.clone()]) },
             // SAFETY: the texts and their offsets outlive the stream, one more than there are rows.
             false => unsafe {
-                let abi = weld_runtime::ColumnAbi {
+                let abi = ColumnAbi {
                     values: offsets[range.start..].as_ptr().cast(),
                     data: data.as_ptr(),
-                    ..weld_runtime::ColumnAbi::EMPTY
+                    ..ColumnAbi::EMPTY
                 };
-                Column::from_raw(weld_codegen::Layout::Utf8, abi)
+                Column::from_raw(Layout::Utf8, abi)
             },
         };
         let columns = vec![column, Column::values(&numbers[range.clone()])];
@@ -156,6 +156,67 @@ fn strings_of_every_length() {
     }
 }
 
+/// Arrow's views, whose bytes lie in buffers or in themselves: what is only compared for equality is looked for in the
+/// buffers where length and first bytes are the same. What lies under a null names no buffer.
+#[test]
+fn views_that_are_compared_for_equality() {
+    let text = "|s: stream[{vec[u8],{vec[u8],bool},i64}], c: vec[u8]| result(for(s, appender[{i64,bool,bool,bool}],
+        |b, i, r| if(r.$0 == c || r.$1.$0 != c, merge(b, {r.$2, r.$0 == c, r.$1.$0 == c, r.$0 == r.$1.$0}), b)))";
+    let long = "of these the first bytes and the length are the same";
+    let texts = ["", "short", "twelve bytes", long, &long.replace('m', "n"), &long[..40], "another long text", "short"];
+    let (data, mut start) = (texts.concat().into_bytes(), 0);
+    let buffers = [data.as_ptr()];
+    let mut view = |text: &str| -> [u64; 2] {
+        let at = u64::try_from(start).expect("few bytes");
+        start += text.len();
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        let inside = &text.as_bytes()[..if text.len() > StringView::INLINE_MAX { 4 } else { text.len() }];
+        bytes[4..4 + inside.len()].copy_from_slice(inside);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let high = if inside.len() < text.len() { at << 32 } else { word(&bytes[8..]) };
+        [word(&bytes[..8]), high]
+    };
+    let views: Vec<[u64; 2]> = texts.iter().map(|text| view(text)).collect();
+    let is_valid = [true, true, false, true, false, true, true, false];
+    let validity = [is_valid.iter().rev().fold(0u8, |bits, valid| bits << 1 | u8::from(*valid))];
+    let mut nullable = views.clone();
+    for (view, valid) in nullable.iter_mut().zip(is_valid) {
+        if !valid {
+            *view = [long.len() as u64 | view[0] >> 32 << 32, u64::MAX];
+        }
+    }
+    let numbers: Vec<i64> = (0..texts.len() as i64).collect();
+    let bytes = |text: &str| interp::Value::vec(text.bytes().map(|byte| interp::Value::Scalar(Literal::U8(byte))));
+    let rows = interp::Value::vec((0..texts.len()).map(|row| {
+        let text = if is_valid[row] { texts[row] } else { "" };
+        let nullable = interp::Value::structure([bytes(text), interp::Value::bool(is_valid[row])]);
+        interp::Value::structure([bytes(texts[row]), nullable, interp::Value::i64(numbers[row])])
+    }));
+    for constant in texts {
+        let program = with(text, &build::bytes(constant.as_bytes()));
+        let expected = interp::run(&program, std::slice::from_ref(&rows), &Limits::default()).expect("it runs");
+        let (lifted, constants) = lifted(&program);
+        for (level, tiers) in EFFORTS {
+            let compiled = compile(&lifted, &Options { level, tiers, ..Options::default() }).expect("it compiles");
+            let mut stream = compiled.stream(Arc::new(Context::unlimited()), constants.clone()).expect("it starts");
+            let abi = ColumnAbi { buffers: buffers.as_ptr(), ..ColumnAbi::EMPTY };
+            let of = |values: &[[u64; 2]]| ColumnAbi { values: values.as_ptr().cast(), ..abi };
+            // SAFETY: views, buffers and validity are alive during the call.
+            let columns = unsafe {
+                vec![
+                    Column::from_raw(Layout::Utf8View, of(&views)),
+                    Column::from_raw(Layout::Utf8View, ColumnAbi { validity: validity.as_ptr(), ..of(&nullable) }),
+                    Column::values(&numbers),
+                ]
+            };
+            stream.process(&Chunk::new(texts.len(), columns)).expect("it runs");
+            let found = stream.finish().expect("it ends").to_interp().expect("a value");
+            assert_eq!(found, expected, "{constant:?} {level:?} {tiers:?}");
+        }
+    }
+}
+
 /// One program serves all constants of which the same is known, and refuses the others.
 #[test]
 fn what_is_known_is_checked() {
@@ -168,6 +229,14 @@ fn what_is_known_is_checked() {
         assert!(compiled.stream(Arc::new(Context::unlimited()), constants.clone()).is_ok());
     }
     assert!(compiled.stream(Arc::new(Context::unlimited()), three.1).is_err());
+
+    let [long, longer] = ["abcdefghijklm", "another that a view does not hold"].map(|text| {
+        let (program, constants) = lifted(&with(TEXT, &build::bytes(text.as_bytes())));
+        (program.fingerprint(), compile(&program, &Options::default()).expect("it compiles"), constants)
+    });
+    assert_eq!(long.0, longer.0);
+    assert!(long.1.stream(Arc::new(Context::unlimited()), longer.2).is_ok());
+    assert!(long.1.stream(Arc::new(Context::unlimited()), two.1).is_err());
 
     let wide = "|x: i128, c: i128| x < c";
     let (short, _) = lifted(&with(wide, &build::i128(5)));

@@ -449,7 +449,7 @@ pub(crate) fn groups_by_many_texts(aggregate: &AggregateExec, expected: &Expecte
     let has_builds = |exec: &WeldExec| exec.inner.builds().next().is_some();
     let is_joined = || below(aggregate.input(), |_| false).downcast_ref::<WeldExec>().is_some_and(has_builds);
     let may_be_many = || texts >= MOST_TEXTS && !expected.are_keys_known(finding_groups(aggregate));
-    texts >= MANY_TEXTS && !is_joined() && (has_many_groups(aggregate, expected) || may_be_many())
+    texts >= MANY_TEXTS && !orders(aggregate) && !is_joined() && (has_many_groups(aggregate, expected) || may_be_many())
 }
 
 /// How many groups are expected at least.

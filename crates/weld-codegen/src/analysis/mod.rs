@@ -14,7 +14,7 @@ mod reuse;
 use weld_core::ir::{Expr, ExprKind, Func, deep};
 use weld_core::op::{BinaryOp, Intrinsic, UnaryOp};
 
-pub(crate) use demand::{Demand, demands};
+pub(crate) use demand::{Demand, demand_of_operands, demands};
 pub(crate) use iterate_reuse::{Place, places};
 pub(crate) use merges::{merges, merges_at_index, merges_each, merges_in_place};
 pub(crate) use parts::{Part, Parts};

@@ -261,6 +261,9 @@ fn holds(known: Known, words: &[u64]) -> bool {
     match (known, words) {
         (Known::Short, [low, high]) => fits_64_bits(i128::from(*high as i64) << 64 | i128::from(*low)),
         (Known::Bytes(len), [found, _]) => *found == u64::from(len),
+        (Known::LongBytes, [found, _]) => {
+            (weld_runtime::StringView::INLINE_MAX as u64 + 1..=u32::MAX.into()).contains(found)
+        }
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use weld_core::ty::Type;
 use weld_runtime::Status;
 
 use super::{Demand, Emitter, Res, Site, Val, internal};
-use crate::analysis::{is_temporary, speculatable};
+use crate::analysis::{demand_of_operands, is_temporary, speculatable};
 use crate::values::scalar_kind;
 
 /// What the right side of `&&` may cost to be computed without a branch.
@@ -214,8 +214,9 @@ impl<'c> Emitter<'c, '_> {
         {
             return self.emit_short_circuit(op, a, b);
         }
-        let x = self.emit(a)?;
-        let y = self.emit(b)?;
+        let read = demand_of_operands(op, &a.ty);
+        let x = self.emit_parts(a, &read)?;
+        let y = self.emit_parts(b, &read)?;
         match &a.ty {
             Type::Scalar(kind) | Type::Simd(kind) => {
                 Ok(Val::Scalar(self.binary(op, *kind, x.scalar()?, y.scalar()?, expr.span)?))

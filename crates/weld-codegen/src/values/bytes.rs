@@ -11,6 +11,7 @@ use inkwell::values::{BasicValueEnum, FunctionValue, IntValue, PointerValue};
 use weld_core::diag::Span;
 use weld_runtime::{Status, StringView};
 
+use super::val::ArrowView;
 use super::{BytesVal, Res, Unit, Values};
 
 impl<'c> Values<'c, '_> {
@@ -29,7 +30,7 @@ impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_len(&self, bytes: &BytesVal<'c>) -> Res<IntValue<'c>> {
         match bytes {
             BytesVal::Slice { len, .. } => Ok(*len),
-            BytesVal::View { low, .. } | BytesVal::Entry { low, .. } => {
+            BytesVal::View { low, .. } | BytesVal::Arrow(ArrowView { low, .. }) | BytesVal::Entry { low, .. } => {
                 let len = self.b.build_int_truncate(*low, self.unit.ll.i32_type(), "")?;
                 self.to_i64(len)
             }
@@ -55,6 +56,7 @@ impl<'c> Values<'c, '_> {
                 let ptr = self.choose(short, inside, outside)?.into_pointer_value();
                 Ok((ptr, len))
             }
+            BytesVal::Arrow(view) => self.bytes_slice(&self.with_address(view)?),
         }
     }
 
@@ -62,7 +64,7 @@ impl<'c> Values<'c, '_> {
     pub(crate) fn bytes_durable(&self, bytes: &BytesVal<'c>) -> Res<(PointerValue<'c>, IntValue<'c>)> {
         match bytes {
             BytesVal::Slice { ptr, len } => Ok((*ptr, *len)),
-            BytesVal::View { .. } | BytesVal::Entry { .. } | BytesVal::Short { .. } => {
+            _ => {
                 let (ptr, len) = self.bytes_slice(bytes)?;
                 let copy = self.allocate(self.region, len, Span::NONE)?;
                 self.b.build_memcpy(copy, 1, ptr, 1, len)?;
@@ -77,6 +79,7 @@ impl<'c> Values<'c, '_> {
             BytesVal::View { low, high } | BytesVal::Entry { low, high, .. } | BytesVal::Short { low, high, .. } => {
                 Ok((*low, *high))
             }
+            BytesVal::Arrow(view) => self.bytes_view(&self.with_address(view)?),
             BytesVal::Slice { ptr, len } => {
                 let too_long = self.cmp(IntPredicate::UGT, *len, self.i64(u32::MAX as i64))?;
                 self.trap_if(too_long, Status::TooLarge, Span::NONE, &[])?;

@@ -12,6 +12,7 @@
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 
+use super::val::ArrowView;
 use super::{BytesVal, Columns, DictVal, Res, Val, VecVal, internal};
 use crate::block::Code;
 
@@ -113,6 +114,14 @@ impl<'c> Val<'c> {
             }
             Val::Bytes(BytesVal::View { low, high } | BytesVal::Entry { low, high, .. }) => {
                 Val::Bytes(BytesVal::View { low: map.int(*low)?, high: map.int(*high)? })
+            }
+            Val::Bytes(BytesVal::Arrow(ArrowView { low, high, at, buffers })) => {
+                Val::Bytes(BytesVal::Arrow(ArrowView {
+                    low: map.int(*low)?,
+                    high: map.int(*high)?,
+                    at: map.pointer(*at)?,
+                    buffers: map.pointer(*buffers)?,
+                }))
             }
             Val::Bytes(BytesVal::Short { len, low, high }) => {
                 Val::Bytes(BytesVal::Short { len: *len, low: map.int(*low)?, high: map.int(*high)? })

@@ -10,6 +10,7 @@ use weld_core::op::BinaryOp;
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::StringView;
 
+use super::val::ArrowView;
 use super::{BytesVal, Demand, Res, Val, Values, VecVal, internal};
 use crate::block::Flow;
 
@@ -140,6 +141,9 @@ impl<'c> Values<'c, '_> {
     }
 
     fn bytes_equal(&mut self, a: &BytesVal<'c>, b: &BytesVal<'c>) -> Res<IntValue<'c>> {
+        if let (BytesVal::Arrow(view), other) | (other, BytesVal::Arrow(view)) = (a, b) {
+            return self.equals_arrow_view(view, other);
+        }
         for (text, short) in [(a, b), (b, a)] {
             match (text, short) {
                 (BytesVal::Slice { ptr, len: text_len }, BytesVal::Short { len, low, high }) => {
@@ -182,6 +186,32 @@ impl<'c> Values<'c, '_> {
         let phi = self.b.build_phi(self.unit.ll.bool_type(), "")?;
         phi.add_incoming(&[(&same, from), (&equal, slow)]);
         Ok(phi.as_basic_value().into_int_value())
+    }
+
+    /// Length and first bytes are compared before the buffer of a long view is looked for.
+    fn equals_arrow_view(&mut self, view: &ArrowView<'c>, other: &BytesVal<'c>) -> Res<IntValue<'c>> {
+        if matches!(other, BytesVal::Short { .. }) || constant_view(other).is_some() {
+            // A long view differs from a short one in its length.
+            return self.same_words(&BytesVal::View { low: view.low, high: view.high }, other);
+        }
+        let start = match other {
+            BytesVal::Slice { len, .. } => {
+                let view_len = self.bytes_len(&BytesVal::Arrow(*view))?;
+                self.cmp(IntPredicate::EQ, view_len, *len)?
+            }
+            BytesVal::View { low, .. }
+            | BytesVal::Arrow(ArrowView { low, .. })
+            | BytesVal::Entry { low, .. }
+            | BytesVal::Short { low, .. } => self.cmp(IntPredicate::EQ, view.low, *low)?,
+        };
+        self.and_then(start, |e| {
+            let (low, high) = e.bytes_view(&BytesVal::Arrow(*view))?;
+            let other = match other {
+                BytesVal::Arrow(other) => &e.with_address(other)?,
+                other => other,
+            };
+            e.bytes_equal(&BytesVal::View { low, high }, other)
+        })
     }
 
     /// Whether two views are the same word by word.

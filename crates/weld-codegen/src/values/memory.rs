@@ -254,6 +254,14 @@ impl<'c> Values<'c, '_> {
                 }
                 value => Ok(value),
             },
+            // Its length and first bytes are read once, and not of each text that it is compared with.
+            Known::LongBytes => match self.load_flat(ty, words, word)? {
+                Val::Bytes(bytes) => {
+                    let (low, high) = self.bytes_view(&bytes)?;
+                    Ok(Val::Bytes(BytesVal::View { low, high }))
+                }
+                value => Ok(value),
+            },
         }
     }
 

@@ -10,7 +10,7 @@ use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use weld_core::ty::{ScalarKind, Type};
 use weld_runtime::{ColumnAbi, StringView};
 
-use super::val::{Entry, VecVal};
+use super::val::{ArrowView, Entry, VecVal};
 use super::{BytesVal, Columns, Demand, Res, Val, Values, internal};
 use crate::chunk::{ColumnLayout, Layout};
 use crate::error::CompileError;
@@ -193,36 +193,46 @@ impl<'c> Values<'c, '_> {
             return Ok(Val::Absent);
         }
         let Some(inner) = nullable(ty) else {
-            let value = self.load_stored(column, ty, row)?;
-            return Ok(Self::as_entry(column, value, row));
+            return self.load_valid(column, ty, row, demand);
         };
         let Some((bitmap, first)) = column.validity else {
             let value = match demand.field(0) {
                 Demand::None => Val::Absent,
-                _ => {
-                    let value = self.load_stored(column, inner, row)?;
-                    Self::as_entry(column, value, row)
-                }
+                demand => self.load_valid(column, inner, row, &demand)?,
             };
             return Ok(Val::structure(vec![value, Val::int(self.bool(true))]));
         };
         let valid = self.load_bit(bitmap, self.add_nw(first, row)?)?;
-        let value = match demand.field(0) {
-            Demand::None => Val::Absent,
-            _ => match &column.layout {
-                // The code of a null may be anything, and so may its view.
-                Layout::Dictionary { .. } | Layout::Utf8View => {
-                    let value = self.load_valid_only(column, inner, row, valid)?;
-                    Self::as_entry(column, value, row)
-                }
-                _ => {
-                    let value = self.load_stored(column, inner, row)?;
-                    let zero = self.zero(inner)?;
-                    self.choose_val(valid, &value, &zero, inner)?
-                }
-            },
+        let value = match (demand.field(0), &column.layout) {
+            (Demand::None, _) => Val::Absent,
+            (demand @ Demand::Equality, Layout::Utf8View) => {
+                let Val::Bytes(BytesVal::Arrow(view)) = self.load_valid(column, inner, row, &demand)? else {
+                    return Err(internal("a view that is asked whether it is equal"));
+                };
+                let zero = self.i64(0);
+                let (low, high) = (self.choose_int(valid, view.low, zero)?, self.choose_int(valid, view.high, zero)?);
+                Val::Bytes(BytesVal::Arrow(ArrowView { low, high, ..view }))
+            }
+            // The code of a null may be anything, and so may its view.
+            (_, Layout::Dictionary { .. } | Layout::Utf8View) => {
+                let value = self.load_valid_only(column, inner, row, valid)?;
+                Self::as_entry(column, value, row)
+            }
+            _ => {
+                let value = self.load_stored(column, inner, row)?;
+                let zero = self.zero(inner)?;
+                self.choose_val(valid, &value, &zero, inner)?
+            }
         };
         Ok(Val::structure(vec![value, Val::int(valid)]))
+    }
+
+    fn load_valid(&self, column: &StreamColumn<'c>, ty: &Type, row: IntValue<'c>, demand: &Demand) -> Res<Val<'c>> {
+        if let (Demand::Equality, Layout::Utf8View, Some(buffers)) = (demand, &column.layout, column.buffers) {
+            return Ok(Val::Bytes(BytesVal::Arrow(self.load_view(column.values, buffers, row)?)));
+        }
+        let value = self.load_stored(column, ty, row)?;
+        Ok(Self::as_entry(column, value, row))
     }
 
     /// Loads through a branch, so that what a null's code or view names is never looked at.
@@ -294,7 +304,8 @@ impl<'c> Values<'c, '_> {
                 self.load_offsets(column.values, column.data.ok_or_else(missing)?, row, ScalarKind::I64)?
             }
             (Layout::Utf8View, ty) if ty.is_bytes() => {
-                self.load_view(column.values, column.buffers.ok_or_else(missing)?, row)?
+                let view = self.load_view(column.values, column.buffers.ok_or_else(missing)?, row)?;
+                Val::Bytes(self.with_address(&view)?)
             }
             (Layout::List { offsets, unit, items }, ty) if is_list_of(ty, *items) => {
                 let memory = self.memory_type(*offsets);
@@ -388,13 +399,18 @@ impl<'c> Values<'c, '_> {
         Ok(Val::Bytes(BytesVal::Slice { ptr: self.offset_by(data, start)?, len: self.sub(end, start)? }))
     }
 
-    /// An Arrow view becomes one with an address; without buffers it is one already.
-    fn load_view(&self, views: PointerValue<'c>, buffers: PointerValue<'c>, row: IntValue<'c>) -> Res<Val<'c>> {
+    fn load_view(&self, views: PointerValue<'c>, buffers: PointerValue<'c>, row: IntValue<'c>) -> Res<ArrowView<'c>> {
         let ty = self.unit.ll.i8_type().array_type(size_of::<StringView>() as u32);
         let at = self.element_ptr(ty.into(), views, row)?;
-        let Val::Bytes(BytesVal::View { low, high }) = self.load_row(&Type::vec(Type::U8), at, true)? else {
-            return Err(internal("a row of bytes is a view"));
-        };
+        match self.load_row(&Type::vec(Type::U8), at, true)? {
+            Val::Bytes(BytesVal::View { low, high }) => Ok(ArrowView { low, high, at, buffers }),
+            _ => Err(internal("a row of bytes is a view")),
+        }
+    }
+
+    /// An Arrow view becomes one with an address; without buffers it is one already.
+    pub(crate) fn with_address(&self, view: &ArrowView<'c>) -> Res<BytesVal<'c>> {
+        let ArrowView { low, high, at, buffers } = *view;
         let (long, done) = (self.new_block("long"), self.new_block("view"));
         // The one test of the length: what else asks for it is decided by the same branch.
         let is_long = self.is_long(self.bytes_len(&BytesVal::View { low, high })?)?;
@@ -416,7 +432,7 @@ impl<'c> Values<'c, '_> {
         self.at(done);
         let phi = self.b.build_phi(self.unit.i64_type(), "")?;
         phi.add_incoming(&[(&high, from), (&address, long)]);
-        Ok(Val::Bytes(BytesVal::View { low, high: phi.as_basic_value().into_int_value() }))
+        Ok(BytesVal::View { low, high: phi.as_basic_value().into_int_value() })
     }
 
     /// From the stored kind to the Weld type's: same kind, or a wider integer or float.

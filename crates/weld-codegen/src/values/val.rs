@@ -81,6 +81,8 @@ pub(crate) enum BytesVal<'c> {
         low: IntValue<'c>,
         high: IntValue<'c>,
     },
+    /// What compares equal or not without looking at the buffers, mostly.
+    Arrow(ArrowView<'c>),
     /// The same of an entry of a chunk's dictionary.
     Entry {
         low: IntValue<'c>,
@@ -93,6 +95,17 @@ pub(crate) enum BytesVal<'c> {
         low: IntValue<'c>,
         high: IntValue<'c>,
     },
+}
+
+/// A view as Arrow has it: if it is long, its second word is the number of a buffer and an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrowView<'c> {
+    pub(crate) low: IntValue<'c>,
+    pub(crate) high: IntValue<'c>,
+    /// Where it lies.
+    pub(crate) at: PointerValue<'c>,
+    /// The addresses of the buffers. Null if second words are addresses.
+    pub(crate) buffers: PointerValue<'c>,
 }
 
 /// The row of a chunk that bytes were read of by their code.

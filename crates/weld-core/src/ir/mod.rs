@@ -102,8 +102,10 @@ pub struct Param {
 pub enum Known {
     /// An `i128` of which [`fits_64_bits`](crate::op::fits_64_bits) holds.
     Short,
-    /// A byte vector of so many bytes.
+    /// A byte vector of so many bytes, which a string view holds.
     Bytes(u32),
+    /// A byte vector of more bytes than a string view holds, and of no more than it can count.
+    LongBytes,
 }
 
 /// A typed expression.

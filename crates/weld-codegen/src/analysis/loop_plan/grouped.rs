@@ -205,7 +205,7 @@ fn key_codes(key: &Expr, row: Sym, chunk: &[ColumnLayout]) -> Option<Vec<usize>>
     }
     let used: Vec<usize> = match demands(key).remove(&row)? {
         Demand::Fields(fields) => (0..fields.len()).filter(|field| fields[*field] != Demand::None).collect(),
-        Demand::All => (0..chunk.len()).collect(),
+        Demand::All | Demand::Equality => (0..chunk.len()).collect(),
         Demand::None => return None,
     };
     let is_encoded =
