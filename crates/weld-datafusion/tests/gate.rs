@@ -541,6 +541,7 @@ async fn many_groups_of_several_texts_are_not_compiled() {
         ("SELECT first, last, id, count(*) FROM people GROUP BY first, last, id", true),
         ("SELECT count(*) FROM (SELECT DISTINCT first, last, id FROM people WHERE id > 7)", true),
         ("SELECT first, id, count(*) FROM people GROUP BY first, id", false),
+        ("SELECT first, last, id, string_agg(city, ',' ORDER BY city) FROM people GROUP BY first, last, id", false),
         ("SELECT city, street, count(*), sum(id) FROM people GROUP BY city, street", false),
         // Nothing is known of so many texts.
         ("SELECT city, street, note, first, count(*) FROM people GROUP BY city, street, note, first", true),
