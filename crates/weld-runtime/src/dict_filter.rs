@@ -21,18 +21,23 @@ pub(crate) fn bits_of(hash: u32) -> u64 {
     BIT_SHIFTS.iter().fold(0, |bits, shift| bits | 1 << (product >> shift & 63))
 }
 
-/// A filter for `keys` keys of these slots' hashes, and the shift that picks a word.
-pub(crate) fn build(slots: &[u64], keys: u64, pool: &Arc<dyn MemoryPool>) -> Result<(Buffer, u64), OutOfMemory> {
+/// A filter for `keys` keys that has none yet, and the shift that picks a word.
+pub(crate) fn empty(keys: u64, pool: &Arc<dyn MemoryPool>) -> Result<(Buffer, u64), OutOfMemory> {
     let words = (keys / 6).next_power_of_two().clamp(2, 1 << 31);
     let shift = u64::from(32 - words.trailing_zeros());
-    let filter = Buffer::zeroed(words as usize * 8, pool.clone())?;
+    Ok((Buffer::zeroed(words as usize * 8, pool.clone())?, shift))
+}
+
+/// Enters keys of these hashes.
+///
+/// # Safety
+/// The shift is the filter's; no other thread enters hashes of the same words.
+pub(crate) unsafe fn enter(filter: &Buffer, shift: u64, hashes: impl Iterator<Item = u32>) {
     let target: *mut u64 = filter.as_ptr().cast();
-    for slot in slots.iter().filter(|slot| **slot != 0) {
-        let hash = (slot >> 32) as u32;
-        // SAFETY: a 32-bit hash shifted by `shift` is below `words`.
+    for hash in hashes {
+        // SAFETY: a 32-bit hash shifted by `shift` is below the number of words; by the caller's promise.
         unsafe { *target.add((hash >> shift) as usize) |= bits_of(hash) };
     }
-    Ok((filter, shift))
 }
 
 #[cfg(test)]
@@ -44,13 +49,14 @@ mod tests {
     #[test]
     fn no_false_negatives_and_few_false_positives() {
         for keys in [1u64, 10, 1000, 49_000, 100_000] {
-            let slot = |key: u64| u64::from(slot_hash(hash_words(&[key]))) << 32 | 1;
-            let slots: Vec<u64> = (0..keys).map(slot).chain([0]).collect();
+            let hash_of = |key: u64| slot_hash(hash_words(&[key]));
             let pool: Arc<dyn MemoryPool> = Arc::new(Limit::none());
-            let (filter, shift) = build(&slots, keys, &pool).unwrap();
+            let (filter, shift) = empty(keys, &pool).unwrap();
+            // SAFETY: it is the filter's shift, and there is one thread.
+            unsafe { enter(&filter, shift, (0..keys).map(hash_of)) };
             let passes = |key: u64| {
-                let hash = (slot(key) >> 32) as u32;
-                // SAFETY: as in `build`.
+                let hash = hash_of(key);
+                // SAFETY: as in `enter`.
                 let word = unsafe { *filter.as_ptr().cast::<u64>().add((hash >> shift) as usize) };
                 word & bits_of(hash) == bits_of(hash)
             };

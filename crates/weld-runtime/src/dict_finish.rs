@@ -3,17 +3,12 @@
 //! Values keep the order of their rows within a group. When the rows are already in the order of their groups (unique
 //! keys, or input sorted by a dense key), the columns are only copied together.
 
-use std::ops::Range;
-
-use crate::cache::prefetch;
 use crate::dict::{Dict, DictError, RowLayout};
-use crate::dict_buffer::Buffer;
 use crate::dict_dense::{group_dense, key_bounds, spread};
-use crate::dict_filter;
 use crate::dict_group::{GroupBuilder, GroupLayout};
-use crate::dict_merger::{ROWS_MAX, slots_for};
-use crate::dict_place::{Share, Shared, groups_to_places, place_values};
-use crate::memory::OutOfMemory;
+use crate::dict_hashed::group_hashed;
+use crate::dict_merger::ROWS_MAX;
+use crate::dict_place::{Share, place_values};
 use crate::threads::{ALONE, WorkOn, Workers};
 
 /// Hashes `count` keys that lie one after the other.
@@ -28,16 +23,10 @@ pub struct KeyFunctions {
     pub equal: EqualKeys,
 }
 
-/// Keys hashed at a time: their slots are fetched together, and fit into the first-level cache.
-const BLOCK: usize = 128;
-/// The directory starts with room for so many keys, until their share of the rows is known.
-const KEYS_EXPECTED: u64 = 4096;
 /// Fewer rows are grouped faster by one thread.
 const SHARED_MIN: u64 = if cfg!(test) { 1000 } else { 64 * 1024 };
 /// Each share of the rows needs memory for all groups.
 const SHARES_MAX: u64 = 8;
-/// Below this number of keys a directory is as fast to ask as a filter.
-const FILTER_KEYS_MIN: u64 = 1024;
 
 impl GroupLayout {
     /// The rows of the finished table.
@@ -100,142 +89,12 @@ impl GroupBuilder {
     }
 }
 
-/// Fills in rows, a hashed directory and a filter. Gives the places of values, if they are not those of their rows.
-///
-/// # Safety
-/// As for [`GroupBuilder::finish`].
-unsafe fn group_hashed(
-    dict: &mut Dict,
-    builder: &GroupBuilder,
-    workers: &Workers<'_>,
-    shares: &[Share<'_>],
-    functions: KeyFunctions,
-) -> Result<Option<Buffer>, DictError> {
-    let rows = builder.rows();
-    let slots = slots_for(rows.min(KEYS_EXPECTED))?;
-    let RowLayout { value_offset, row_bytes } = dict.layout;
-    dict.owned.directory.grow(slots as usize * 8)?;
-    dict.use_directory(slots);
-    dict.owned.rows.grow(2 * row_bytes as usize)?;
-    dict.rows = dict.owned.rows.as_ptr();
-    let mut groups: Option<Buffer> = None;
-    let mut seen = 0u64;
-    let mut hashes = [0u32; BLOCK];
-    for segment in &builder.segments {
-        for block in blocks(segment.rows as usize) {
-            // SAFETY: the block's rows are in the segment; `hashes` has room for `BLOCK` of them.
-            let keys = unsafe {
-                let keys = segment.keys().add(block.start * builder.layout.key_bytes as usize);
-                (functions.hash)(keys, block.len() as u64, hashes.as_mut_ptr());
-                keys
-            };
-            if dict.len + BLOCK as u64 > dict.capacity {
-                // As many keys a row as up to now.
-                let expected = u128::from(rows) * u128::from(dict.len) / u128::from(seen.max(1));
-                let expected = expected.min(rows.into()) as u64;
-                dict.grow_directory(slots_for(expected)?.max(2 * (dict.mask + 1)))?;
-                // At once, so that the rows get huge pages from the beginning.
-                dict.owned.rows.grow(((expected + 2) * u64::from(row_bytes)) as usize)?;
-                dict.rows = dict.owned.rows.as_ptr();
-            }
-            let directory: *mut u64 = dict.owned.directory.as_ptr().cast();
-            for hash in &hashes[..block.len()] {
-                // SAFETY: homes are below the number of slots.
-                prefetch(unsafe { directory.add((u64::from(*hash) >> dict.shift) as usize) });
-            }
-            // Room for a row for each key, and for the row behind the last.
-            let end = (dict.len + block.len() as u64 + 2) * u64::from(row_bytes);
-            if end > dict.owned.rows.len() as u64 {
-                dict.owned.rows.grow(end.max(dict.owned.rows.len() as u64 * 3 / 2) as usize)?;
-                dict.rows = dict.owned.rows.as_ptr();
-            }
-            for (index, hash) in hashes[..block.len()].iter().enumerate() {
-                // SAFETY: the key is the block's; there is room for its row.
-                let row = unsafe {
-                    let key = keys.add(index * builder.layout.key_bytes as usize);
-                    find_or_insert(dict, builder.layout.key_bytes as usize, key, *hash, functions.equal)
-                };
-                if groups.is_none() && u64::from(row) != seen + 1 {
-                    groups = Some(identity(builder, rows, seen)?);
-                }
-                if let Some(groups) = &groups {
-                    // SAFETY: `seen` is below `rows`, for which the buffer has room.
-                    unsafe { *groups.as_ptr().cast::<u32>().add(seen as usize) = row - 1 };
-                }
-                seen += 1;
-            }
-        }
-    }
-    if dict.len >= FILTER_KEYS_MIN {
-        // SAFETY: the directory has `mask + 1` slots.
-        let slots = unsafe { std::slice::from_raw_parts(dict.directory, dict.mask as usize + 1) };
-        let (filter, shift) = dict_filter::build(slots, dict.len, builder.pool())?;
-        (dict.filter, dict.filter_shift) = (filter.as_ptr().cast(), shift);
-        dict.owned.filter = Some(filter);
-    }
-    let numbers = Shared::<u8>::new(&dict.owned.rows);
-    // The number of its first value stands in each row, and in the one behind the last.
-    let begin = |group: usize, at: u32| {
-        let row = (group + 1) * row_bytes as usize;
-        // SAFETY: rows up to `len + 1` exist, and their number stands at `value_offset`, aligned to four.
-        unsafe { numbers.at(row + value_offset as usize).cast::<u32>().write(at) };
-    };
-    begin(dict.len(), rows as u32);
-    match &groups {
-        None => (0..dict.len()).for_each(|group| begin(group, group as u32)),
-        // SAFETY: a group for every row.
-        Some(groups) => unsafe { groups_to_places(workers, shares, groups, dict.len(), begin)? },
-    }
-    Ok(groups)
-}
-
-/// The number of the row of a key, which is a new one if the key is new.
-///
-/// # Safety
-/// `key` is a key of this table; there is room for one more row, and a free slot.
-#[inline]
-unsafe fn find_or_insert(dict: &mut Dict, key_bytes: usize, key: *const u8, hash: u32, equal: EqualKeys) -> u32 {
-    let directory: *mut u64 = dict.owned.directory.as_ptr().cast();
-    let row_bytes = dict.layout.row_bytes as usize;
-    let mut at = u64::from(hash) >> dict.shift;
-    // SAFETY: `at` is at most `mask`; rows that slots name exist; by the caller's promise.
-    unsafe {
-        loop {
-            let slot = *directory.add(at as usize);
-            if slot == 0 {
-                dict.len += 1;
-                let row = dict.rows.add(dict.len as usize * row_bytes);
-                std::ptr::copy_nonoverlapping(key, row, key_bytes);
-                *directory.add(at as usize) = u64::from(hash) << 32 | dict.len;
-                return dict.len as u32;
-            }
-            if (slot >> 32) as u32 == hash && equal(key, dict.rows.add(slot as u32 as usize * row_bytes)) != 0 {
-                return slot as u32;
-            }
-            at = (at + 1) & dict.mask;
-        }
-    }
-}
-
-/// Groups of the first `seen` rows when each was new.
-fn identity(builder: &GroupBuilder, rows: u64, seen: u64) -> Result<Buffer, OutOfMemory> {
-    let groups = Buffer::zeroed(rows as usize * 4, builder.pool().clone())?;
-    // SAFETY: the buffer has room for `rows` numbers, `seen` is less.
-    let numbers = unsafe { std::slice::from_raw_parts_mut(groups.as_ptr().cast::<u32>(), seen as usize) };
-    numbers.iter_mut().zip(0..).for_each(|(number, row)| *number = row);
-    Ok(groups)
-}
-
-fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..rows).step_by(BLOCK).map(move |start| start..(start + BLOCK).min(rows))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::dict::{DictKind, KeyKind};
     use crate::hash::{hash_words, slot_hash};
-    use crate::memory::{Limit, MemoryPool};
+    use crate::memory::{Limit, MemoryPool, OutOfMemory};
     use crate::threads::{self, Threads};
     use std::collections::HashMap;
     use std::sync::Arc;

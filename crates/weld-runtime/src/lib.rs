@@ -18,6 +18,7 @@ mod dict_dense;
 mod dict_filter;
 mod dict_finish;
 mod dict_group;
+mod dict_hashed;
 mod dict_merger;
 mod dict_place;
 pub mod hash;
