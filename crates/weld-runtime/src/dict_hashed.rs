@@ -299,42 +299,10 @@ unsafe fn group_shared(
     }
     // SAFETY: all rows have a first row now.
     let first = unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<u32>(), hashes.rows) };
-    let is_new = |row: usize| first[row] as usize == row;
-    let news = workers.map(shares.len(), &|index| shares[index].rows.clone().filter(|row| is_new(*row)).count());
-    dict.len = news.iter().sum::<usize>() as u64;
-    let row_bytes = dict.layout.row_bytes as usize;
-    dict.owned.rows.grow((dict.len() + 2) * row_bytes)?;
-    dict.rows = dict.owned.rows.as_ptr();
-    let groups = match dict.len() == hashes.rows {
-        true => None,
-        false => Some(Buffer::unset(hashes.rows * 4, workers.pool.clone())?),
-    };
-    let group_of = groups.as_ref().map(Shared::<u32>::new);
-    let (rows, key_bytes) = (Shared::<u8>::new(&dict.owned.rows), builder.layout.key_bytes as usize);
-    workers.each(shares.len(), &|index| {
-        let (mut row, mut group) = (shares[index].rows.start, news[..index].iter().sum::<usize>());
-        for piece in &shares[index].pieces {
-            for at in piece.rows.clone().filter(|at| is_new(row + at - piece.rows.start)) {
-                // SAFETY: the segment has this key; there is a row and a number for each group, which is of one share.
-                unsafe {
-                    let key = piece.segment.keys().add(at * key_bytes);
-                    std::ptr::copy_nonoverlapping(key, rows.at((group + 1) * row_bytes), key_bytes);
-                    if let Some(group_of) = &group_of {
-                        group_of.at(row + at - piece.rows.start).write(group as u32);
-                    }
-                }
-                group += 1;
-            }
-            row += piece.rows.len();
-        }
-    });
-    if let Some(group_of) = &group_of {
-        workers.each(shares.len(), &|index| {
-            for row in shares[index].rows.clone().filter(|row| !is_new(*row)) {
-                // SAFETY: first rows have their numbers, which are not written here.
-                unsafe { group_of.at(row).write(group_of.at(first[row] as usize).read()) };
-            }
-        });
+    // SAFETY: by the caller's promise.
+    let groups = unsafe { number_groups(dict, builder, workers, shares, first)? };
+    if let Some(groups) = &groups {
+        let group_of = Shared::<u32>::new(groups);
         workers.each(shares.len(), &|index| {
             for at in part(slots as usize, index, shares.len()) {
                 // SAFETY: each slot is of one part; a row that a slot names has a group.
@@ -356,6 +324,58 @@ unsafe fn group_shared(
             unsafe { dict_filter::enter(&filter, shift, own) };
         });
         use_filter(dict, filter, shift);
+    }
+    Ok(groups)
+}
+
+/// Makes the rows of the table, in the order of the first rows of their keys. Gives the group of each row of the builder,
+/// unless each has its own.
+///
+/// # Safety
+/// There is a first row for each, which is its own first row.
+unsafe fn number_groups(
+    dict: &mut Dict,
+    builder: &GroupBuilder,
+    workers: &Workers<'_>,
+    shares: &[Share<'_>],
+    first: &[u32],
+) -> Result<Option<Buffer>, DictError> {
+    let is_new = |row: usize| first[row] as usize == row;
+    let news = workers.map(shares.len(), &|index| shares[index].rows.clone().filter(|row| is_new(*row)).count());
+    dict.len = news.iter().sum::<usize>() as u64;
+    let row_bytes = dict.layout.row_bytes as usize;
+    dict.owned.rows.grow((dict.len() + 2) * row_bytes)?;
+    dict.rows = dict.owned.rows.as_ptr();
+    let groups = match dict.len() == first.len() {
+        true => None,
+        false => Some(Buffer::unset(first.len() * 4, workers.pool.clone())?),
+    };
+    let group_of = groups.as_ref().map(Shared::<u32>::new);
+    let (rows, key_bytes) = (Shared::<u8>::new(&dict.owned.rows), builder.layout.key_bytes as usize);
+    workers.each(shares.len(), &|index| {
+        let (mut row, mut group) = (shares[index].rows.start, news[..index].iter().sum::<usize>());
+        for piece in &shares[index].pieces {
+            for (row, at) in (row..).zip(piece.rows.clone()).filter(|(row, _)| is_new(*row)) {
+                // SAFETY: the segment has this key; there is a row and a number for each group, which is of one share.
+                unsafe {
+                    let key = piece.segment.keys().add(at * key_bytes);
+                    std::ptr::copy_nonoverlapping(key, rows.at((group + 1) * row_bytes), key_bytes);
+                    if let Some(group_of) = &group_of {
+                        group_of.at(row).write(group as u32);
+                    }
+                }
+                group += 1;
+            }
+            row += piece.rows.len();
+        }
+    });
+    if let Some(group_of) = &group_of {
+        workers.each(shares.len(), &|index| {
+            for row in shares[index].rows.clone().filter(|row| !is_new(*row)) {
+                // SAFETY: first rows have their numbers, which are not written here.
+                unsafe { group_of.at(row).write(group_of.at(first[row] as usize).read()) };
+            }
+        });
     }
     Ok(groups)
 }
@@ -384,7 +404,7 @@ impl FirstRows<'_> {
     /// # Safety
     /// As for [`group_hashed`]; no other thread has this stretch.
     unsafe fn enter_stretch(&self, hashes: &[u32], stretch: usize, bits: u32) -> usize {
-        let end = (self.mask + 1 >> bits) * (stretch as u64 + 1);
+        let end = ((self.mask + 1) >> bits) * (stretch as u64 + 1);
         let mut waiting = 0;
         let mut own = [0u32; BLOCK];
         for block in blocks(hashes.len()) {

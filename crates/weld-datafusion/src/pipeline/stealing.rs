@@ -99,15 +99,26 @@ pub(super) fn begin(
     partition: usize,
     context: &Arc<TaskContext>,
 ) -> Option<SendableRecordBatchStream> {
-    if !may_steal(inner, context) || !inner.reading.inputs.begin(partition, partitions(inner), context) {
+    let (opens, of) = (Arc::clone(inner), Arc::clone(context));
+    begin_opened_by(inner, &inner.reading.inputs, partition, context, move |partition| opens.read(partition, &of))
+}
+
+/// The same of a run of the source whose inputs these are, which `open` opens.
+pub(super) fn begin_opened_by(
+    inner: &Arc<Inner>,
+    inputs: &Arc<Inputs>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+    open: impl FnMut(usize) -> Result<SendableRecordBatchStream> + Send + 'static,
+) -> Option<SendableRecordBatchStream> {
+    if !may_steal(inner, context) || !inputs.begin(partition, partitions(inner), context) {
         return None;
     }
-    let (opens, context) = (Arc::clone(inner), Arc::clone(context));
     let (metrics, mut stolen) = (inner.metrics.clone(), None::<Count>);
     let mut reader = Reader {
-        inputs: Arc::clone(&inner.reading.inputs),
+        inputs: Arc::clone(inputs),
         partition,
-        open: move |partition| opens.read(partition, &context),
+        open,
         stole: move || {
             stolen.get_or_insert_with(|| MetricBuilder::new(&metrics).counter("stolen_batches", partition)).add(1)
         },

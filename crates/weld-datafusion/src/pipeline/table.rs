@@ -24,6 +24,7 @@ use super::constants::{constant, scalar};
 use super::failure::{Failure, guard, run};
 use super::preserve::Marks;
 use super::slices::Slices;
+use super::{Inputs, stealing};
 use crate::code_cache::Code;
 use crate::dynamic_filter::{Keys, Told, feed};
 use crate::exec::Inner;
@@ -239,10 +240,14 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
         true => reset_plan_states(Arc::clone(inner.source()))?,
         false => Arc::clone(inner.source()),
     };
-    let sharing = crate::scan::Sharing::default();
+    let partitions = source.output_partitioning().partition_count();
+    let (sharing, inputs) = (Arc::new(crate::scan::Sharing::default()), Arc::new(Inputs::default()));
+    let open = {
+        let (inner, context) = (Arc::clone(&inner), Arc::clone(&context));
+        move |partition| inner.read_from(&source, partition, &context, &sharing)
+    };
     let mut parts = Vec::new();
     let may_run_long = may_run_long(&inner.pipeline.lowered.program.body);
-    let partitions = source.output_partitioning().partition_count();
     let told = inner.keys().and_then(|keys| Told::begin(keys, partitions));
     let read = if args.no_rows { 0 } else { partitions };
     // When the partitions are done, so are the threads that worked on them.
@@ -264,7 +269,10 @@ async fn build(inner: Arc<Inner>, context: Arc<TaskContext>, again: bool) -> Res
             rows: MetricBuilder::new(&inner.metrics).counter("build_rows", partition),
             compute: MetricBuilder::new(&inner.metrics).elapsed_compute(partition),
         };
-        let input = inner.read_from(&source, partition, &context, &sharing)?;
+        let input = match stealing::begin_opened_by(&inner, &inputs, partition, &context, open.clone()) {
+            Some(shared) => shared,
+            None => open(partition)?,
+        };
         let flag = Arc::clone(&cancel.0);
         parts.push(match may_run_long {
             true => SpawnedTask::spawn(async move { on_thread(flag, part.fill(input)).await? }),

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringViewArray};
 use arrow::buffer::NullBuffer;
+use datafusion::datasource::MemTable;
 use weld_datafusion::execute_statement;
 
-use crate::common::{Engines, config, sorted_rows};
+use crate::common::{Engines, config, counted, executed, sorted_rows};
 use crate::sources::{End, numbers, register};
 
 /// As in DataFusion, a probe side is not read when the build side has no rows, so it cannot fail; but that of a
@@ -41,6 +42,29 @@ async fn an_empty_build_side_keeps_the_probe_side_from_running() {
         assert_eq!(run, expected, "{sql}");
         let (stock, weld) = (stock.load(Ordering::Relaxed), weld.load(Ordering::Relaxed));
         assert!(weld <= stock, "{sql}: {weld} batches read, stock {stock}");
+    }
+}
+
+/// The partition that has least of a build side takes batches of the other, whichever join mode DataFusion has chosen.
+#[tokio::test]
+async fn build_sides_share_their_rows() {
+    let engines = Engines::new(config(2));
+    engines.table_from("probe", "SELECT v % 5000 AS k, v FROM generate_series(1, 20000) AS g(v)", 4096).await;
+    let few_and_many = [vec![numbers(0, 10)], (1..50).map(|batch| numbers(100 * batch, 100)).collect()];
+    for context in [&engines.stock, &engines.weld] {
+        let table = MemTable::try_new(few_and_many[0][0].schema(), few_and_many.to_vec()).expect("a table");
+        context.register_table("build", Arc::new(table)).expect("a new name");
+    }
+    let sql = "SELECT count(*), sum(p.v), min(b.k) FROM probe p JOIN build b ON p.k = b.k";
+    for collected in [0, 1 << 20] {
+        for context in [&engines.stock, &engines.weld] {
+            let set = format!("SET datafusion.optimizer.hash_join_single_partition_threshold = {collected}");
+            context.sql(&set).await.expect("a setting");
+        }
+        engines.check(sql, 2).await;
+        let (plan, rows) = executed(&engines.weld, sql).await.expect("it plans");
+        assert_eq!(sorted_rows(&rows.expect("it runs")), engines.stock_rows(sql).await.expect("it runs"));
+        assert!(counted(&plan, "stolen_batches") >= 49, "{collected}");
     }
 }
 
