@@ -357,6 +357,60 @@ mod tests {
         check(keys, &[[1, 0]], DictKind::Hashed);
     }
 
+    /// Of the second word.
+    unsafe extern "C" fn hash_that_is_given(keys: *const u8, count: u64, hashes: *mut u32) -> u32 {
+        for index in 0..count as usize {
+            // SAFETY: the caller gives `count` keys and room for their hashes.
+            unsafe { *hashes.add(index) = (*keys.cast::<[u64; 2]>().add(index))[1] as u32 | 1 };
+        }
+        0
+    }
+
+    /// Slots that fill up at the end of each stretch of the directory, and at its own end.
+    #[test]
+    fn clusters_that_cross_the_ends_of_stretches() {
+        let keys: Vec<[u64; 2]> = (0..6000_u64)
+            .map(|i| match i % 3 {
+                0 => [i / 2, (((i / 3) % 4 + 1) << 30) - 1],
+                _ => [i, i.wrapping_mul(0x9e37_79b9)],
+            })
+            .collect();
+        let distinct: HashMap<_, _> = keys.iter().map(|key| (*key, ())).collect();
+        let pool: Arc<dyn MemoryPool> = Arc::new(Limit::none());
+        let functions = KeyFunctions { hash: hash_that_is_given, equal: equal::<[u64; 2]> };
+        let table = |count: u64| {
+            let mut builder = GroupBuilder::new(layout::<[u64; 2]>(), &pool);
+            (0..).zip(&keys).for_each(|(value, key)| merge(&mut builder, *key, value).unwrap());
+            let threads = |work: &(dyn Fn() + Sync)| {
+                std::thread::scope(|scope| (0..count).for_each(|_| drop(scope.spawn(work))));
+            };
+            // SAFETY: the functions are those of the key type.
+            unsafe { builder.finish(functions, count, &threads).unwrap() }
+        };
+        let alone = table(1);
+        assert_eq!(alone.len(), distinct.len());
+        for count in [2, 3, 4] {
+            let shared = table(count);
+            assert!(contents(&shared) == contents(&alone), "{count} threads");
+            for key in &keys {
+                let hash = key[1] as u32 | 1;
+                let mut at = u64::from(hash) >> shared.shift;
+                // SAFETY: slots up to `mask`, and rows that they name, exist.
+                unsafe {
+                    let row = |at: u64| {
+                        shared
+                            .rows
+                            .add(*shared.directory.add(at as usize) as u32 as usize * shared.layout.row_bytes as usize)
+                    };
+                    while *row(at).cast::<[u64; 2]>() != *key {
+                        assert_ne!(*shared.directory.add(at as usize), 0, "{key:?}");
+                        at = (at + 1) & shared.mask;
+                    }
+                }
+            }
+        }
+    }
+
     fn a_limit_is_an_error_at_every_step<K: Key>(on: On, key: fn(u64) -> K) {
         for limit in (10_000..3_000_000).step_by(70_000) {
             let pool = Arc::new(Limit::new(limit));
