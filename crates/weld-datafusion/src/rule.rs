@@ -579,10 +579,8 @@ impl Rewriter<'_> {
         let input = self.nulls.narrowed_schema(&chain.source);
         let distribution = chain.distribution();
         // Where DataFusion has no exchange, which rows meet in a partition does not depend on who is faster, nor do
-        // sums of floats. The rows of a table are put together in any case.
-        let is_exchanged = chain.dropped_exchange || matches!(sink, Sink::Build { .. });
-        let is_free = !chain.keep_partitioning && !chain.relies && !built.per_partition;
-        let steals = is_exchanged && is_free && chain.fetch.is_none();
+        // sums of floats.
+        let steals = chain.dropped_exchange && !chain.keep_partitioning && !chain.relies && chain.fetch.is_none();
         let keeps_rows = keeps_rows(&chain.steps);
         if let Sink::Aggregate(aggregate) = &mut sink
             && self.options.intern

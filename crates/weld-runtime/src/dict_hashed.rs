@@ -11,8 +11,8 @@
 //! ```
 //!
 //! What would go into the next stretch, where a cluster of slots crosses its end, waits until all stretches are done. The
-//! numbers are those that one thread gives. Where keys repeat, one thread is as fast, and needs no directory that has
-//! room for all rows.
+//! numbers are those that one thread gives. Hashes, first rows and groups take up to twelve bytes a row for the time.
+//! Where there are far fewer keys than rows, it is one thread: the directory has room for all rows here.
 
 use std::ops::Range;
 
@@ -55,10 +55,10 @@ pub(crate) unsafe fn group_hashed(
     };
     // SAFETY: by the caller's promise.
     let groups = unsafe {
-        match hashes.filter(Hashes::are_mostly_new) {
-            Some(hashes) => group_shared(dict, builder, workers, shares, functions, &hashes)?,
-            None => {
-                let groups = group_alone(dict, builder, functions)?;
+        match &hashes {
+            Some(hashes) if hashes.are_mostly_new() => group_shared(dict, builder, workers, shares, functions, hashes)?,
+            _ => {
+                let groups = group_alone(dict, builder, functions, hashes.as_ref().map(Hashes::all))?;
                 if dict.len >= FILTER_KEYS_MIN {
                     // SAFETY: the directory has `mask + 1` slots.
                     let slots = std::slice::from_raw_parts(dict.directory, dict.mask as usize + 1);
@@ -96,6 +96,7 @@ fn use_filter(dict: &mut Dict, filter: Buffer, shift: u64) {
 }
 
 /// By one thread: keys go to rows and directory as they are found. Gives the group of each row, unless each has its own.
+/// The hashes are those of all rows, if they are known.
 ///
 /// # Safety
 /// As for [`group_hashed`].
@@ -103,6 +104,7 @@ unsafe fn group_alone(
     dict: &mut Dict,
     builder: &GroupBuilder,
     functions: KeyFunctions,
+    known: Option<&[u32]>,
 ) -> Result<Option<Buffer>, DictError> {
     let rows = builder.rows();
     let slots = slots_for(rows.min(KEYS_EXPECTED))?;
@@ -113,14 +115,18 @@ unsafe fn group_alone(
     dict.rows = dict.owned.rows.as_ptr();
     let mut groups: Option<Buffer> = None;
     let mut seen = 0u64;
-    let mut hashes = [0u32; BLOCK];
+    let mut room = [0u32; BLOCK];
     for segment in &builder.segments {
         for block in blocks(segment.rows as usize) {
-            // SAFETY: the block's rows are in the segment; `hashes` has room for `BLOCK` of them.
-            let keys = unsafe {
-                let keys = segment.keys().add(block.start * builder.layout.key_bytes as usize);
-                (functions.hash)(keys, block.len() as u64, hashes.as_mut_ptr());
-                keys
+            // SAFETY: the block's rows are in the segment.
+            let keys = unsafe { segment.keys().add(block.start * builder.layout.key_bytes as usize) };
+            let hashes = match known {
+                Some(known) => &known[seen as usize..][..block.len()],
+                None => {
+                    // SAFETY: there is room for the hashes of a block.
+                    unsafe { (functions.hash)(keys, block.len() as u64, room.as_mut_ptr()) };
+                    &room[..block.len()]
+                }
             };
             if dict.len + BLOCK as u64 > dict.capacity {
                 // As many keys a row as up to now.
@@ -132,7 +138,7 @@ unsafe fn group_alone(
                 dict.rows = dict.owned.rows.as_ptr();
             }
             let directory: *mut u64 = dict.owned.directory.as_ptr().cast();
-            for hash in &hashes[..block.len()] {
+            for hash in hashes {
                 // SAFETY: homes are below the number of slots.
                 prefetch(unsafe { directory.add((u64::from(*hash) >> dict.shift) as usize) });
             }
@@ -142,7 +148,7 @@ unsafe fn group_alone(
                 dict.owned.rows.grow(end.max(dict.owned.rows.len() as u64 * 3 / 2) as usize)?;
                 dict.rows = dict.owned.rows.as_ptr();
             }
-            for (index, hash) in hashes[..block.len()].iter().enumerate() {
+            for (index, hash) in hashes.iter().enumerate() {
                 // SAFETY: the key is the block's; there is room for its row.
                 let row = unsafe {
                     let key = keys.add(index * builder.layout.key_bytes as usize);
@@ -319,9 +325,11 @@ unsafe fn group_shared(
     if dict.len >= FILTER_KEYS_MIN {
         let (filter, shift) = dict_filter::empty(dict.len, workers.pool)?;
         workers.each(1 << bits, &|stretch| {
-            let own = hashes.all().iter().copied().filter(|hash| (hash >> (32 - bits)) as usize == stretch);
-            // SAFETY: a filter has more words than there are stretches, so that each word is of one.
-            unsafe { dict_filter::enter(&filter, shift, own) };
+            for_rows_of_stretch(hashes.all(), stretch, bits, |rows| {
+                let own = rows.iter().map(|row| hashes.all()[*row as usize]);
+                // SAFETY: a filter has more words than there are stretches, so that each word is of one.
+                unsafe { dict_filter::enter(&filter, shift, own) };
+            });
         });
         use_filter(dict, filter, shift);
     }
@@ -380,6 +388,20 @@ unsafe fn number_groups(
     Ok(groups)
 }
 
+/// Calls `f` for the rows of each block whose hashes begin with these bits. Whose do is nothing that a branch could
+/// foresee.
+fn for_rows_of_stretch(hashes: &[u32], stretch: usize, bits: u32, mut f: impl FnMut(&[u32])) {
+    let mut own = [0u32; BLOCK];
+    for block in blocks(hashes.len()) {
+        let mut count = 0;
+        for row in block {
+            own[count] = row as u32;
+            count += usize::from((hashes[row] >> (32 - bits)) as usize == stretch);
+        }
+        f(&own[..count]);
+    }
+}
+
 /// The number of the first row of each segment.
 fn starts(builder: &GroupBuilder) -> Vec<usize> {
     let mut next = 0;
@@ -406,25 +428,19 @@ impl FirstRows<'_> {
     unsafe fn enter_stretch(&self, hashes: &[u32], stretch: usize, bits: u32) -> usize {
         let end = ((self.mask + 1) >> bits) * (stretch as u64 + 1);
         let mut waiting = 0;
-        let mut own = [0u32; BLOCK];
-        for block in blocks(hashes.len()) {
-            let mut count = 0;
-            for row in block {
-                own[count] = row as u32;
-                count += usize::from((hashes[row] >> (32 - bits)) as usize == stretch);
-            }
-            for row in &own[..count] {
+        for_rows_of_stretch(hashes, stretch, bits, |rows| {
+            for row in rows {
                 prefetch(self.slots.at((hashes[*row as usize] >> self.shift) as usize));
             }
-            for row in &own[..count] {
+            for row in rows {
                 // SAFETY: by the caller's promise, rows of a stretch are those of one thread.
                 unsafe {
-                    let first = self.enter(*row, hashes[*row as usize], end);
+                    let first = self.enter(*row, hashes[*row as usize], Some(end));
                     self.first.at(*row as usize).write(first.unwrap_or(WAITS));
                     waiting += usize::from(first.is_none());
                 }
             }
-        }
+        });
         waiting
     }
 
@@ -437,7 +453,7 @@ impl FirstRows<'_> {
             // SAFETY: by the caller's promise.
             unsafe {
                 if self.first.at(row).read() == WAITS
-                    && let Some(first) = self.enter(row as u32, *hash, u64::MAX)
+                    && let Some(first) = self.enter(row as u32, *hash, None)
                 {
                     self.first.at(row).write(first);
                 }
@@ -445,15 +461,15 @@ impl FirstRows<'_> {
         }
     }
 
-    /// The first row with the key of this one; none if that would be known, or entered, from slot `end` on only. There
-    /// is a free slot.
+    /// The first row with the key of this one; none if that would be known, or entered, from slot `end` on only. Without
+    /// an end, the search goes on at the first slot. There is a free slot.
     ///
     /// # Safety
     /// As for [`group_hashed`]; no other thread has these slots.
     #[inline]
-    unsafe fn enter(&self, row: u32, hash: u32, end: u64) -> Option<u32> {
+    unsafe fn enter(&self, row: u32, hash: u32, end: Option<u64>) -> Option<u32> {
         let mut at = u64::from(hash >> self.shift);
-        while at < end {
+        loop {
             // SAFETY: `at` is at most `mask`; slots name rows that exist; by the caller's promise.
             unsafe {
                 let slot = self.slots.at(at as usize);
@@ -467,11 +483,11 @@ impl FirstRows<'_> {
                 }
             }
             at += 1;
-            if end == u64::MAX {
-                at &= self.mask;
+            if end == Some(at) {
+                return None;
             }
+            at &= self.mask;
         }
-        None
     }
 
     /// # Safety

@@ -23,7 +23,7 @@ use weld_core::diag::Span;
 use weld_core::ir::{Known, Param, Program};
 use weld_core::op::fits_64_bits;
 use weld_core::{RuntimeError, RuntimeErrorKind};
-use weld_runtime::{Context, Run, Threads};
+use weld_runtime::{Context, Run, StringView, Threads};
 
 pub(crate) use self::kernel::Kernel;
 pub use self::loops::loop_plans;
@@ -261,9 +261,7 @@ fn holds(known: Known, words: &[u64]) -> bool {
     match (known, words) {
         (Known::Short, [low, high]) => fits_64_bits(i128::from(*high as i64) << 64 | i128::from(*low)),
         (Known::Bytes(len), [found, _]) => *found == u64::from(len),
-        (Known::LongBytes, [found, _]) => {
-            (weld_runtime::StringView::INLINE_MAX as u64 + 1..=u32::MAX.into()).contains(found)
-        }
+        (Known::LongBytes, [found, _]) => (StringView::INLINE_MAX as u64 + 1..=u32::MAX.into()).contains(found),
         _ => false,
     }
 }

@@ -199,18 +199,12 @@ impl<'c> Values<'c, '_> {
                 let view_len = self.bytes_len(&BytesVal::Arrow(*view))?;
                 self.cmp(IntPredicate::EQ, view_len, *len)?
             }
-            BytesVal::View { low, .. }
-            | BytesVal::Arrow(ArrowView { low, .. })
-            | BytesVal::Entry { low, .. }
-            | BytesVal::Short { low, .. } => self.cmp(IntPredicate::EQ, view.low, *low)?,
+            BytesVal::Arrow(ArrowView { low, .. }) => self.cmp(IntPredicate::EQ, view.low, *low)?,
+            other => self.cmp(IntPredicate::EQ, view.low, self.bytes_view(other)?.0)?,
         };
         self.and_then(start, |e| {
-            let (low, high) = e.bytes_view(&BytesVal::Arrow(*view))?;
-            let other = match other {
-                BytesVal::Arrow(other) => &e.with_address(other)?,
-                other => other,
-            };
-            e.bytes_equal(&BytesVal::View { low, high }, other)
+            let view = e.with_address(view)?;
+            e.bytes_equal(&view, other)
         })
     }
 
