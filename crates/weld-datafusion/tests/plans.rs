@@ -39,7 +39,7 @@ async fn a_join_is_two_pipelines() {
     check(&engines, sql, expect![[r#"
         WeldExec: rows of HashJoinExec -> ProjectionExec; HashJoinExec: mode=CollectLeft, join_type=Inner, on=[(o_key@0, i_order@0)], projection=[o_price@1, i_tag@3]; ProjectionExec: expr=[i_tag@1 as i_tag, o_price@0 as o_price]
           DataSourceExec: partitions=2, partition_sizes=[2, 2]
-          WeldExec: table of FilterExec, feeds=DynamicFilter [ empty ]; FilterExec: o_price@1 > 5.00
+          WeldExec: table of FilterExec; FilterExec: o_price@1 > 5.00
             DataSourceExec: partitions=2, partition_sizes=[1, 1]
     "#]]).await;
 }
@@ -66,7 +66,7 @@ async fn a_semi_join_is_a_filter() {
     check(&engines, sql, expect![[r#"
         WeldExec: rows of HashJoinExec; HashJoinExec: mode=CollectLeft, join_type=RightSemi, on=[(o_key@0, i_order@1)], projection=[i_key@0]
           DataSourceExec: partitions=1, partition_sizes=[4]
-          WeldExec: table of FilterExec, feeds=DynamicFilter [ empty ]; FilterExec: o_price@1 > 5.00, projection=[o_key@0]
+          WeldExec: table of FilterExec; FilterExec: o_price@1 > 5.00, projection=[o_key@0]
             DataSourceExec: partitions=1, partition_sizes=[2]
     "#]]).await;
 }

@@ -63,8 +63,8 @@ pub use footers::footers;
 pub use held::HeldExec;
 pub use join_order::JoinOrder;
 pub use key_filters::{
-    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, between, key_set, with_key_sets, within,
-    without_key_filters,
+    JoinKeys, JoinKeysExec, KeyFilter, KeyFilterExec, KeyFilters, KeySets, between, is_filter_used, key_set,
+    with_key_sets, within, without_key_filters,
 };
 pub use key_set::{KeySet, KeySetBuilder, KeySetExpr, has_sets, text_key};
 pub use memo::Memo;

@@ -9,7 +9,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::PartitionMode;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use weld_plans::{JoinKeys, JoinKeysExec};
+use weld_plans::{JoinKeys, JoinKeysExec, is_filter_used};
 
 use super::{Built, Chain, Rewriter, Taken, Takes, enabled, merges};
 use crate::dynamic_filter::TableKeys;
@@ -175,7 +175,10 @@ impl Rewriter<'_> {
             Some((below, keys)) => (below, Some(keys)),
             None => (input, None),
         };
-        let filter = node.plan.dynamic_expressions_produced().into_iter().next();
+        // Keys are collected for a filter that somebody reads; a table in memory does not.
+        let is_used = |id| is_filter_used(node.right, id);
+        let filter = node.plan.dynamic_expressions_produced().pop();
+        let filter = filter.filter(|filter| filter.expression_id().is_some_and(is_used));
         let sink = Sink::Build { join: node.join.clone(), columns, bounds: filter.is_some() };
         if let Err(unsupported) = sink.check(&input.schema()) {
             return Ok(Err(unsupported));

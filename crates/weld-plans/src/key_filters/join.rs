@@ -30,7 +30,7 @@ pub fn with_key_sets(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Exe
     if sees_nulls || *join.partition_mode() == PartitionMode::Auto || !join.on().iter().all(has_set) {
         return Ok(None);
     }
-    if !filter.expression_id().is_some_and(|id| is_used(join.right(), id)) {
+    if !filter.expression_id().is_some_and(|id| is_filter_used(join.right(), id)) {
         return Ok(None);
     }
     let (place, is_whole) = collected_at(join);
@@ -43,6 +43,6 @@ pub fn with_key_sets(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Exe
 }
 
 /// Whether an operator of the plan has the dynamic filter of this number.
-fn is_used(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
-    has_filter(plan, id) || plan.children().into_iter().any(|child| is_used(child, id))
+pub fn is_filter_used(plan: &Arc<dyn ExecutionPlan>, id: u64) -> bool {
+    has_filter(plan, id) || plan.children().into_iter().any(|child| is_filter_used(child, id))
 }

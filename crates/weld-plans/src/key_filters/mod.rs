@@ -44,7 +44,7 @@ use weld_table::TableSource;
 
 pub use self::collect::JoinKeysExec;
 pub use self::filter::{KeyFilter, KeyFilterExec};
-pub use self::join::with_key_sets;
+pub use self::join::{is_filter_used, with_key_sets};
 pub use self::keys::{JoinKeys, KeySets, key_set};
 pub use self::source::{between, within};
 
