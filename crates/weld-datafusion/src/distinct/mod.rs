@@ -7,6 +7,7 @@
 
 mod bits;
 mod codes;
+mod each;
 mod places;
 mod sets;
 mod table;

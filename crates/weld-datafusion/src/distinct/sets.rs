@@ -1,15 +1,17 @@
-//! A set of integers for each group: as bits where these take less than a table, else in one hash table for all groups.
+//! A set of integers for each group: as bits where these take less than hash tables.
 //!
 //! ```text
-//! bits      group 0: 0110..  group 1: 1001..    values in a span that is not much larger than the sets
-//! narrow    {group | value - base}              one word
-//! wide      {group, value}                      two words, where one has not enough bits
+//! bits      group 0: 0110..  group 1: 1001..      values in a span that is not much larger than the sets
+//! each      group 0: {value}  group 1: {value}    a table for each group, of which there are few
+//! narrow    {group | value - base}                one table, a key is one word
+//! wide      {group, value}                        or two, where one has not enough bits
 //! ```
-//! Which it is follows from the values and groups that have come: bits become a table where it is smaller, and a table
-//! becomes bits before it outgrows them.
+//! Which it is follows from the values and groups that have come: bits become tables where these are smaller, and tables
+//! become bits before they outgrow them.
 
 use super::bits::Bits;
-use super::table::Table;
+use super::each::Each;
+use super::table::{Novelty, Table};
 
 /// Bits that take no more are not made a table: they stay in a core's second-level cache.
 const BITS_BYTES: usize = 512 << 10;
@@ -67,8 +69,9 @@ pub(super) struct Sets {
 #[derive(Debug)]
 enum Form {
     Bits(Bits),
-    Narrow { table: Table<u64>, packing: Packing, keys: Vec<u64> },
-    Wide { table: Table<u128>, keys: Vec<u128> },
+    Each(Each),
+    Narrow { table: Table<u64>, packing: Packing, novelty: Novelty, keys: Vec<u64> },
+    Wide { table: Table<u128>, novelty: Novelty, keys: Vec<u128> },
 }
 
 /// How a group and a value make one word.
@@ -131,18 +134,19 @@ impl Sets {
         }
         match &mut self.form {
             Form::Bits(bits) => return bits.add(groups, values),
-            Form::Narrow { table, packing, keys } => {
+            Form::Each(sets) => sets.add(groups, values, groups_total),
+            Form::Narrow { table, packing, novelty, keys } => {
                 keys.clear();
                 keys.extend(groups.iter().zip(values).map(|(group, value)| packing.key(*group as usize, *value)));
-                table.add(keys);
+                table.add(keys, novelty);
             }
-            Form::Wide { table, keys } => {
+            Form::Wide { table, novelty, keys } => {
                 keys.clear();
                 keys.extend(groups.iter().zip(values).map(|(group, value)| wide_key(*group as usize, *value)));
-                table.add(keys);
+                table.add(keys, novelty);
             }
         }
-        self.shrink();
+        self.adapt();
     }
 
     /// Makes room for the span and the groups.
@@ -156,44 +160,54 @@ impl Sets {
                     self.bits_bytes_max = BITS_BYTES.max(bits.len() * TABLE_BYTES);
                 }
                 if bytes > self.bits_bytes_max {
-                    self.form = table_of(span, groups, self.may_repeat, |each| bits.for_each(each));
+                    self.form = match Each::suits(groups, bits.len()) {
+                        true => each_of(groups, self.may_repeat, |each| bits.for_each(each)),
+                        false => packed(span, groups, self.may_repeat, |each| bits.for_each(each)),
+                    };
                 } else if bits.hold(span) {
                     bits.add_groups(groups);
                 } else {
                     bits.widen(span, groups, self.bits_bytes_max);
                 }
             }
+            Form::Each(sets) if !sets.still_suits(groups) => {
+                self.form = packed(span, groups, self.may_repeat, |each| sets.for_each(each));
+            }
             Form::Narrow { table, packing, .. } if !packing.holds(span, groups) => {
                 let packing = *packing;
-                self.form = table_of(span, groups, self.may_repeat, |each| {
+                self.form = packed(span, groups, self.may_repeat, |each| {
                     table.keys().map(|key| packing.parts(key)).for_each(|(group, value)| each(group, value));
                 });
             }
-            Form::Narrow { .. } | Form::Wide { .. } => {}
+            Form::Each(_) | Form::Narrow { .. } | Form::Wide { .. } => {}
         }
     }
 
-    /// Makes bits of a table that takes more.
-    fn shrink(&mut self) {
+    /// Makes bits of tables that take more, and a table for each group of one that has many values of each.
+    fn adapt(&mut self) {
         let Some(span) = self.span else { return };
-        let bytes = Bits::bytes_of(span, self.groups);
-        let table_bytes = match &self.form {
+        let (table_bytes, values) = match &self.form {
             Form::Bits(_) => return,
-            Form::Narrow { table, .. } => table.bytes(),
-            Form::Wide { table, .. } => table.bytes(),
+            Form::Each(sets) => (sets.bytes(), None),
+            Form::Narrow { table, .. } => (table.bytes(), Some(table.len())),
+            Form::Wide { table, .. } => (table.bytes(), Some(table.len())),
         };
+        let bytes = Bits::bytes_of(span, self.groups);
         if bytes <= BITS_FACTOR * table_bytes {
             let mut bits = Bits::new();
             bits.widen(span, self.groups, bytes);
             self.for_each(|group, value| bits.add_one(group, value));
-            // It should not be a table again at once.
+            // It should not be tables again at once.
             (self.form, self.bits_bytes_max) = (Form::Bits(bits), 2 * bytes);
+        } else if values.is_some_and(|values| Each::suits(self.groups, values)) {
+            self.form = each_of(self.groups, self.may_repeat, |each| self.for_each(each));
         }
     }
 
     pub(super) fn for_each(&self, mut each: impl FnMut(usize, u64)) {
         match &self.form {
             Form::Bits(bits) => bits.for_each(each),
+            Form::Each(sets) => sets.for_each(each),
             Form::Narrow { table, packing, .. } => {
                 table.keys().map(|key| packing.parts(key)).for_each(|(group, value)| each(group, value));
             }
@@ -207,6 +221,7 @@ impl Sets {
     pub(super) fn counts(&self) -> Vec<usize> {
         let mut counts = match &self.form {
             Form::Bits(bits) => bits.counts(),
+            Form::Each(sets) => sets.counts(),
             Form::Narrow { .. } | Form::Wide { .. } => {
                 let mut counts = vec![0; self.groups];
                 self.for_each(|group, _| counts[group] += 1);
@@ -220,24 +235,40 @@ impl Sets {
     pub(super) fn bytes(&self) -> usize {
         match &self.form {
             Form::Bits(bits) => bits.bytes(),
+            Form::Each(sets) => sets.bytes(),
             Form::Narrow { table, keys, .. } => table.bytes() + keys.capacity() * size_of::<u64>(),
-            Form::Wide { table, keys } => table.bytes() + keys.capacity() * size_of::<u128>(),
+            Form::Wide { table, keys, .. } => table.bytes() + keys.capacity() * size_of::<u128>(),
         }
     }
 }
 
-/// A table of what `all` gives.
-fn table_of(span: Span, groups: usize, may_repeat: bool, all: impl FnOnce(&mut dyn FnMut(usize, u64))) -> Form {
+/// A table for each group, of what `all` gives.
+fn each_of(groups: usize, may_repeat: bool, all: impl FnOnce(&mut dyn FnMut(usize, u64))) -> Form {
+    let (mut of, mut values) = (Vec::new(), Vec::new());
+    all(&mut |group, value| {
+        of.push(group as u32);
+        values.push(value);
+    });
+    let mut sets = Each::new(may_repeat);
+    sets.add(&of, &values, groups);
+    Form::Each(sets)
+}
+
+/// One table of what `all` gives.
+fn packed(span: Span, groups: usize, may_repeat: bool, all: impl FnOnce(&mut dyn FnMut(usize, u64))) -> Form {
+    let mut novelty = Novelty::new(may_repeat);
     match Packing::of(span, groups) {
         Some(packing) => {
-            let mut keys = Vec::new();
+            let (mut table, mut keys) = (Table::new(), Vec::new());
             all(&mut |group, value| keys.push(packing.key(group, value)));
-            Form::Narrow { table: Table::of(&keys, may_repeat), packing, keys: Vec::new() }
+            table.add(&keys, &mut novelty);
+            Form::Narrow { table, packing, novelty, keys: Vec::new() }
         }
         None => {
-            let mut keys = Vec::new();
+            let (mut table, mut keys) = (Table::new(), Vec::new());
             all(&mut |group, value| keys.push(wide_key(group, value)));
-            Form::Wide { table: Table::of(&keys, may_repeat), keys: Vec::new() }
+            table.add(&keys, &mut novelty);
+            Form::Wide { table, novelty, keys: Vec::new() }
         }
     }
 }
@@ -251,6 +282,7 @@ mod tests {
     fn form(sets: &Sets) -> &'static str {
         match sets.form {
             Form::Bits(_) => "bits",
+            Form::Each(_) => "each",
             Form::Narrow { .. } => "narrow",
             Form::Wide { .. } => "wide",
         }
@@ -304,17 +336,28 @@ mod tests {
 
     #[test]
     fn values_anywhere_are_in_a_table() {
-        check((0..20_000).map(|i| ((i % 5) as u32, mixed(i % 3000) >> 16)), &["bits", "narrow"]);
-        check((0..20_000).map(|i| ((i % 5) as u32, mixed(i % 3000))), &["bits", "wide"]);
+        check((0..20_000).map(|i| ((i % 50) as u32, mixed(i % 3000) >> 16)), &["bits", "narrow"]);
+        check((0..20_000).map(|i| ((i % 50) as u32, mixed(i % 3000))), &["bits", "wide"]);
         // The extremes, one after the other.
-        let extremes = (0..5000).map(|i| (1, if i < 3000 { i * 2000 } else { u64::MAX - i }));
+        let extremes = (0..5000).map(|i| ((i % 50) as u32, if i < 3000 { i * 200_000 } else { u64::MAX - i }));
         check(extremes, &["bits", "narrow", "wide"]);
         // Spans and groups that grow.
         check((0..40_000).map(|i| ((i / 8) as u32, (mixed(i) >> (60 - i / 1000)) + 1)), &["bits", "narrow"]);
     }
 
     #[test]
+    fn few_groups_with_many_values_have_tables_of_their_own() {
+        check((0..20_000).map(|i| ((i % 7) as u32, mixed(i % 3000))), &["bits", "wide", "each"]);
+        check((0..20_000).map(|i| ((i / 5000) as u32, mixed(i))), &["bits", "each"]);
+        // Among them what marks free slots.
+        check((0..20_000).map(|i| ((i % 7) as u32, u64::MAX - 1_000_003 * (i % 800))), &["bits", "narrow", "each"]);
+        // Then many groups come, of one value each.
+        let many = (0..40_000).map(|i| (if i < 20_000 { i % 3 } else { i } as u32, mixed(i) >> 30));
+        check(many, &["bits", "each", "narrow"]);
+    }
+
+    #[test]
     fn a_table_becomes_bits_when_it_is_full() {
-        check((0..2_000_000).map(|i| (0, mixed(i) % 16_000_000)), &["bits", "narrow", "bits"]);
+        check((0..2_000_000).map(|i| (0, mixed(i) % 16_000_000)), &["bits", "each", "bits"]);
     }
 }

@@ -12,7 +12,7 @@ const KEPT_KEYS_MIN: usize = 16 << 10;
 const NEW_SHARE_MIN: f64 = 0.75;
 const KEYS_PER_SAMPLE: u64 = 16;
 
-const SLOTS_MIN: usize = 1 << 10;
+const SLOTS_MIN: usize = 1 << 6;
 
 /// So many keys are looked for together.
 const TOGETHER: usize = 64;
@@ -44,6 +44,26 @@ impl Key for u128 {
     }
 }
 
+/// How many of the keys that came were new, in one table or in several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Novelty {
+    sought: usize,
+    new: usize,
+    may_repeat: bool,
+}
+
+impl Novelty {
+    /// If keys `may_repeat`, a table may give some more than once.
+    pub(super) fn new(may_repeat: bool) -> Novelty {
+        Novelty { sought: 0, new: 0, may_repeat }
+    }
+
+    /// Whether keys are kept without being looked for.
+    fn keeps(self) -> bool {
+        self.may_repeat && self.new >= KEPT_KEYS_MIN && self.new as f64 >= NEW_SHARE_MIN * self.sought as f64
+    }
+}
+
 /// A set of keys.
 #[derive(Debug)]
 pub(super) struct Table<K> {
@@ -52,24 +72,21 @@ pub(super) struct Table<K> {
     slots: Vec<K>,
     /// How many slots have a key.
     placed: usize,
-    /// How many keys were looked for.
-    sought: usize,
     /// Keys that were not looked for, where that is allowed.
     kept: Vec<K>,
-    may_repeat: bool,
 }
 
 impl<K: Key> Table<K> {
-    /// A table of these keys. If they `may_repeat`, some may be given more than once. Keys are looked for together, so all
-    /// are given at a time.
-    pub(super) fn of(keys: &[K], may_repeat: bool) -> Table<K> {
-        let mut table = Table { slots: Vec::new(), placed: 0, sought: 0, kept: Vec::new(), may_repeat };
-        table.add(keys);
-        table
+    pub(super) fn new() -> Table<K> {
+        Table { slots: Vec::new(), placed: 0, kept: Vec::new() }
     }
 
     pub(super) fn bytes(&self) -> usize {
         (self.slots.capacity() + self.kept.capacity()) * size_of::<K>()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.placed + self.kept.len()
     }
 
     /// All keys, in any order.
@@ -77,34 +94,31 @@ impl<K: Key> Table<K> {
         self.slots.iter().filter(|key| **key != K::FREE).chain(&self.kept).copied()
     }
 
-    pub(super) fn add(&mut self, keys: &[K]) {
-        if !self.may_repeat || self.placed < KEPT_KEYS_MIN || !self.are_new() {
-            return self.place(keys);
+    /// Keys are looked for together, so many should be given at a time.
+    pub(super) fn add(&mut self, keys: &[K], novelty: &mut Novelty) {
+        if !novelty.keeps() {
+            return self.place(keys, novelty);
         }
         let is_sampled = |key: &K| key.hash().is_multiple_of(KEYS_PER_SAMPLE);
         self.kept.extend(keys.iter().filter(|key| !is_sampled(key)));
         let sample: Vec<K> = keys.iter().copied().filter(is_sampled).collect();
-        self.place(&sample);
-        if !self.are_new() {
+        self.place(&sample, novelty);
+        if !novelty.keeps() {
             let kept = std::mem::take(&mut self.kept);
-            self.place(&kept);
+            self.place(&kept, novelty);
         }
     }
 
-    fn are_new(&self) -> bool {
-        self.placed as f64 >= NEW_SHARE_MIN * self.sought as f64
-    }
-
     /// In a large table each access is a miss of the cache: the slots of many keys are asked for before any is used.
-    fn place(&mut self, keys: &[K]) {
-        self.sought += keys.len();
+    fn place(&mut self, keys: &[K], novelty: &mut Novelty) {
+        let before = self.placed;
         for together in keys.chunks(TOGETHER) {
             if 3 * (self.placed + together.len()) > 2 * self.slots.len() {
-                self.grow();
+                self.grow(novelty.may_repeat);
             }
             let mut slots = [0; TOGETHER];
             for (slot, key) in slots.iter_mut().zip(together) {
-                *slot = self.slot(*key);
+                *slot = self.slot(*key, novelty.may_repeat);
             }
             if self.slots.len() * size_of::<K>() >= PREFETCHED_BYTES_MIN {
                 slots[..together.len()].iter().for_each(|slot| prefetch(&raw const self.slots[*slot]));
@@ -113,13 +127,15 @@ impl<K: Key> Table<K> {
                 self.placed += usize::from(self.place_from(slot, *key));
             }
         }
+        novelty.sought += keys.len();
+        novelty.new += self.placed - before;
     }
 
     /// Where a key is looked for first.
-    fn slot(&self, key: K) -> usize {
+    fn slot(&self, key: K, may_repeat: bool) -> usize {
         // A partial aggregate gives keys in the order of its table. They must not have the same order here, where they
         // would fill one end of a table that grows: each has its place by the other half of its hash.
-        let turn = if self.may_repeat { 0 } else { u64::BITS / 2 };
+        let turn = if may_repeat { 0 } else { u64::BITS / 2 };
         (key.hash().rotate_left(turn) >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
@@ -138,10 +154,10 @@ impl<K: Key> Table<K> {
         }
     }
 
-    fn grow(&mut self) {
+    fn grow(&mut self, may_repeat: bool) {
         let larger = vec![K::FREE; (2 * self.slots.len()).max(SLOTS_MIN)];
         for key in std::mem::replace(&mut self.slots, larger).into_iter().filter(|key| *key != K::FREE) {
-            self.place_from(self.slot(key), key);
+            self.place_from(self.slot(key, may_repeat), key);
         }
     }
 }
