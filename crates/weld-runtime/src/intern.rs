@@ -6,7 +6,8 @@
 //! ```
 //!
 //! All runs of a [`Context`](crate::Context) share its interner, so that the partitions of a table agree about
-//! addresses. It lives as long as one of these runs, and so as long as every value that they have made.
+//! addresses. It lives as long as one of these runs, and so as long as every value that they have made. What a run asked
+//! for lately it finds without the lock ([`Recent`]).
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -48,6 +49,38 @@ impl Interner {
         let shard = hash(bytes) >> (u64::BITS - SHARDS.ilog2());
         let mut shard = self.shards[shard as usize].lock().unwrap_or_else(PoisonError::into_inner);
         shard.intern(bytes)
+    }
+}
+
+/// The views that a run was given last, by hashes of their bytes: columns of few different texts are interned row by row,
+/// and threads that take the lock of the same shard for each row wait for each other most of the time.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(Vec<Seen>);
+
+/// So many at most.
+const RECENT: usize = 2048;
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    hash: u64,
+    /// Null if there is none.
+    view: *const StringView,
+}
+
+impl Recent {
+    /// The same as [`Interner::intern`], of a run that always asks the same interner.
+    pub(crate) fn intern(&mut self, interner: &Interner, bytes: &[u8]) -> Result<*const StringView, OutOfMemory> {
+        if self.0.is_empty() {
+            self.0 = vec![Seen { hash: 0, view: std::ptr::null() }; RECENT];
+        }
+        let hash = hash(bytes);
+        let seen = &mut self.0[hash as usize % RECENT];
+        // SAFETY: the interner keeps the views that it has given out, and their bytes.
+        let is_same = |view: *const StringView| !view.is_null() && unsafe { (*view).as_slice() } == bytes;
+        if seen.hash != hash || !is_same(seen.view) {
+            *seen = Seen { hash, view: interner.intern(bytes)? };
+        }
+        Ok(seen.view)
     }
 }
 
@@ -166,7 +199,7 @@ fn hash(bytes: &[u8]) -> u64 {
 pub(crate) unsafe extern "C" fn intern(run: *mut Run, bytes: *const u8, len: u64) -> *const StringView {
     // SAFETY: by the caller's promise.
     let (run, bytes) = unsafe { (&mut *run, crate::strings::slice(bytes, len)) };
-    match run.context().interner().intern(bytes) {
+    match run.intern(bytes) {
         Ok(view) => view,
         Err(OutOfMemory) => {
             run.fail(Status::OutOfMemory, "the run's memory limit is reached");
@@ -200,6 +233,20 @@ mod tests {
             // SAFETY: the interner is alive.
             assert_eq!(unsafe { (*view).as_slice() }, text);
         }
+    }
+
+    #[test]
+    fn what_was_asked_for_lately_is_known() {
+        let interner = Interner::new(&(Arc::new(Limit::none()) as Arc<dyn MemoryPool>));
+        let (mut one, mut other) = (Recent::default(), Recent::default());
+        // More than are kept, so that places are taken by others.
+        let many = (0..3 * RECENT as u32).map(|number| number.to_le_bytes().repeat(5)).collect::<Vec<_>>();
+        for text in texts().iter().chain(&many).chain(&texts()) {
+            let known = interner.intern(text);
+            assert_eq!((one.intern(&interner, text), one.intern(&interner, text)), (known, known));
+            assert_eq!(other.intern(&interner, text), known);
+        }
+        assert!(one.0.len() == RECENT && one.0.iter().any(|seen| !seen.view.is_null()));
     }
 
     #[test]

@@ -9,9 +9,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::abi::StringView;
 use crate::arena::Arena;
 use crate::context::Context;
-use crate::memory::MemoryPool;
+use crate::intern::Recent;
+use crate::memory::{MemoryPool, OutOfMemory};
 use crate::probed_entries::ProbedEntries;
 use crate::status::{Failure, Status};
 use crate::strings::Patterns;
@@ -67,6 +69,7 @@ pub struct Run {
     failure: Option<Failure>,
     pub(crate) patterns: Patterns,
     pub(crate) probed: ProbedEntries,
+    interned: Recent,
     /// How many rows the dictionary that is made next will have; 0 if that is not known.
     pub(crate) expected_rows: u64,
     /// Boxed, because blocks and compiled code point to them.
@@ -108,6 +111,7 @@ impl Run {
             failure: None,
             patterns: Patterns::default(),
             probed: ProbedEntries::default(),
+            interned: Recent::default(),
             expected_rows: 0,
             regions: vec![Box::default()],
             bytes: 0,
@@ -125,6 +129,11 @@ impl Run {
 
     pub fn set_threads(&mut self, threads: Option<Arc<Threads>>) {
         self.threads = threads;
+    }
+
+    /// The view that stands for all byte strings that are equal to this one, in all runs of the context.
+    pub(crate) fn intern(&mut self, bytes: &[u8]) -> Result<*const StringView, OutOfMemory> {
+        self.interned.intern(self.context.interner(), bytes)
     }
 
     /// Bytes that the run holds.
@@ -351,7 +360,6 @@ impl Run {
     ///
     /// # Safety
     /// `target` is one of this run's.
-    #[expect(clippy::boxed_local, reason = "a run stays where it is: its blocks know its address")]
     pub(crate) unsafe fn adopt_into(&mut self, target: *mut Region, mut other: Box<Run>) -> bool {
         if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
             if !self.context.memory().try_grow(other.bytes) {
