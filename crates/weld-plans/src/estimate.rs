@@ -150,6 +150,14 @@ impl ExpectedRows {
         Some(combinations.min(input.rows))
     }
 
+    /// How many distinct values a column of `plan` has, as far as that is known; fewer where some come more often.
+    pub fn distinct(&self, plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<f64> {
+        let input = self.0.of(plan)?;
+        let of_column = input.columns.get(column)?;
+        let distinct = of_column.met_distinct().or_else(|| of_column.is_known().then(|| of_column.table_distinct()))?;
+        Some(distinct.min(input.rows))
+    }
+
     /// Whether something is known of all keys of an aggregate.
     pub fn are_keys_known(&self, aggregate: &AggregateExec) -> bool {
         self.0.of(aggregate.input()).is_some_and(|input| {

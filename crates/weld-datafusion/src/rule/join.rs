@@ -19,8 +19,11 @@ use crate::lower::join::{BuildColumns, Table};
 use crate::lower::pipeline::{Output, Sink, Step};
 use crate::lower::{self, Unsupported};
 
-/// Interning a text takes about as long as hashing and comparing it in a table of groups for so many rows.
+/// Interning a text takes about as long as hashing and comparing it in a table of groups for so many rows: one of few
+/// texts, which stay in the cache, and one of many, where each is a miss of it or several.
 const ROWS_PER_INTERNED: f64 = 2.0;
+const ROWS_PER_INTERNED_OF_MANY: f64 = 10.0;
+const MANY_TEXTS: f64 = 32_768.0;
 
 impl Rewriter<'_> {
     /// A join is taken whole: its build side becomes a pipeline, its probe side goes on in this one.
@@ -73,16 +76,19 @@ impl Rewriter<'_> {
     /// The build side's columns that are worth interning: texts that a larger number of rows is grouped by afterwards.
     fn interned(&self, node: &JoinNode<'_>, keys: &[usize]) -> Vec<bool> {
         let texts = node.join.texts_of_build(keys);
-        let pays = || {
-            let built = self.rows.of(node.left).map(|rows| rows.count as f64);
-            let probing = self.rows.of(node.right).map(|rows| rows.count as f64);
-            let given = self.expected.of(node.plan).into_iter().chain(probing).reduce(f64::min);
-            built.zip(given).is_none_or(|(built, given)| built * ROWS_PER_INTERNED <= given)
-        };
-        match self.options.intern && texts.contains(&true) && pays() {
-            true => texts,
-            false => vec![false; texts.len()],
+        if !self.options.intern || !texts.contains(&true) {
+            return vec![false; texts.len()];
         }
+        let built = self.rows.of(node.left).map(|rows| rows.count as f64);
+        let probing = self.rows.of(node.right).map(|rows| rows.count as f64);
+        let given = self.expected.of(node.plan).into_iter().chain(probing).reduce(f64::min);
+        let Some((built, given)) = built.zip(given) else { return texts };
+        let pays = |column: usize| {
+            let of_column = self.expected.distinct(node.left, column).map_or(built, |distinct| distinct.min(built));
+            let rows_per = if of_column > MANY_TEXTS { ROWS_PER_INTERNED_OF_MANY } else { ROWS_PER_INTERNED };
+            built * rows_per <= given
+        };
+        texts.into_iter().enumerate().map(|(column, is_text)| is_text && pays(column)).collect()
     }
 
     pub(super) fn recognised<'a>(&self, plan: &'a Arc<dyn ExecutionPlan>) -> Option<lower::Result<JoinNode<'a>>> {

@@ -82,6 +82,23 @@ async fn what_is_interned() {
     assert!(!plan.contains("intern"), "{plan}");
 }
 
+/// Finding one of many texts is a miss of the cache or several, so more rows must be grouped by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_texts_are_interned_for_more_rows() {
+    let engines = engines(2).await;
+    let names = "SELECT v AS k, concat('name ', CAST(v AS VARCHAR)) AS a, concat('kind ', CAST(v % 10 AS VARCHAR)) AS b
+        FROM generate_series(1, 40000) AS g(v)";
+    engines.table_from("many", names, 8192).await;
+    for (facts, rows, interned) in [("few", 120_000, "interns=[b]"), ("more", 440_000, "interns=[a, b]")] {
+        let of = format!("SELECT v % 40000 AS k FROM generate_series(1, {rows}) AS g(v)");
+        engines.table_from(facts, &of, 8192).await;
+        let plan =
+            explained(&engines, &format!("SELECT a, b, count(*) FROM {facts} NATURAL JOIN many GROUP BY a, b")).await;
+        assert!(plan.contains(interned), "{plan}");
+    }
+    engines.check("SELECT a, b, count(*) FROM few NATURAL JOIN many GROUP BY a, b", 2).await;
+}
+
 /// A table whose texts do not fit the query's memory is refused them, as it is refused its rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interned_texts_are_asked_of_the_pool() {
