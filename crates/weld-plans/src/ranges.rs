@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::{max, min};
 use arrow::datatypes::{
-    DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::record_batch::RecordBatch;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -115,8 +117,9 @@ impl Ranges {
     }
 }
 
+/// Whether ranges of such values are found, as of those that files have statistics of.
 fn is_counted(data_type: &DataType) -> bool {
-    data_type.is_integer() || *data_type == DataType::Date32
+    data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Decimal128(..))
 }
 
 /// The range of about `sample` values of a column of `rows` rows, given as its arrays.
@@ -158,13 +161,24 @@ fn range(values: &ArrayRef) -> Option<(f64, f64)> {
         DataType::UInt32 => of::<UInt32Type>(values, f64::from),
         DataType::UInt64 => of::<UInt64Type>(values, |value| value as f64),
         DataType::Date32 => of::<Date32Type>(values, f64::from),
+        DataType::Decimal128(..) => of::<Decimal128Type>(values, |value| value as f64),
+        DataType::Timestamp(unit, _) => {
+            let position = |value| value as f64;
+            match unit {
+                TimeUnit::Second => of::<TimestampSecondType>(values, position),
+                TimeUnit::Millisecond => of::<TimestampMillisecondType>(values, position),
+                TimeUnit::Microsecond => of::<TimestampMicrosecondType>(values, position),
+                TimeUnit::Nanosecond => of::<TimestampNanosecondType>(values, position),
+            }
+        }
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int32Array;
+    use arrow::array::{Int32Array, Int64Array};
+    use arrow::compute::cast;
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
@@ -203,6 +217,30 @@ mod tests {
             for length in [1000, 8192, 1 << 22] {
                 assert_eq!(sampled(&arrays(0..rows, length)), Some((0.0, f64::from(rows - 1))), "{rows} {length}");
             }
+        }
+    }
+
+    #[test]
+    fn times_and_decimals_have_ranges() {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(-1200), Some(500)]));
+        let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
+        let times = units.into_iter().flat_map(|unit| {
+            [None, Some("+02:00".into())].map(|zone: Option<Arc<str>>| DataType::Timestamp(unit, zone))
+        });
+        let types = times.chain([DataType::Date32, DataType::UInt64, DataType::Decimal128(20, 0), DataType::Float64]);
+        for of in types {
+            let expected = match &of {
+                DataType::UInt64 => Some((7.0, 500.0)),
+                DataType::Float64 => None,
+                _ => Some((-1200.0, 500.0)),
+            };
+            let values = match &of {
+                DataType::Date32 => cast(&cast(&values, &DataType::Int32).expect("a cast"), &of),
+                _ => cast(&values, &of),
+            };
+            let values = values.expect("a cast");
+            assert_eq!(range(&values), expected, "{of}");
+            assert_eq!(is_counted(&of), expected.is_some(), "{of}");
         }
     }
 
