@@ -116,5 +116,22 @@ fn set_of(tables: &[&Value], part: usize, context: &TaskContext) -> Option<Arc<K
             table.for_each_key(part, &mut *insert) || table.for_each_text_key(part, |text| insert(text_key(text)))
         })
     };
-    key_set(each, context)
+    let set = key_set(each, context)?;
+    Some(Arc::new(match text_bounds(tables, part) {
+        Some((least, greatest)) => set.with_text_bounds(least, greatest),
+        None => set,
+    }))
+}
+
+/// The least and the greatest text of one part of the tables' keys: files whose texts come with time are pruned by them.
+fn text_bounds(tables: &[&Value], part: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut bounds: Option<(Vec<u8>, Vec<u8>)> = None;
+    let widen = |bounds: &mut Option<(Vec<u8>, Vec<u8>)>, text: &[u8]| match bounds {
+        None => *bounds = Some((text.to_vec(), text.to_vec())),
+        Some((least, _)) if text < least.as_slice() => *least = text.to_vec(),
+        Some((_, greatest)) if text > greatest.as_slice() => *greatest = text.to_vec(),
+        Some(_) => {}
+    };
+    let are_texts = tables.iter().all(|table| table.for_each_text_key(part, |text| widen(&mut bounds, text)));
+    bounds.filter(|_| are_texts)
 }

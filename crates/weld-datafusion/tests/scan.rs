@@ -661,19 +661,46 @@ async fn a_source_keeps_its_store_and_its_readers() {
     assert!(readers.1.load(Ordering::Relaxed) > before);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn filters_that_tighten_drop_row_groups() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let engines = Engines::new(config(1));
-    let rows = "SELECT v AS k, v % 7 AS m FROM generate_series(0, 199999) AS g(v)";
-    let batches = engines.stock.sql(rows).await.expect("valid SQL").collect().await.expect("it runs");
-    let path = folder.path().join("many.parquet");
+/// A table `many` of the rows of `sql`, in row groups of 2,000.
+async fn many(engines: &Engines, folder: &Path, sql: &str) {
+    let batches = engines.stock.sql(sql).await.expect("valid SQL").collect().await.expect("it runs");
+    let path = folder.join("many.parquet");
     let file = File::create(&path).expect("a temporary folder is writable");
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2000)).build();
     let mut writer = ArrowWriter::try_new(file, batches[0].schema(), Some(properties)).expect("plain columns");
     batches.iter().for_each(|batch| writer.write(batch).expect("a temporary folder is writable"));
     writer.close().expect("a temporary folder is writable");
-    register(&engines, "many", &path, ParquetReadOptions::default()).await;
+    register(engines, "many", &path, ParquetReadOptions::default()).await;
+}
+
+/// Texts that come with time, as document numbers do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn least_and_greatest_text_of_the_build_side_prune_row_groups() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for data_type in ["Utf8", "LargeUtf8", "Utf8View"] {
+        let engines = Engines::new(config(1));
+        let rows = format!(
+            "SELECT arrow_cast(concat('number ', lpad(CAST(v AS VARCHAR), 8, '0')), '{data_type}') AS k, v AS n
+             FROM generate_series(0, 199999) AS g(v)"
+        );
+        many(&engines, folder.path(), &rows).await;
+        let few = format!("SELECT * FROM ({rows}) WHERE n BETWEEN 150100 AND 153100 AND n % 50 = 0");
+        engines.table_from("few", &few, 1000).await;
+        let sql = "SELECT count(*), sum(many.n), min(few.k) FROM many JOIN few ON many.k = few.k";
+        engines.check(sql, 1).await;
+        let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(analyzed.contains("scan=weld") && analyzed.contains("100 total → 2 matched"), "{analyzed}");
+        // Without a row nothing is read, and a NULL equals no text.
+        engines.table_from("none", "SELECT NULL AS k, 1 AS n", 10).await;
+        engines.check("SELECT count(*), sum(many.n) FROM many JOIN none ON many.k = none.k", 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_that_tighten_drop_row_groups() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engines = Engines::new(config(1));
+    many(&engines, folder.path(), "SELECT v AS k, v % 7 AS m FROM generate_series(0, 199999) AS g(v)").await;
     let sql = "SELECT k * 2 AS d, k, m FROM many WHERE m < 6 ORDER BY k LIMIT 5";
     engines.check(sql, 1).await;
     let analyzed = text(&engines.weld, &format!("EXPLAIN ANALYZE {sql}")).await;

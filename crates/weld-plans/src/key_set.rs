@@ -138,6 +138,8 @@ pub struct KeySet {
     min: i64,
     /// The greatest; if it is less than the least, there is no key.
     max: i64,
+    /// The least and the greatest text, of which the keys are hashes.
+    text_bounds: Option<(String, String)>,
     form: Form,
     /// What the query's memory pool was asked for.
     memory: Option<MemoryReservation>,
@@ -172,7 +174,7 @@ impl KeySetBuilder {
             }
             false => return None,
         };
-        Some(KeySetBuilder { set: KeySet { keys, min, max, form, memory: None }, added: 0 })
+        Some(KeySetBuilder { set: KeySet { keys, min, max, text_bounds: None, form, memory: None }, added: 0 })
     }
 
     /// Asks `memory` for what the set takes; `None` if the pool refuses.
@@ -229,6 +231,17 @@ impl KeySet {
     /// The least and the greatest key.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         (self.min <= self.max).then_some((self.min, self.max))
+    }
+
+    /// The same set, with the least and the greatest of the texts that it is of; without them, if one is not UTF-8.
+    pub fn with_text_bounds(self, least: Vec<u8>, greatest: Vec<u8>) -> KeySet {
+        let text = |bytes| String::from_utf8(bytes).ok();
+        KeySet { text_bounds: text(least).zip(text(greatest)), ..self }
+    }
+
+    /// The least and the greatest text, if it is of texts and they are known.
+    pub fn text_bounds(&self) -> Option<(&str, &str)> {
+        self.text_bounds.as_ref().map(|(least, greatest)| (&**least, &**greatest))
     }
 
     /// Memory that was reserved for it, in bytes.

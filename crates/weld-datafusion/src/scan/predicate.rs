@@ -132,21 +132,18 @@ impl ColumnPredicate {
         conjuncts: Vec<Arc<dyn PhysicalExpr>>,
         spared: f64,
     ) -> Result<ColumnPredicate> {
-        let is_set = |conjunct: &Arc<dyn PhysicalExpr>| match conjunct.downcast_ref::<KeySetExpr>() {
-            Some(among) if among.value().is::<Column>() && field.data_type().is_integer() => {
-                Ok(Arc::clone(among.set()))
-            }
-            _ => Err(Arc::clone(conjunct)),
+        let set_of = |conjunct: &Arc<dyn PhysicalExpr>| {
+            let among = conjunct.downcast_ref::<KeySetExpr>().filter(|among| among.value().is::<Column>());
+            among.map(|among| Arc::clone(among.set()))
         };
-        let (mut sets, mut others) = (Vec::new(), Vec::new());
-        for conjunct in &conjuncts {
-            match is_set(conjunct) {
-                Ok(set) => sets.push(set),
-                Err(other) => others.push(other),
-            }
-        }
+        let all_sets: Vec<_> = conjuncts.iter().filter_map(set_of).collect();
+        let is_integer = field.data_type().is_integer();
         // A set says more than the bounds of its keys.
-        others.retain(|conjunct| !is_bound_of(&sets, conjunct));
+        let is_other = |conjunct: &Arc<dyn PhysicalExpr>| {
+            !(is_integer && set_of(conjunct).is_some() || is_bound_of(&all_sets, conjunct))
+        };
+        let others: Vec<_> = conjuncts.iter().filter(|conjunct| is_other(conjunct)).cloned().collect();
+        let sets = if is_integer { all_sets } else { Vec::new() };
         let (mut patterns, mut exprs) = (Vec::new(), Vec::new());
         for conjunct in others {
             let expr = conjunct.transform(first_column).data()?;
@@ -276,10 +273,17 @@ fn is_bound_of(sets: &[Arc<KeySet>], conjunct: &Arc<dyn PhysicalExpr>) -> bool {
     let Some(binary) = conjunct.downcast_ref::<BinaryExpr>().filter(|binary| binary.left().is::<Column>()) else {
         return false;
     };
-    let value =
-        binary.right().downcast_ref::<Literal>().and_then(|literal| literal.value().cast_to(&DataType::Int64).ok());
-    let Some(ScalarValue::Int64(Some(value))) = value else { return false };
-    sets.iter().filter_map(|set| set.bounds()).any(|(min, max)| match binary.op() {
+    let Some(value) = binary.right().downcast_ref::<Literal>().map(Literal::value) else { return false };
+    if let Some(value) = value.try_as_str() {
+        let bounds = sets.iter().filter_map(|set| set.text_bounds());
+        return value.is_some_and(|value| is_beyond(binary.op(), value, bounds));
+    }
+    let Ok(ScalarValue::Int64(Some(value))) = value.cast_to(&DataType::Int64) else { return false };
+    is_beyond(binary.op(), value, sets.iter().filter_map(|set| set.bounds()))
+}
+
+fn is_beyond<T: PartialOrd>(op: &Operator, value: T, mut bounds: impl Iterator<Item = (T, T)>) -> bool {
+    bounds.any(|(min, max)| match op {
         Operator::GtEq => value <= min,
         Operator::LtEq => value >= max,
         _ => false,
@@ -416,5 +420,28 @@ mod tests {
             let passed: Vec<bool> = verdict.iter().map(|passes| passes == Some(true)).collect();
             assert_eq!(passed, [true, false, false, false, false]);
         }
+    }
+
+    #[test]
+    fn sets_of_texts_are_asked_without_their_bounds() {
+        let schema = Schema::new(vec![Field::new("a", DataType::Utf8View, true)]);
+        let column = || col("a", &schema).expect("a column");
+        let compare = |op, value: &str| -> Arc<dyn PhysicalExpr> {
+            let value = ScalarValue::Utf8View(Some(value.to_owned()));
+            Arc::new(BinaryExpr::new(column(), op, lit(value)))
+        };
+        let keys = ["be", "cd"].map(|text| weld_plans::text_key(text.as_bytes()));
+        let mut set = KeySetBuilder::new(2, keys[0].min(keys[1]), keys[0].max(keys[1])).expect("a set");
+        keys.into_iter().for_each(|key| set.insert(key));
+        let set = set.finish().with_text_bounds(b"be".to_vec(), b"cd".to_vec());
+        let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(column(), Arc::new(set)));
+        let bounds = both(compare(Operator::GtEq, "be"), Operator::And, compare(Operator::LtEq, "cd"));
+        let narrower = both(both(bounds, Operator::And, among), Operator::And, compare(Operator::LtEq, "c"));
+        let columns = ColumnPredicate::of(&narrower, &schema, &[], |_| 0.0).expect("columns of the schema");
+        let left = columns[0].expr.as_ref().expect("the set and the narrower bound").to_string();
+        assert!(left.contains("keys") && left.ends_with(" AND a@0 <= c") && !left.contains("be"), "{left}");
+        let values: ArrayRef = Arc::new(StringViewArray::from(vec![Some("be"), None, Some("cd"), Some("bf")]));
+        let verdict = columns[0].judge(&values).expect("texts");
+        assert_eq!(verdict.iter().map(|passes| passes == Some(true)).collect::<Vec<_>>(), [true, false, false, false]);
     }
 }

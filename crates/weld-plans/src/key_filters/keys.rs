@@ -149,7 +149,7 @@ impl JoinKeys {
                 context,
             )
         });
-        self.publish(sets.collect());
+        self.publish(sets.map(|set| set.map(Arc::new)).collect());
     }
 
     /// The sets of all keys.
@@ -190,7 +190,7 @@ impl JoinKeys {
 
 /// The set of the keys that `for_each_key` calls its argument with, `false` if they are no integers; `None` if there is
 /// no set that pays, or no memory for it.
-pub fn key_set(for_each_key: impl Fn(&mut dyn FnMut(i64)) -> bool, context: &TaskContext) -> Option<Arc<KeySet>> {
+pub fn key_set(for_each_key: impl Fn(&mut dyn FnMut(i64)) -> bool, context: &TaskContext) -> Option<KeySet> {
     let (mut min, mut max, mut count) = (i64::MAX, i64::MIN, 0);
     let are_integers = for_each_key(&mut |key| {
         (min, max) = (min.min(key), max.max(key));
@@ -199,7 +199,7 @@ pub fn key_set(for_each_key: impl Fn(&mut dyn FnMut(i64)) -> bool, context: &Tas
     let memory = MemoryConsumer::new("JoinKeys").register(context.memory_pool());
     let mut set = KeySetBuilder::new(count, min, max).filter(|_| are_integers)?.reserved(memory)?;
     for_each_key(&mut |key| set.insert(key));
-    Some(Arc::new(set.finish()))
+    Some(set.finish())
 }
 
 impl fmt::Debug for JoinKeys {

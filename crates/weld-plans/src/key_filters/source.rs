@@ -85,9 +85,16 @@ fn update(filter: &DynamicFilterPhysicalExpr, narrowed: Option<Arc<dyn PhysicalE
 /// `column IN set`, with what sources prune by.
 pub fn within(column: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, set: &Arc<KeySet>) -> Arc<dyn PhysicalExpr> {
     let Some((min, max)) = set.bounds() else { return lit(false) };
-    // Keys of unsigned values and of texts are not in the order of values.
-    let is_ordered = column.data_type(schema).is_ok_and(|ty| ty != DataType::UInt64 && !ty.is_string());
-    let bounds = is_ordered.then(|| between(column, schema, min.into(), max.into())).flatten();
+    let bounds = match column.data_type(schema) {
+        // Keys are hashes of texts.
+        Ok(ty) if ty.is_string() => set.text_bounds().and_then(|(least, greatest)| {
+            let text = |text: &str| ScalarValue::from(text).cast_to(&ty).ok();
+            Some(between_values(column, text(least)?, text(greatest)?))
+        }),
+        // Keys of unsigned values are not in the order of these.
+        Ok(ty) if ty != DataType::UInt64 => between(column, schema, min.into(), max.into()),
+        _ => None,
+    };
     let among: Arc<dyn PhysicalExpr> = Arc::new(KeySetExpr::new(Arc::clone(column), Arc::clone(set)));
     conjunction(bounds.into_iter().chain([among]))
 }
@@ -100,10 +107,13 @@ pub fn between(
     max: i128,
 ) -> Option<Arc<dyn PhysicalExpr>> {
     let data_type = column.data_type(schema).ok()?;
-    let compare = |op, key| -> Option<Arc<dyn PhysicalExpr>> {
-        Some(Arc::new(BinaryExpr::new(Arc::clone(column), op, lit(scalar(key, &data_type)?))))
-    };
-    Some(conjunction([compare(Operator::GtEq, min)?, compare(Operator::LtEq, max)?]))
+    Some(between_values(column, scalar(min, &data_type)?, scalar(max, &data_type)?))
+}
+
+fn between_values(column: &Arc<dyn PhysicalExpr>, min: ScalarValue, max: ScalarValue) -> Arc<dyn PhysicalExpr> {
+    let compare =
+        |op, value| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(Arc::clone(column), op, lit(value))) };
+    conjunction([compare(Operator::GtEq, min), compare(Operator::LtEq, max)])
 }
 
 /// An integer as SQL's value.
