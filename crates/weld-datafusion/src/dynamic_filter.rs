@@ -4,6 +4,7 @@
 //! DataFusion's join makes it and pushes it into the scan; whoever takes the join over feeds it. Statistics are pruned
 //! by the bounds, rows are dropped by the set of keys. A key of several columns gives a set for each of them.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -109,29 +110,31 @@ fn narrowed(
     if least > greatest { Some(lit(false)) } else { between(column, schema, least, greatest) }
 }
 
-/// The set of one part of the tables' keys.
+/// The set of one part of the tables' keys. Of texts it knows the least and the greatest too: files whose texts come with
+/// time are pruned by them. They are compared where they are hashed, while their bytes are in the cache.
 fn set_of(tables: &[&Value], part: usize, context: &TaskContext) -> Option<Arc<KeySet>> {
+    let bounds = RefCell::new(None);
     let each = |insert: &mut dyn FnMut(i64)| {
         tables.iter().all(|table| {
-            table.for_each_key(part, &mut *insert) || table.for_each_text_key(part, |text| insert(text_key(text)))
+            table.for_each_key(part, &mut *insert)
+                || table.for_each_text_key(part, |text| {
+                    widen(&mut bounds.borrow_mut(), text);
+                    insert(text_key(text));
+                })
         })
     };
     let set = key_set(each, context)?;
-    Some(Arc::new(match text_bounds(tables, part) {
+    Some(Arc::new(match bounds.take() {
         Some((least, greatest)) => set.with_text_bounds(least, greatest),
         None => set,
     }))
 }
 
-/// The least and the greatest text of one part of the tables' keys: files whose texts come with time are pruned by them.
-fn text_bounds(tables: &[&Value], part: usize) -> Option<(Vec<u8>, Vec<u8>)> {
-    let mut bounds: Option<(Vec<u8>, Vec<u8>)> = None;
-    let widen = |bounds: &mut Option<(Vec<u8>, Vec<u8>)>, text: &[u8]| match bounds {
+fn widen(bounds: &mut Option<(Vec<u8>, Vec<u8>)>, text: &[u8]) {
+    match bounds {
         None => *bounds = Some((text.to_vec(), text.to_vec())),
         Some((least, _)) if text < least.as_slice() => *least = text.to_vec(),
         Some((_, greatest)) if text > greatest.as_slice() => *greatest = text.to_vec(),
         Some(_) => {}
-    };
-    let are_texts = tables.iter().all(|table| table.for_each_text_key(part, |text| widen(&mut bounds, text)));
-    bounds.filter(|_| are_texts)
+    }
 }
