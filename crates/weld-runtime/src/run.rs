@@ -360,6 +360,7 @@ impl Run {
     ///
     /// # Safety
     /// `target` is one of this run's.
+    // Boxed: a run stays where it is, its blocks know its address.
     pub(crate) unsafe fn adopt_into(&mut self, target: *mut Region, mut other: Box<Run>) -> bool {
         if !Arc::ptr_eq(self.context.memory(), other.context.memory()) {
             if !self.context.memory().try_grow(other.bytes) {
