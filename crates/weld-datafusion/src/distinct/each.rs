@@ -5,9 +5,10 @@
 
 use super::table::{Novelty, Table};
 
-/// So many groups have tables of their own at most, and if they have so many values each on average.
+/// So many groups have tables of their own at most, and if they have so many values each on average. With a third of
+/// that, orders of 1,380 sellers in any order took 64 ms instead of 57, with one table for all 57.
 const GROUPS_MAX: usize = 4096;
-const VALUES_MIN: usize = 256;
+const VALUES_MIN: usize = 768;
 
 /// Sets of groups, in the order of these.
 #[derive(Debug)]
